@@ -1,0 +1,1 @@
+"""Sockets: the thin I/O shell around a Host."""

@@ -1,0 +1,1 @@
+"""The feed-aware cache: items that a forwarder has verified, and the rules by which it accepts them."""

@@ -1,0 +1,75 @@
+"""Forwarding Information Base: name prefixes to next hops, looked up by longest prefix match."""
+
+from typing import NamedTuple
+
+from forwarder.wire.name import prefix_ends
+
+
+class NextHop(NamedTuple):
+    """A face towards the producer; the lowest cost is tried first."""
+
+    face: int
+    cost: int
+
+
+class Fib:
+    """Routes by prefix.
+
+    A look-up tries only the prefix lengths that some route has, longest first: the number of hash probes
+    is that of distinct lengths, not of components or routes.
+    """
+
+    __slots__ = ("_by_length", "_lengths", "_routes")
+
+    def __init__(self) -> None:
+        self._routes: dict[bytes, tuple[NextHop, ...]] = {}
+        self._by_length: dict[int, int] = {}
+        self._lengths: list[int] = []
+
+    def add(self, prefix: bytes, face: int, cost: int = 0) -> None:
+        """Add a route or change its cost."""
+        hops = [hop for hop in self._routes.get(prefix, ()) if hop.face != face]
+        hops.append(NextHop(face, cost))
+        hops.sort(key=lambda hop: (hop.cost, hop.face))
+        if prefix not in self._routes:
+            self._count(prefix, 1)
+        self._routes[prefix] = tuple(hops)
+
+    def remove(self, prefix: bytes, face: int) -> None:
+        """Remove a route; no effect if there is none."""
+        hops = self._routes.get(prefix)
+        if hops is None:
+            return
+        left = tuple(hop for hop in hops if hop.face != face)
+        if left:
+            self._routes[prefix] = left
+        else:
+            del self._routes[prefix]
+            self._count(prefix, -1)
+
+    def remove_face(self, face: int) -> None:
+        """Remove all routes through a face."""
+        for prefix in list(self._routes):
+            self.remove(prefix, face)
+
+    def _count(self, prefix: bytes, change: int) -> None:
+        length = len(prefix_ends(prefix))
+        self._by_length[length] = self._by_length.get(length, 0) + change
+        self._lengths = sorted((n for n, count in self._by_length.items() if count), reverse=True)
+
+    def lookup(self, name: bytes) -> tuple[NextHop, ...]:
+        """Return the next hops of the longest prefix of `name` that has a route, cheapest first.
+
+        Raises MalformedPacket if the name is not well formed, route or not.
+        """
+        ends = prefix_ends(name)
+        routes = self._routes
+        for length in self._lengths:
+            if length <= len(ends):
+                hops = routes.get(name[: ends[length - 1]] if length else b"")
+                if hops is not None:
+                    return hops
+        return ()
+
+    def __len__(self) -> int:
+        return len(self._routes)

@@ -1,0 +1,106 @@
+"""A node: a forwarder with its links and the applications that run on it. Still sans-IO.
+
+The emulator and the daemon both drive this object: frames (UDP payloads) in and out by face, time as an
+argument. Applications are attached in the same process; what passes between them and the forwarder takes
+no time and no wire.
+"""
+
+from typing import Protocol
+
+from forwarder.forwarder import Forwarder
+from forwarder.link import LinkService
+from forwarder.wire.tlv import MalformedPacket
+
+
+class Application(Protocol):
+    """An endpoint behind a local face, sans-IO like everything else."""
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in a packet (bare or LpPacket) from the forwarder."""
+        ...
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        ...
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        ...
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline."""
+        ...
+
+
+class Host:
+    """A forwarder, its network faces and its applications' faces."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self.forwarder = forwarder
+        self._links: dict[int, LinkService] = {}
+        self._applications: dict[int, Application] = {}
+        self._faces = 0
+        self._outputs: list[tuple[int, bytes]] = []
+
+    def add_link(self, mtu: int = 1500) -> int:
+        """Add a face to the network; return its number."""
+        face = self._new_face(local=False)
+        self._links[face] = LinkService(mtu)
+        return face
+
+    def attach(self, application: Application) -> int:
+        """Attach an application; return its face's number."""
+        face = self._new_face(local=True)
+        self._applications[face] = application
+        return face
+
+    def _new_face(self, *, local: bool) -> int:
+        self._faces += 1
+        self.forwarder.add_face(self._faces, local=local)
+        return self._faces
+
+    def receive(self, face: int, frame: bytes, now: int) -> None:
+        """Take in a frame from the network."""
+        try:
+            packet = self._links[face].receive(frame, now)
+        except MalformedPacket:
+            self.forwarder.counters.malformed += 1
+            return
+        if packet is not None:
+            self.forwarder.receive(face, packet, now)
+            self._settle(now)
+
+    def take_outputs(self) -> list[tuple[int, bytes]]:
+        """Return the (face, frame) to be sent, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = [self.forwarder.next_deadline()]
+        deadlines += [application.next_deadline() for application in self._applications.values()]
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Let the forwarder and the applications act on their deadlines."""
+        self.forwarder.wake(now)
+        for application in self._applications.values():
+            deadline = application.next_deadline()
+            if deadline is not None and deadline <= now:
+                application.wake(now)
+        self._settle(now)
+
+    def _settle(self, now: int) -> None:
+        """Pass packets between the forwarder and the applications until there are none left."""
+        busy = True
+        while busy:
+            busy = False
+            for face, packet in self.forwarder.take_outputs():
+                if link := self._links.get(face):
+                    self._outputs += [(face, frame) for frame in link.send(packet)]
+                else:
+                    self._applications[face].receive(packet, now)
+            for face, application in self._applications.items():
+                for packet in application.take_outputs():
+                    self.forwarder.receive(face, packet, now)
+                    busy = True

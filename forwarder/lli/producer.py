@@ -1,0 +1,80 @@
+"""The publishing end of a feed: pushes under credit, and answers classic Interests for its items."""
+
+from collections.abc import Callable
+
+from forwarder.lli.ranges import MS, Ranges
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import make_lp
+from forwarder.wire.packet import Data, Interest
+
+_FORWARDER = 0  # the one face of an application
+
+
+class Producer:
+    """Serves one feed to the forwarder that it is attached to.
+
+    A classic Interest for an item that does not exist yet stays pending until the item does or the
+    Interest's lifetime is over.
+
+    Args:
+        feed: the feed's name.
+        get: returns an item's packet by sequence number, None if there is no such item yet.
+        tip: returns the newest item's sequence number, 0 if none.
+        max_pending: classic Interests for future items kept at most.
+    """
+
+    def __init__(
+        self,
+        feed: bytes,
+        get: Callable[[int], Data | None],
+        tip: Callable[[], int],
+        *,
+        max_pending: int = 1024,
+    ) -> None:
+        self.feed = feed
+        self._get = get
+        self._tip = tip
+        self._max_pending = max_pending
+        self._ranges = Ranges()
+        self._pending: dict[int, int] = {}
+        self._outputs: list[bytes] = []
+
+    def receive(self, interest: Interest, now: int) -> None:
+        """Take in an Interest under the feed's name; others are ignored."""
+        parts = split_item(interest.name)
+        if parts is None or parts[0] != self.feed:
+            return
+        seq = parts[1]
+        if interest.send_credit is not None:
+            if self._ranges.grant(_FORWARDER, seq, interest, now):
+                self._serve()
+        elif data := self._get(seq):
+            self._outputs.append(data.wire)
+        else:
+            self._expire(now)
+            if seq in self._pending or len(self._pending) < self._max_pending:
+                expiry = now + interest.lifetime_ms * MS
+                self._pending[seq] = max(expiry, self._pending.get(seq, 0))
+
+    def appended(self, seq: int, now: int) -> None:
+        """Push item `seq`, which has just come into being, to whoever waits for it."""
+        waited_for = self._pending.pop(seq, 0) > now
+        self._ranges.expire(now)
+        if not self._serve() and waited_for and (data := self._get(seq)):
+            self._outputs.append(data.wire)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets to be sent."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def _serve(self) -> bool:
+        tip = self._tip()
+        sent = False
+        for data, limit in self._ranges.serve(_FORWARDER, self._get, tip):
+            self._outputs.append(data.wire if limit is None else make_lp(data.wire, tip=tip, limit=limit))
+            sent = True
+        return sent
+
+    def _expire(self, now: int) -> None:
+        self._pending = {seq: expiry for seq, expiry in self._pending.items() if expiry > now}

@@ -1,0 +1,115 @@
+"""What each downstream may still be sent of one feed: the receiving side of send credit."""
+
+from collections.abc import Callable, Iterator
+
+from forwarder.wire.packet import Data, Interest
+
+MS = 1_000_000
+
+
+class Range:
+    """Items `next` .. `limit` granted by one downstream.
+
+    Attributes:
+        next: the next item to send.
+        limit: the last item that may be sent.
+        expiry: when the grant ends, ns.
+        nonce: of the newest LLI, to tell the link's duplicate from the downstream's repetition.
+        announce: the next item sent is to carry the feed's state (the answer to an LLI).
+    """
+
+    __slots__ = ("announce", "expiry", "limit", "next", "nonce")
+
+    def __init__(self, first: int, limit: int, expiry: int, nonce: int | None) -> None:
+        self.next = first
+        self.limit = limit
+        self.expiry = expiry
+        self.nonce = nonce
+        self.announce = True
+
+
+class Ranges:
+    """The ranges of one feed by downstream face.
+
+    A range is absolute, so a repeated or reordered LLI does no harm: one that starts at or before what was
+    sent rewinds, one that ends later extends, and credit 0 cancels. A downstream renews with the items
+    after its limit, so that a renewal that meets items in flight does not read as a rewind.
+    """
+
+    __slots__ = ("by_face",)
+
+    def __init__(self) -> None:
+        self.by_face: dict[int, Range] = {}
+
+    def grant(self, face: int, first: int, lli: Interest, now: int) -> Range | None:
+        """Apply an LLI for items from `first`; return its range, None if cancelled or a duplicate."""
+        credit = lli.send_credit or 0
+        granted = self.by_face.get(face)
+        if credit == 0:
+            self.by_face.pop(face, None)
+            return None
+        limit = first + credit - 1
+        expiry = now + lli.lifetime_ms * MS
+        if granted is None:
+            granted = self.by_face[face] = Range(first, limit, expiry, lli.nonce)
+            return granted
+        if self.is_repeated(face, lli.nonce):
+            return None
+        granted.next = min(granted.next, first)
+        granted.limit = max(granted.limit, limit)
+        granted.expiry = expiry
+        granted.nonce = lli.nonce
+        granted.announce = True
+        return granted
+
+    def is_repeated(self, face: int, nonce: int | None) -> bool:
+        """Tell whether the newest LLI from `face` had this nonce: the link has duplicated it."""
+        granted = self.by_face.get(face)
+        return granted is not None and granted.nonce == nonce
+
+    def serve(
+        self, face: int, get: Callable[[int], Data | None], tip: int
+    ) -> Iterator[tuple[Data, int | None]]:
+        """Yield what `face` may be sent now from the items that `get` has.
+
+        Each comes with the limit to announce beside it, or None: the first item after an LLI tells the
+        downstream that it is pushed to and how far; an item behind the tip tells that more follow.
+        """
+        granted = self.by_face.get(face)
+        while granted is not None and granted.next <= granted.limit:
+            data = get(granted.next)
+            if data is None:
+                return
+            announce = granted.announce or granted.next < tip
+            granted.announce = False
+            granted.next += 1
+            if granted.next > granted.limit:
+                del self.by_face[face]
+            yield data, granted.limit if announce else None
+
+    def first_wanted(self) -> int:
+        """Return the lowest item that some downstream waits for; there must be a range."""
+        return min(granted.next for granted in self.by_face.values())
+
+    def last_wanted(self) -> int:
+        """Return the highest limit; there must be a range."""
+        return max(granted.limit for granted in self.by_face.values())
+
+    def last_expiry(self) -> int:
+        """Return when the longest grant ends, ns; there must be a range."""
+        return max(granted.expiry for granted in self.by_face.values())
+
+    def next_deadline(self) -> int | None:
+        """Return when the next range expires, ns."""
+        return min((granted.expiry for granted in self.by_face.values()), default=None)
+
+    def expire(self, now: int) -> None:
+        """Drop the ranges whose lifetime is over."""
+        for face in [f for f, granted in self.by_face.items() if granted.expiry <= now]:
+            del self.by_face[face]
+
+    def __bool__(self) -> bool:
+        return bool(self.by_face)
+
+    def __len__(self) -> int:
+        return len(self.by_face)

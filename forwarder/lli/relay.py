@@ -1,0 +1,251 @@
+"""Feeds in a forwarder: one entry a feed, fed by one upstream, feeding every downstream that has credit.
+
+An entry lives as long as some downstream has unspent, unexpired credit. State grows with feeds x faces
+and never with items: the items stand in the verified cache, which is bounded on its own.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+
+from forwarder.feedcache.cache import FeedCache, FeedStore
+from forwarder.feedcache.items import RejectedItem, open_item
+from forwarder.fib import Fib
+from forwarder.lli.ranges import Ranges
+from forwarder.lli.upstream import NEVER, Lli, Upstream
+from forwarder.timers import TimerWheel
+from forwarder.wire.feed import item_name, split_item
+from forwarder.wire.lp import NO_ROUTE, LpPacket, make_lp
+from forwarder.wire.name import prefix_ends
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_interest
+from forwarder.wire.tlv import MalformedPacket
+
+RANGE_BYTES = 28
+"""State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
+
+
+class FeedEntry:
+    """A feed that downstreams of this node have credit for.
+
+    Attributes:
+        feed: its name.
+        ranges: what each downstream may still be sent.
+        cache: its verified items.
+        face: the upstream face, None while there is no way to go.
+        upstream: what was asked there.
+        nonce: of the newest LLI sent there.
+        deadline: when the entry wants to be woken, ns.
+    """
+
+    __slots__ = ("cache", "deadline", "face", "feed", "nonce", "ranges", "upstream")
+
+    def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
+        self.feed = feed
+        self.ranges = Ranges()
+        self.cache = cache
+        self.face: int | None = None
+        self.upstream = Upstream(first)
+        self.nonce: int | None = None
+        self.deadline = NEVER
+
+
+class FeedTable:
+    """All feeds of a forwarder.
+
+    Args:
+        fib: where to find upstreams.
+        send: called with (face, packet) for everything that goes out.
+        rng: source of nonces.
+        store: the verified cache.
+
+    Attributes:
+        counters: llis_in, llis_out, items_in, items_out, gaps, loops, and rejected_<reason> for items.
+    """
+
+    def __init__(
+        self,
+        fib: Fib,
+        send: Callable[[int, bytes], None],
+        rng: Random,
+        store: FeedStore | None = None,
+    ) -> None:
+        self.store = store or FeedStore()
+        self.counters: Counter[str] = Counter()
+        self._fib = fib
+        self._send = send
+        self._rng = rng
+        self._entries: dict[bytes, FeedEntry] = {}
+        self._timers: TimerWheel[FeedEntry] = TimerWheel()
+
+    def on_lli(self, face: int, lli: Interest, now: int) -> None:
+        """Apply an LLI from a downstream. Raises MalformedPacket if it does not name an item."""
+        parts = split_item(lli.name)
+        if parts is None:
+            raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
+        self.counters["llis_in"] += 1
+        feed, first = parts
+        entry = self._entries.get(feed)
+        if entry is None:
+            if not lli.send_credit:
+                return
+            if len(feed) not in prefix_ends(lli.name):
+                raise MalformedPacket("the feed's key is not a component of its own")
+            entry = self._entries[feed] = FeedEntry(feed, self.store.open(feed), first)
+            self._timers.add(entry)
+        elif lli.nonce == entry.nonce and not entry.ranges.is_repeated(face, lli.nonce):
+            self.counters["loops"] += 1
+            return
+        entry.ranges.grant(face, first, lli, now)
+        self._serve(entry, face)
+        self._ask(entry, now, lli)
+        if entry.ranges and entry.face is None:
+            self._refuse(entry, face, lli)
+        self._settle(entry, now)
+
+    def on_data(self, face: int, data: Data, header: LpPacket | None, now: int) -> bool:
+        """Take in a Data packet; return False if it must go no further.
+
+        A packet of a feed that is not relayed here is none of this table's business; one that claims to
+        be an item of a relayed feed and is not stops here.
+        """
+        parts = split_item(data.name)
+        entry = self._entries.get(parts[0]) if parts else None
+        if parts is None or entry is None:
+            return True
+        seq = parts[1]
+        self.counters["items_in"] += 1
+        up = entry.upstream
+        if seq < up.next:
+            self.counters["rejected_duplicate"] += 1
+            return True
+        try:
+            item = open_item(entry.feed, seq, data)
+            if seq == up.next:
+                entry.cache.accept(item)
+        except RejectedItem as error:
+            self.counters[f"rejected_{error.reason}"] += 1
+            return False
+        until = entry.ranges.last_expiry()
+        if seq > up.next:
+            self.counters["gaps"] += 1
+            self._send_lli(entry, up.missed(seq, until, now), None)
+        else:
+            if header is not None and header.tip is not None:
+                up.heard(header.tip)
+            up.arrived(now)
+            self._push(entry, data)
+            self._ask(entry, now, None)
+        self._settle(entry, now)
+        return True
+
+    def find(self, name: bytes) -> Data | None:
+        """Return a verified item by its name, for a classic Interest."""
+        parts = split_item(name)
+        return self.store.get(*parts) if parts else None
+
+    def remove_face(self, face: int, now: int) -> None:
+        """Forget a downstream that has gone."""
+        for entry in list(self._entries.values()):
+            if entry.ranges.by_face.pop(face, None):
+                self._settle(entry, now)
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._timers.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Expire ranges, probe upstreams."""
+        for entry in self._timers.expire(now):
+            self._timers.add(entry)  # _settle() moves it, and needs it in its place
+            entry.ranges.expire(now)
+            if entry.ranges and entry.upstream.deadline <= now:
+                self._send_lli(entry, entry.upstream.wake(entry.ranges.last_expiry(), now), None)
+            self._settle(entry, now)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[FeedEntry]:
+        return iter(self._entries.values())
+
+    def _serve(self, entry: FeedEntry, face: int) -> None:
+        """Send a downstream what the cache has for it."""
+        tip = entry.cache.tip
+        for data, limit in entry.ranges.serve(face, entry.cache.get, tip):
+            self.counters["items_out"] += 1
+            self._send(face, data.wire if limit is None else make_lp(data.wire, tip=tip, limit=limit))
+
+    def _push(self, entry: FeedEntry, data: Data) -> None:
+        """Send the item that has just arrived to every downstream that waits for it, then what follows."""
+        seq = entry.upstream.next - 1
+        if entry.cache.get(seq) is None:
+            # Older than what the cache retains, fetched again for a late joiner.
+            tip = entry.cache.tip
+            one = {seq: data}
+            for face in list(entry.ranges.by_face):
+                for _, limit in entry.ranges.serve(face, one.get, tip):
+                    self.counters["items_out"] += 1
+                    self._send(face, data.wire if limit is None else make_lp(data.wire, tip=tip, limit=limit))
+        for face in list(entry.ranges.by_face):
+            self._serve(entry, face)
+
+    def _ask(self, entry: FeedEntry, now: int, cause: Interest | None) -> None:
+        """Ask upstream for what downstreams may be sent and the cache does not have."""
+        if not entry.ranges:
+            return
+        first = entry.ranges.first_wanted()
+        up = entry.upstream
+        until = entry.ranges.last_expiry()
+        if first < up.next or first > up.limit + 1:
+            # A late joiner wants what the cache has let go, or the cache has served beyond what was asked.
+            up = entry.upstream = Upstream(first)
+        # The cache is the buffer: never more under way than it can hold.
+        limit = min(entry.ranges.last_wanted(), first - 1 + entry.cache.max_items)
+        self._send_lli(entry, up.want(limit, until, now), cause)
+
+    def _send_lli(self, entry: FeedEntry, lli: Lli | None, cause: Interest | None) -> None:
+        """Send an LLI upstream, as the continuation of `cause` if a downstream's LLI caused it."""
+        if lli is None:
+            return
+        if entry.face is None:
+            hops = self._fib.lookup(entry.feed)
+            entry.face = next((h.face for h in hops if h.face not in entry.ranges.by_face), None)
+            if entry.face is None:
+                return
+        hop_limit = SENT_HOP_LIMIT
+        entry.nonce = self._rng.getrandbits(32)
+        if cause is not None:
+            entry.nonce = cause.nonce
+            if cause.hop_limit is not None:
+                hop_limit = cause.hop_limit - 1
+        self.counters["llis_out"] += 1
+        self._send(
+            entry.face,
+            make_interest(
+                item_name(entry.feed, lli.first),
+                nonce=entry.nonce or 0,
+                lifetime_ms=lli.lifetime_ms,
+                hop_limit=hop_limit,
+                send_credit=lli.credit,
+            ),
+        )
+
+    def _refuse(self, entry: FeedEntry, face: int, lli: Interest) -> None:
+        """Answer an LLI that has nowhere to go."""
+        entry.ranges.by_face.pop(face, None)
+        self._send(face, make_lp(lli.wire, nack_reason=NO_ROUTE))
+
+    def _settle(self, entry: FeedEntry, now: int) -> None:
+        """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
+        if not entry.ranges:
+            self._timers.cancel(entry)
+            del self._entries[entry.feed]
+            up = entry.upstream
+            if entry.face is not None and up.next <= up.limit and up.expiry > now:
+                self._send_lli(entry, Lli(up.next, 0, 1000), None)
+            return
+        deadline = min(entry.ranges.next_deadline() or NEVER, entry.upstream.deadline)
+        if deadline != entry.deadline:
+            self._timers.cancel(entry)
+            entry.deadline = deadline
+            self._timers.add(entry)

@@ -1,0 +1,161 @@
+"""Pending Interest Table (NFD developer guide, section 3.4).
+
+One entry per (name, CanBePrefix, MustBeFresh), with a record per face that the Interest came from and
+per face that it was sent to. Exact names are found by one hash probe; entries that a Data packet can
+match otherwise (CanBePrefix, implicit digest) are probed for only while such entries exist.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from forwarder.timers import TimerWheel
+from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
+from forwarder.wire.packet import Data, Interest
+
+RECORD_BYTES = 16
+"""State that a record stands for, whatever the implementation: face 4, nonce 4, expiry 8 bytes."""
+
+
+class InRecord(NamedTuple):
+    """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns) and PIT token."""
+
+    face: int
+    nonce: int
+    expiry: int
+    token: bytes | None
+
+
+class OutRecord(NamedTuple):
+    """An Interest sent to `face` at time `sent` (ns), `nacked` if refused there."""
+
+    face: int
+    nonce: int
+    sent: int
+    nacked: bool
+
+
+Key = tuple[bytes, bool, bool]
+
+
+class PitEntry:
+    """A pending Interest.
+
+    Attributes:
+        key: (name, CanBePrefix, MustBeFresh).
+        interest: the newest Interest for it.
+        in_records, out_records: at most one a face.
+        deadline: when the last in-record expires, ns.
+        suppress_ns: current retransmission suppression interval, ns; the strategy's.
+    """
+
+    __slots__ = ("deadline", "in_records", "interest", "key", "out_records", "suppress_ns")
+
+    def __init__(self, key: Key, interest: Interest) -> None:
+        self.key = key
+        self.interest = interest
+        self.in_records: list[InRecord] = []
+        self.out_records: list[OutRecord] = []
+        self.deadline = 0
+        self.suppress_ns = 0
+
+    def is_loop(self, face: int, nonce: int) -> bool:
+        """Tell whether an Interest from `face` with `nonce` has been here before.
+
+        The same nonce from the same face is the link's duplicate or the consumer's own repetition.
+        """
+        return any(r.nonce == nonce and r.face != face for r in self.in_records) or any(
+            r.nonce == nonce for r in self.out_records
+        )
+
+    def set_in_record(self, record: InRecord) -> None:
+        """Add or replace the record of a downstream face."""
+        if self.in_records:
+            self.drop_in_record(record.face)
+        self.in_records.append(record)
+
+    def drop_in_record(self, face: int) -> None:
+        """Forget a downstream face."""
+        self.in_records = [r for r in self.in_records if r.face != face]
+
+    def set_out_record(self, record: OutRecord) -> None:
+        """Add or replace the record of an upstream face."""
+        if self.out_records:
+            self.out_records = [r for r in self.out_records if r.face != record.face]
+        self.out_records.append(record)
+
+
+class Pit:
+    """The table, with the entries' expiry in a timer wheel."""
+
+    __slots__ = ("_digests", "_entries", "_prefixes", "timers")
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, PitEntry] = {}
+        self._prefixes = 0  # entries with CanBePrefix
+        self._digests = 0  # entries whose name ends with an implicit digest
+        self.timers: TimerWheel[PitEntry] = TimerWheel()
+
+    def find(self, interest: Interest) -> PitEntry | None:
+        """Return the entry for an Interest."""
+        return self._entries.get((interest.name, interest.can_be_prefix, interest.must_be_fresh))
+
+    def insert(self, interest: Interest) -> PitEntry:
+        """Create the entry for an Interest that has none; the caller adds records and extends it."""
+        key = (interest.name, interest.can_be_prefix, interest.must_be_fresh)
+        entry = self._entries[key] = PitEntry(key, interest)
+        self._prefixes += key[1]
+        self._digests += ends_with_digest(key[0])
+        return entry
+
+    def extend(self, entry: PitEntry, expiry: int) -> None:
+        """Keep an entry until `expiry` (ns) at least."""
+        if expiry > entry.deadline:
+            if entry.deadline:
+                self.timers.cancel(entry)
+            entry.deadline = expiry
+            self.timers.add(entry)
+
+    def remove(self, entry: PitEntry) -> None:
+        """Remove a live entry and its timer."""
+        self.timers.cancel(entry)
+        self._forget(entry)
+
+    def expire(self, now: int) -> list[PitEntry]:
+        """Remove and return the entries whose lifetime is over."""
+        due = self.timers.expire(now)
+        for entry in due:
+            self._forget(entry)
+        return due
+
+    def _forget(self, entry: PitEntry) -> None:
+        del self._entries[entry.key]
+        self._prefixes -= entry.key[1]
+        self._digests -= ends_with_digest(entry.key[0])
+
+    def match(self, data: Data) -> list[PitEntry]:
+        """Return the entries that a Data packet satisfies.
+
+        MustBeFresh needs no check here: a packet that has just arrived counts as fresh.
+        """
+        get = self._entries.get
+        name = data.name
+        found = []
+        if entry := get((name, False, False)):
+            found.append(entry)
+        if entry := get((name, False, True)):
+            found.append(entry)
+        if self._prefixes:
+            for end in (0, *prefix_ends(name)):
+                found += [e for fresh in (False, True) if (e := get((name[:end], True, fresh)))]
+        if self._digests:
+            full = name + component(IMPLICIT_DIGEST, data.digest())
+            found += [
+                e for prefix in (False, True) for fresh in (False, True) if (e := get((full, prefix, fresh)))
+            ]
+        return found
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[PitEntry]:
+        return iter(self._entries.values())

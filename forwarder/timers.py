@@ -1,0 +1,73 @@
+"""A timer wheel with exact deadlines.
+
+Entries are bucketed by the millisecond of their deadline, so adding and cancelling are dictionary
+operations whatever the number of entries; the heap holds one number per bucket in use. A bucket keeps the
+exact deadlines, so nothing fires early or late: what the emulator's clock needs to be repeatable.
+"""
+
+from heapq import heappop, heappush
+from typing import Generic, Protocol, TypeVar
+
+_TICK_BITS = 20  # 2**20 ns, about a millisecond
+
+
+class Timed(Protocol):
+    """Something that a wheel can hold: hashable by identity, with its deadline in nanoseconds."""
+
+    deadline: int
+
+
+T = TypeVar("T", bound=Timed)
+
+
+class TimerWheel(Generic[T]):
+    """Objects ordered by their `deadline`, which must not change while they are in the wheel."""
+
+    __slots__ = ("_buckets", "_ticks")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, dict[T, None]] = {}
+        self._ticks: list[int] = []
+
+    def add(self, item: T) -> None:
+        """Insert an object at its deadline."""
+        tick = item.deadline >> _TICK_BITS
+        bucket = self._buckets.get(tick)
+        if bucket is None:
+            bucket = self._buckets[tick] = {}
+            heappush(self._ticks, tick)
+        bucket[item] = None
+
+    def cancel(self, item: T) -> None:
+        """Take an object out again before its deadline."""
+        del self._buckets[item.deadline >> _TICK_BITS][item]
+
+    def next_deadline(self) -> int | None:
+        """Return the earliest deadline, None if the wheel is empty."""
+        while self._ticks:
+            bucket = self._buckets[self._ticks[0]]
+            if bucket:
+                return min(item.deadline for item in bucket)
+            del self._buckets[heappop(self._ticks)]
+        return None
+
+    def expire(self, now: int) -> list[T]:
+        """Take out all objects whose deadline is not after `now`, earliest first."""
+        due: list[T] = []
+        last = now >> _TICK_BITS
+        while self._ticks and self._ticks[0] <= last:
+            tick = self._ticks[0]
+            bucket = self._buckets[tick]
+            expired = [item for item in bucket if item.deadline <= now]
+            expired.sort(key=_deadline)
+            for item in expired:
+                del bucket[item]
+            due += expired
+            if bucket:
+                break
+            del self._buckets[heappop(self._ticks)]
+        return due
+
+
+def _deadline(item: Timed) -> int:
+    return item.deadline

@@ -1,0 +1,58 @@
+"""Names and contents of feed items (docs/architecture.md, "Feeds").
+
+A feed's name ends with its writer's Ed25519 public key, so it certifies itself; item n is the Data packet
+`<feed>/seq=<n>`. Its content says which format it is: a native item is a Backlink and a Payload, an item
+of a classic SSB feed is the SSB message, whole.
+"""
+
+from forwarder.wire.name import GENERIC, SEQUENCE, component
+from forwarder.wire.tlv import element, nni
+
+BACKLINK = 0xF2
+PAYLOAD = 0xF4
+SSB_MESSAGE = 0xF6
+
+KEY_BYTES = 32
+_KEY_HEADER = bytes((GENERIC, KEY_BYTES))
+_SEQUENCE_HEADERS = [(size, bytes((SEQUENCE, size))) for size in (1, 2, 4, 8)]
+
+
+def feed_name(prefix: bytes, key: bytes) -> bytes:
+    """Return the name of the feed of `key` (32 bytes) under a prefix."""
+    return prefix + component(GENERIC, key)
+
+
+def item_name(feed: bytes, seq: int) -> bytes:
+    """Return the name of item `seq` (from 1) of a feed."""
+    return feed + component(SEQUENCE, nni(seq))
+
+
+def split_item(name: bytes) -> tuple[bytes, int] | None:
+    """Split an item's name into (feed, seq); None if it does not have an item's form.
+
+    Reads from the end and does not walk the feed's name: a caller that has not met this feed before
+    must check that with :func:`forwarder.wire.name.prefix_ends`.
+    """
+    for size, header in _SEQUENCE_HEADERS:
+        at = len(name) - size - 2
+        if name.startswith(header, at) and name.startswith(_KEY_HEADER, at - KEY_BYTES - 2):
+            number = name[at + 2 :]
+            seq = int.from_bytes(number, "big")
+            if at >= KEY_BYTES + 2 and nni(seq) == number:
+                return name[:at], seq
+    return None
+
+
+def feed_key(feed: bytes) -> bytes:
+    """Return the writer's public key from a feed's name."""
+    return feed[-KEY_BYTES:]
+
+
+def native_content(backlink: bytes, payload: bytes) -> bytes:
+    """Build a native item's content; `backlink` is empty for item 1, else 32 bytes."""
+    return (element(BACKLINK, backlink) if backlink else b"") + element(PAYLOAD, payload)
+
+
+def ssb_content(message: bytes) -> bytes:
+    """Build the content of an item that carries a classic SSB message (canonical JSON, UTF-8)."""
+    return element(SSB_MESSAGE, message)

@@ -1,0 +1,149 @@
+"""NDNLPv2, the link adaptation layer (NFD wiki, "NDNLPv2", revision 63).
+
+An LpPacket carries header fields and one Fragment of a network-layer packet. A bare Interest or Data is
+equivalent to an LpPacket with nothing but a Fragment, and is how most packets travel.
+"""
+
+from forwarder.wire.packet import DATA, INTEREST
+from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_nni
+
+LP_PACKET = 100
+_FRAGMENT = 0x50
+_SEQUENCE = 0x51
+_FRAG_INDEX = 0x52
+_FRAG_COUNT = 0x53
+_PIT_TOKEN = 0x62
+_NACK = 0x0320
+_NACK_REASON = 0x0321
+_CONGESTION_MARK = 0x0340
+FEED_STATE = 0x0370
+"""Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
+_TIP = 0x0371
+_LIMIT = 0x0372
+
+CONGESTION = 50
+DUPLICATE = 100
+NO_ROUTE = 150
+_UNSPECIFIED = 0
+
+
+class LpPacket:
+    """A received LpPacket, or a bare packet seen as one.
+
+    Attributes:
+        fragment: the network-layer packet, or one fragment of it; empty for an idle packet.
+        sequence: Sequence, a 64-bit number, or None.
+        frag_index, frag_count: place of this fragment and number of fragments; 0 and 1 if whole.
+        nack_reason: None unless a Nack; 0 if the Nack gives no reason.
+        pit_token: opaque bytes to be returned with the answer, or None.
+        congestion_mark: 0 if absent.
+        tip, limit: FeedState: newest item that the sender has verified, and last item that it will push
+            under the credit it was given; None if absent.
+    """
+
+    __slots__ = (
+        "congestion_mark",
+        "frag_count",
+        "frag_index",
+        "fragment",
+        "limit",
+        "nack_reason",
+        "pit_token",
+        "sequence",
+        "tip",
+    )
+
+    def __init__(self, fragment: bytes = b"") -> None:
+        self.fragment = fragment
+        self.sequence: int | None = None
+        self.frag_index = 0
+        self.frag_count = 1
+        self.nack_reason: int | None = None
+        self.pit_token: bytes | None = None
+        self.congestion_mark = 0
+        self.tip: int | None = None
+        self.limit: int | None = None
+
+
+def parse_lp(frame: bytes) -> LpPacket:
+    """Parse an LpPacket or a bare Interest or Data; raise MalformedPacket."""
+    kind, at, end = read_header(frame, 0, len(frame))
+    if end != len(frame):
+        raise MalformedPacket("bytes after the packet")
+    if kind in (INTEREST, DATA):
+        return LpPacket(frame)
+    if kind != LP_PACKET:
+        raise MalformedPacket(f"neither Interest, Data nor LpPacket: type {kind}")
+    packet = LpPacket()
+    while at < end:
+        kind, start, at = read_header(frame, at, end)
+        if kind == _FRAGMENT:
+            if at != end:
+                raise MalformedPacket("Fragment is an LpPacket's last field")
+            packet.fragment = frame[start:at]
+        elif kind == _SEQUENCE:
+            if at - start != 8:
+                raise MalformedPacket("a Sequence has 8 bytes")
+            packet.sequence = int.from_bytes(frame[start:at], "big")
+        elif kind == _FRAG_INDEX:
+            packet.frag_index = read_nni(frame[start:at])
+        elif kind == _FRAG_COUNT:
+            packet.frag_count = read_nni(frame[start:at])
+        elif kind == _PIT_TOKEN:
+            if not 1 <= at - start <= 32:
+                raise MalformedPacket("a PitToken has 1 to 32 bytes")
+            packet.pit_token = frame[start:at]
+        elif kind == _NACK:
+            packet.nack_reason = _inner(frame, start, at).get(_NACK_REASON, _UNSPECIFIED)
+        elif kind == _CONGESTION_MARK:
+            packet.congestion_mark = read_nni(frame[start:at])
+        elif kind == FEED_STATE:
+            state = _inner(frame, start, at)
+            packet.tip, packet.limit = state.get(_TIP), state.get(_LIMIT)
+        elif not (800 <= kind <= 959 and kind & 3 == 0):
+            raise MalformedPacket(f"unrecognised LpPacket field of type {kind}")
+    if packet.frag_index >= packet.frag_count:
+        raise MalformedPacket(f"fragment {packet.frag_index} of {packet.frag_count}")
+    return packet
+
+
+def _inner(frame: bytes, at: int, end: int) -> dict[int, int]:
+    """Read a field that holds numbers only, ignoring those of other types."""
+    numbers = {}
+    while at < end:
+        kind, start, at = read_header(frame, at, end)
+        if kind in (_NACK_REASON, _TIP, _LIMIT):
+            numbers[kind] = read_nni(frame[start:at])
+    return numbers
+
+
+def make_lp(
+    fragment: bytes,
+    *,
+    sequence: int | None = None,
+    frag_index: int = 0,
+    frag_count: int = 1,
+    nack_reason: int | None = None,
+    pit_token: bytes | None = None,
+    congestion_mark: int = 0,
+    tip: int | None = None,
+    limit: int | None = None,
+) -> bytes:
+    """Build an LpPacket; see LpPacket for the fields."""
+    fields = []
+    if sequence is not None:
+        fields.append(element(_SEQUENCE, sequence.to_bytes(8, "big")))
+    if frag_count > 1:
+        fields.append(element(_FRAG_INDEX, nni(frag_index)))
+        fields.append(element(_FRAG_COUNT, nni(frag_count)))
+    if pit_token is not None:
+        fields.append(element(_PIT_TOKEN, pit_token))
+    if nack_reason is not None:
+        reason = element(_NACK_REASON, nni(nack_reason)) if nack_reason else b""
+        fields.append(element(_NACK, reason))
+    if congestion_mark:
+        fields.append(element(_CONGESTION_MARK, nni(congestion_mark)))
+    if tip is not None and limit is not None:
+        fields.append(element(FEED_STATE, element(_TIP, nni(tip)) + element(_LIMIT, nni(limit))))
+    fields.append(element(_FRAGMENT, fragment))
+    return element(LP_PACKET, b"".join(fields))

@@ -1,0 +1,328 @@
+"""Interest and Data (NDN packet format 0.3): views of received bytes, and builders.
+
+A view holds the packet's own bytes as `wire` and only the fields that a forwarder acts on. The name
+inside is not walked here: whoever needs its components calls :mod:`forwarder.wire.name`, which raises
+MalformedPacket if it is not well formed.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+from forwarder.wire.name import NAME
+from forwarder.wire.tlv import (
+    MalformedPacket,
+    check_ignorable,
+    element,
+    nni,
+    read_header,
+    read_nni,
+)
+
+INTEREST = 5
+DATA = 6
+
+_NONCE = 10
+_LIFETIME = 12
+_MUST_BE_FRESH = 18
+_FORWARDING_HINT = 30
+_CAN_BE_PREFIX = 33
+_HOP_LIMIT = 34
+_PARAMETERS = 36
+_INTEREST_SIGNATURE_INFO = 44
+_INTEREST_SIGNATURE_VALUE = 46
+SEND_CREDIT = 240
+"""Ours: an Interest with this element is a long-lived Interest. Even and in the application range, so a
+forwarder that does not know it ignores it (docs/architecture.md, "The LLI packet")."""
+
+_META_INFO = 20
+_CONTENT = 21
+_SIGNATURE_INFO = 22
+_SIGNATURE_VALUE = 23
+_CONTENT_TYPE = 24
+_FRESHNESS = 25
+_FINAL_BLOCK = 26
+_SIGNATURE_TYPE = 27
+_KEY_LOCATOR = 28
+
+DIGEST_SHA256 = 0
+ED25519 = 5
+
+DEFAULT_LIFETIME_MS = 4000
+
+SENT_HOP_LIMIT = 32
+"""HopLimit that our own consumers and relays put into their Interests."""
+
+
+class Interest:
+    """A received Interest.
+
+    Attributes:
+        wire: the packet.
+        name: its name (see :mod:`forwarder.wire.name`).
+        can_be_prefix, must_be_fresh: its selectors.
+        nonce: 32-bit number; None if absent (allowed only between an application and its forwarder).
+        lifetime_ms: InterestLifetime, milliseconds.
+        hop_limit: 0 to 255, or None if absent.
+        send_credit: SendCredit, items; None makes this a classic Interest.
+    """
+
+    __slots__ = (
+        "_hop_limit_at",
+        "can_be_prefix",
+        "hop_limit",
+        "lifetime_ms",
+        "must_be_fresh",
+        "name",
+        "nonce",
+        "send_credit",
+        "wire",
+    )
+
+    def __init__(self, wire: bytes, name: bytes) -> None:
+        self.wire = wire
+        self.name = name
+        self.can_be_prefix = False
+        self.must_be_fresh = False
+        self.nonce: int | None = None
+        self.lifetime_ms = DEFAULT_LIFETIME_MS
+        self.hop_limit: int | None = None
+        self.send_credit: int | None = None
+        self._hop_limit_at = 0
+
+    def next_hop_wire(self) -> bytes:
+        """Return the packet with its HopLimit, if it has one, lowered by one."""
+        if self.hop_limit is None:
+            return self.wire
+        at = self._hop_limit_at
+        return self.wire[:at] + bytes((self.hop_limit - 1,)) + self.wire[at + 1 :]
+
+
+# Elements of an Interest in the order that the specification demands. SendCredit, being non-critical,
+# is accepted anywhere after the name.
+_INTEREST_ORDER = {
+    kind: rank
+    for rank, kind in enumerate(
+        (
+            _CAN_BE_PREFIX,
+            _MUST_BE_FRESH,
+            _FORWARDING_HINT,
+            _NONCE,
+            _LIFETIME,
+            _HOP_LIMIT,
+            _PARAMETERS,
+            _INTEREST_SIGNATURE_INFO,
+            _INTEREST_SIGNATURE_VALUE,
+        )
+    )
+}
+
+
+def parse_interest(wire: bytes) -> Interest:
+    """Parse a whole Interest; raise MalformedPacket."""
+    kind, at, end = read_header(wire, 0, len(wire))
+    if kind != INTEREST or end != len(wire):
+        raise MalformedPacket("not one Interest")
+    kind, start, at = read_header(wire, at, end)
+    if kind != NAME or start == at:
+        raise MalformedPacket("an Interest begins with a non-empty Name")
+    interest = Interest(wire, wire[start:at])
+    rank = -1
+    while at < end:
+        kind, start, at = read_header(wire, at, end)
+        if kind == SEND_CREDIT:
+            interest.send_credit = read_nni(wire[start:at])
+            continue
+        place = _INTEREST_ORDER.get(kind)
+        if place is None:
+            check_ignorable(kind)
+            continue
+        if place <= rank:
+            check_ignorable(kind)  # a known element out of order counts as an unknown one
+            continue
+        rank = place
+        if kind == _NONCE:
+            if at - start != 4:
+                raise MalformedPacket("a Nonce has 4 bytes")
+            interest.nonce = int.from_bytes(wire[start:at], "big")
+        elif kind == _LIFETIME:
+            interest.lifetime_ms = read_nni(wire[start:at])
+        elif kind == _HOP_LIMIT:
+            if at - start != 1:
+                raise MalformedPacket("a HopLimit has 1 byte")
+            interest.hop_limit = wire[start]
+            interest._hop_limit_at = start
+        elif kind == _CAN_BE_PREFIX:
+            interest.can_be_prefix = _flag(start, at)
+        elif kind == _MUST_BE_FRESH:
+            interest.must_be_fresh = _flag(start, at)
+    return interest
+
+
+def _flag(start: int, end: int) -> bool:
+    if start != end:
+        raise MalformedPacket("a flag element is empty")
+    return True
+
+
+def make_interest(
+    name: bytes,
+    *,
+    nonce: int,
+    can_be_prefix: bool = False,
+    must_be_fresh: bool = False,
+    lifetime_ms: int | None = None,
+    hop_limit: int | None = None,
+    send_credit: int | None = None,
+) -> bytes:
+    """Build an Interest; with `send_credit`, a long-lived one."""
+    fields = [element(NAME, name)]
+    if can_be_prefix:
+        fields.append(element(_CAN_BE_PREFIX))
+    if must_be_fresh:
+        fields.append(element(_MUST_BE_FRESH))
+    fields.append(element(_NONCE, nonce.to_bytes(4, "big")))
+    if lifetime_ms is not None:
+        fields.append(element(_LIFETIME, nni(lifetime_ms)))
+    if hop_limit is not None:
+        fields.append(element(_HOP_LIMIT, bytes((hop_limit,))))
+    if send_credit is not None:
+        fields.append(element(SEND_CREDIT, nni(send_credit)))
+    return element(INTEREST, b"".join(fields))
+
+
+class Data:
+    """A received Data packet.
+
+    Attributes:
+        wire: the packet.
+        name: its name.
+        content_type: ContentType, 0 (BLOB) if absent.
+        freshness_ms: FreshnessPeriod, milliseconds, 0 if absent.
+        signature_type: SignatureType, e.g. DIGEST_SHA256 or ED25519.
+    """
+
+    __slots__ = (
+        "_content",
+        "_signature",
+        "_signed",
+        "content_type",
+        "freshness_ms",
+        "name",
+        "signature_type",
+        "wire",
+    )
+
+    def __init__(self, wire: bytes, name: bytes) -> None:
+        self.wire = wire
+        self.name = name
+        self.content_type = 0
+        self.freshness_ms = 0
+        self.signature_type = DIGEST_SHA256
+        # Offsets, cut out on demand: a forwarder needs neither content nor signature.
+        self._content = self._signed = self._signature = (0, 0)
+
+    @property
+    def content(self) -> bytes:
+        """Content's TLV-VALUE, empty if absent."""
+        return self.wire[slice(*self._content)]
+
+    @property
+    def signed(self) -> bytes:
+        """The signed portion: Name to SignatureInfo."""
+        return self.wire[slice(*self._signed)]
+
+    @property
+    def signature(self) -> bytes:
+        """SignatureValue's TLV-VALUE."""
+        return self.wire[slice(*self._signature)]
+
+    def digest(self) -> bytes:
+        """Return the implicit digest: SHA-256 of the whole packet, 32 bytes."""
+        return hashlib.sha256(self.wire).digest()
+
+
+def parse_data(wire: bytes) -> Data:
+    """Parse a whole Data packet; raise MalformedPacket."""
+    kind, at, end = read_header(wire, 0, len(wire))
+    if kind != DATA or end != len(wire):
+        raise MalformedPacket("not one Data packet")
+    signed_from = at
+    kind, start, at = read_header(wire, at, end)
+    if kind != NAME:
+        raise MalformedPacket("a Data packet begins with a Name")
+    data = Data(wire, wire[start:at])
+    rank = NAME
+    while at < end:
+        kind, start, at = read_header(wire, at, end)
+        # The numbers of Data's elements ascend in the order that the specification demands.
+        if not _META_INFO <= kind <= _SIGNATURE_VALUE or kind <= rank:
+            check_ignorable(kind)
+            continue
+        rank = kind
+        if kind == _CONTENT:
+            data._content = (start, at)
+        elif kind == _META_INFO:
+            _parse_meta_info(data, start, at)
+        elif kind == _SIGNATURE_INFO:
+            data.signature_type = _parse_signature_type(wire, start, at)
+            data._signed = (signed_from, at)
+        else:
+            data._signature = (start, at)
+    if not data._signed[1] or not data._signature[1]:
+        raise MalformedPacket("a Data packet has SignatureInfo and SignatureValue")
+    return data
+
+
+def _parse_meta_info(data: Data, start: int, end: int) -> None:
+    wire, at = data.wire, start
+    while at < end:
+        kind, value, at = read_header(wire, at, end)
+        if kind == _FRESHNESS:
+            data.freshness_ms = read_nni(wire[value:at])
+        elif kind == _CONTENT_TYPE:
+            data.content_type = read_nni(wire[value:at])
+        elif kind != _FINAL_BLOCK:
+            check_ignorable(kind)
+
+
+def _parse_signature_type(wire: bytes, start: int, end: int) -> int:
+    kind, value, at = read_header(wire, start, end)
+    if kind != _SIGNATURE_TYPE:
+        raise MalformedPacket("SignatureInfo begins with SignatureType")
+    signature_type = read_nni(wire[value:at])
+    while at < end:
+        kind, _, at = read_header(wire, at, end)
+        if kind != _KEY_LOCATOR:
+            check_ignorable(kind)
+    return signature_type
+
+
+def make_data(
+    name: bytes,
+    content: bytes,
+    *,
+    freshness_ms: int | None = None,
+    content_type: int | None = None,
+    signature_type: int = DIGEST_SHA256,
+    key_name: bytes | None = None,
+    sign: Callable[[bytes], bytes] | None = None,
+) -> bytes:
+    """Build a Data packet.
+
+    `sign` maps the signed portion to the signature; without it the packet carries its SHA-256
+    (DigestSha256), which guards integrity and nothing more. `key_name` goes into a KeyLocator.
+    """
+    meta = b""
+    if content_type is not None:
+        meta += element(_CONTENT_TYPE, nni(content_type))
+    if freshness_ms is not None:
+        meta += element(_FRESHNESS, nni(freshness_ms))
+    info = element(_SIGNATURE_TYPE, nni(signature_type))
+    if key_name is not None:
+        info += element(_KEY_LOCATOR, element(NAME, key_name))
+    signed = element(NAME, name)
+    if meta:
+        signed += element(_META_INFO, meta)
+    signed += element(_CONTENT, content) + element(_SIGNATURE_INFO, info)
+    signature = sign(signed) if sign else hashlib.sha256(signed).digest()
+    return element(DATA, signed + element(_SIGNATURE_VALUE, signature))

@@ -1,0 +1,1 @@
+"""Scenarios, workloads, running them, and the command line."""

@@ -1,0 +1,151 @@
+"""Running a scenario: from a checked scenario to a directory with everything that was measured."""
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from ssb.export import entry_line
+from ssb.message import Message
+from testbed import emulate
+from testbed.errors import UserError
+from testbed.files import FEED, MANIFEST, SCENARIO, write_json
+from testbed.nodes import Timeline
+from testbed.scenario import Scenario
+from topologies import box
+
+Net = Literal["auto", "emulated", "mininet"]
+Impairment = Literal["auto", "netem", "relay"]
+
+
+def choose_net(asked: Net) -> tuple[Literal["emulated", "mininet"], str]:
+    """Decide how to bring a network up; return it and why, in a few words. Raises UserError."""
+    if asked == "emulated":
+        return "emulated", "asked for"
+    why_not = box.why_not()
+    if why_not is None:
+        return "mininet", "asked for" if asked == "mininet" else "Mininet can run here"
+    if asked == "mininet":
+        raise UserError(f"Mininet cannot run here: {why_not}; or use --net emulated")
+    return "emulated", f"Mininet cannot run here: {why_not}"
+
+
+def duration_s(scenario: Scenario, feed: Sequence[Message]) -> float:
+    """Return how long one layering runs, seconds on the run's clock."""
+    return Timeline.of(scenario, feed, 0).end / 1e9
+
+
+def run(
+    scenario: Scenario,
+    feed: Sequence[Message],
+    net: Literal["emulated", "mininet"],
+    net_reason: str,
+    directory: Path,
+    *,
+    impairment: Impairment = "auto",
+    progress: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run all layerings of a scenario into a new directory; raise UserError.
+
+    The directory appears under its name only when it is complete; until then, and after a failure, it is
+    `<directory>.partial`.
+    """
+    if directory.exists():
+        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+    partial = directory.with_name(directory.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    write_json(partial / SCENARIO, scenario.model_dump(mode="json"))
+    with (partial / FEED).open("wb") as file:
+        file.writelines(entry_line(message, message.timestamp) for message in feed)
+    manifest = _manifest(scenario, feed, net, net_reason)
+    for layering in scenario.layerings:
+        progress(layering)
+        (partial / layering).mkdir()
+        if net == "emulated":
+            manifest["runs"][layering] = emulate.run(scenario, layering, feed, partial / layering)
+            continue
+        result = _run_boxed(partial, layering, impairment)
+        manifest["impairment"] = result.pop("impairment")
+        manifest["impairment_reason"] = result.pop("impairment_reason")
+        manifest["runs"][layering] = result
+    write_json(partial / MANIFEST, manifest)
+    partial.rename(directory)
+
+
+def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str, Any]:
+    program = [sys.executable, "-m", "testbed.boxed", str(partial.resolve()), layering, impairment]
+    try:
+        status = box.box(program)
+    except OSError as error:
+        raise UserError(str(error)) from error
+    result = partial / layering / "result.json"
+    if status or not result.exists():
+        raise UserError(f"the run over Mininet failed (status {status}); what there is lies in {partial}")
+    counts: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    result.unlink()
+    return counts
+
+
+def _manifest(
+    scenario: Scenario, feed: Sequence[Message], net: Literal["emulated", "mininet"], net_reason: str
+) -> dict[str, Any]:
+    """Describe a run. An emulated run names nothing that differs between two of them."""
+    manifest: dict[str, Any] = {
+        "feednet": version("feednet"),
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "net": net,
+        "net_reason": net_reason,
+        "impairment": "emulated",
+        "created": None,
+        "layerings": list(scenario.layerings),
+        "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
+        "workload": {
+            "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
+            "items": len(feed),
+            "subscribers": len(scenario.subscribers),
+            "feed": feed[0].author,
+            "bytes": sum(len(message.encoded) for message in feed),
+            "schedule": scenario.workload.schedule.model_dump(),
+        },
+        "topology": {
+            "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
+            "links": _links(scenario),
+        },
+        "software": {"python": platform.python_version()},
+        "runs": {},
+    }
+    if net == "mininet":
+        manifest["created"] = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest["software"] |= {
+            "kernel": platform.release(),
+            "mininet": version("mininet"),
+            "root": os.geteuid() == 0,
+        }
+    return manifest
+
+
+def _links(scenario: Scenario) -> list[dict[str, Any]]:
+    interfaces = scenario.network.interfaces()
+    return [
+        {
+            "a": link.a,
+            "b": link.b,
+            "interface_a": interfaces[2 * index].name,
+            "interface_b": interfaces[2 * index + 1].name,
+            "bw_mbit": link.bw_mbit,
+            "delay_ms": link.delay_ms,
+            "loss_percent": link.loss_percent,
+            "jitter_ms": link.jitter_ms,
+            "max_queue_size": link.max_queue_size,
+        }
+        for index, link in enumerate(scenario.network.links)
+    ]
