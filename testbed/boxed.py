@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
@@ -44,9 +44,11 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
     scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
     feed = read_export(directory / FEED)
     output = directory / layering
-    with MininetNetwork(scenario.network, scenario.seed, impairment, directory=output) as network:
-        with _recording(scenario, network, output) as capture:
-            timeline = _run_nodes(scenario, layering, feed, network, output)
+    with (
+        MininetNetwork(scenario.network, scenario.seed, impairment, directory=output) as network,
+        _recording(scenario, network, output) as capture,
+    ):
+        timeline = _run_nodes(scenario, layering, feed, network, output)
     result = {
         "impairment": network.impairment,
         "impairment_reason": network.reason,
@@ -60,7 +62,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
 
 
 @contextmanager
-def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Any:
+def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Iterator[dict[str, Any]]:
     """Capture every interface inside the `with` block; yields what becomes the recorder's counts."""
     taps = [
         {"name": described.name, "description": described.description, "ipv4": described.ipv4}
@@ -71,9 +73,7 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Any
     ]
     specification = output / "recorder.json"
     specification.write_text(
-        json.dumps(
-            {"output": str(output / "capture.pcapng"), "application": "feednet", "interfaces": taps}
-        ),
+        json.dumps({"output": str(output / "capture.pcapng"), "application": "feednet", "interfaces": taps}),
         encoding="utf-8",
     )
     recorder = subprocess.Popen(

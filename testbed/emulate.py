@@ -41,4 +41,3 @@ def run(scenario: Scenario, layering: str, feed: Sequence[Message], directory: P
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": {"frames": network.frames, "dropped": 0},
     }
-

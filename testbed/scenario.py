@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from testbed.errors import UserError
 from testbed.layerings import LAYERINGS, Parameters
 from topologies.conf import read_conf
-from topologies.generate import GENERATORS, generate
+from topologies.generate import GENERATORS, LinkParameters, generate
 from topologies.model import Topology, TopologyError
 
 BUILT_IN = Path(__file__).parent / "scenarios"
@@ -49,15 +49,15 @@ class TopologySpec(_Model):
         for key, value in shape.items():
             if type(value) is not int:
                 raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
-        return generate(self.generator, shape, self.link.model_dump())
+        return generate(self.generator, shape, LinkParameters(**self.link.model_dump()))
 
 
 class Schedule(_Model):
     """When messages are published: by their own timestamps, `speed` times as fast, no silence longer
     than `idle_limit_ms`."""
 
-    speed: float = Field(default=36000.0, gt=0)
-    idle_limit_ms: float = Field(default=150.0, gt=0)
+    speed: float = Field(default=1.0, gt=0)
+    idle_limit_ms: float = Field(default=1000.0, gt=0)
 
 
 class Workload(_Model):
@@ -130,7 +130,8 @@ def load(name_or_path: str, **overrides: Any) -> Scenario:
     """Read a scenario by name or path and check all of it; raise UserError.
 
     Args:
-        overrides: seed, layerings, feed, items, topology_file; None leaves the file's value.
+        overrides: seed, layerings, feed, items, topology_file, parameters (as {layering: {name: value}});
+            None leaves the file's value.
     """
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
@@ -143,6 +144,7 @@ def load(name_or_path: str, **overrides: Any) -> Scenario:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from error
     table = {"name": path.stem, **table}
+    _resolve_files(table, path.parent)
     _override(table, overrides)
     try:
         return _complete(Scenario.model_validate(table))
@@ -153,17 +155,29 @@ def load(name_or_path: str, **overrides: Any) -> Scenario:
         raise UserError(f"{source}{error}") from error
 
 
+def _resolve_files(table: dict[str, Any], directory: Path) -> None:
+    """Take the paths in a scenario file as relative to that file."""
+    for section, key in (("topology", "file"), ("workload", "feed")):
+        inner = table.get(section)
+        if isinstance(inner, dict) and isinstance(inner.get(key), str):
+            inner[key] = str(directory / inner[key])
+
+
 def _override(table: dict[str, Any], overrides: dict[str, Any]) -> None:
-    for key in ("seed", "layerings"):
-        if overrides.get(key) is not None:
-            table[key] = overrides[key]
-    workload = dict(table.get("workload", {}))
-    for key in ("feed", "items"):
-        if overrides.get(key) is not None:
-            workload[key] = overrides[key]
-    table["workload"] = workload
-    if overrides.get("topology_file") is not None:
-        table["topology"] = {"file": overrides["topology_file"]}
+    def put(section: str, values: dict[str, Any]) -> None:
+        inner = table.get(section, {})
+        if isinstance(inner, dict):  # else the model will say what is wrong with it
+            table[section] = {**inner, **values}
+
+    given = {key: value for key, value in overrides.items() if value is not None}
+    table |= {key: given[key] for key in ("seed", "layerings") if key in given}
+    put("workload", {key: given[key] for key in ("feed", "items") if key in given})
+    for layering, values in given.get("parameters", {}).items():
+        parameters = table.get("parameters")
+        before = parameters.get(layering) if isinstance(parameters, dict) else None
+        put("parameters", {layering: {**before, **values} if isinstance(before, dict) else values})
+    if "topology_file" in given:
+        table["topology"] = {"file": given["topology_file"]}
 
 
 def _complete(scenario: Scenario) -> Scenario:
@@ -190,7 +204,8 @@ def _complete(scenario: Scenario) -> Scenario:
             raise TopologyError(f"[parameters.{layering}] {_first_line(error)}") from error
     for layering in scenario.parameters:
         if layering not in LAYERINGS:
-            raise TopologyError(f"[parameters.{layering}]: unknown layering; there are {', '.join(LAYERINGS)}")
+            known = ", ".join(LAYERINGS)
+            raise TopologyError(f"[parameters.{layering}]: unknown layering; there are {known}")
     return scenario.model_copy(update={"publisher": publisher, "subscribers": subscribers})
 
 
@@ -204,8 +219,19 @@ def _leaves(topology: Topology, publisher: str) -> tuple[str, ...]:
     return leaves or tuple(node for node in topology.nodes if node != publisher)
 
 
+_PLAIN = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing",
+    "model_type": "must be a table",
+    "dict_type": "must be a table",
+}
+
+
 def _first_line(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    got = "" if first["type"] in ("missing", "value_error") else f" (got {first['input']!r})"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}{got}"
+    problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
+    got = (
+        "" if first["type"] in ("missing", "value_error", "extra_forbidden") else f" (got {first['input']!r})"
+    )
+    return f"{where}: {problem}{got}"

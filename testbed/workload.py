@@ -1,6 +1,7 @@
 """What is published and when."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -30,9 +31,8 @@ def publication_times(feed: Sequence[Message], schedule: Schedule, first: int) -
 
     Timestamps are their authors' claims and may run backwards; that counts as no time in between.
     """
-    limit = round(schedule.idle_limit_ms * MS)
     times = [first]
-    for before, after in zip(feed, feed[1:], strict=False):
-        gap = round((after.timestamp - before.timestamp) * MS / schedule.speed)
-        times.append(times[-1] + min(max(gap, 0), limit))
+    for before, after in pairwise(feed):
+        gap_ms = (after.timestamp - before.timestamp) / schedule.speed
+        times.append(times[-1] + round(min(max(gap_ms, 0), schedule.idle_limit_ms) * MS))
     return times

@@ -1,0 +1,134 @@
+"""Who signs, and how feeds, messages and blobs are named.
+
+A reference is a sigil that says what is named (`@` feed, `%` message, `&` blob), 32 bytes in
+base64, and a suffix that says how the bytes came about (Scuttlebutt Protocol Guide, "Keys and
+identities", "Message ID", "Blobs"). Base64 must be canonical (RFC 4648, section 3.5): if two
+spellings of one key were accepted, one feed would have two names.
+"""
+
+from binascii import a2b_base64, b2a_base64
+from dataclasses import dataclass, field
+
+from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
+from nacl.exceptions import BadSignatureError
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+class InvalidRef(ValueError):
+    """The text is not a canonical reference, key or signature; the message says why."""
+
+
+def encode_base64(raw: bytes) -> str:
+    """Base64 with padding and without line ends (RFC 4648, section 4)."""
+    return b2a_base64(raw, newline=False).decode()
+
+
+def decode_base64(text: str) -> bytes:
+    """Decode canonical base64; raise InvalidRef if any other text would decode to the same bytes."""
+    try:
+        raw = a2b_base64(text)
+    except ValueError:
+        raise InvalidRef("not base64") from None
+    if encode_base64(raw) != text:
+        raise InvalidRef("base64 is not canonical")
+    return raw
+
+
+def feed_ref(public_key: bytes) -> str:
+    """`@<key>.ed25519`, the name of a feed and of the identity that writes it."""
+    return _ref("@", public_key, ".ed25519")
+
+
+def message_ref(digest: bytes) -> str:
+    """`%<digest>.sha256`, the name of a message."""
+    return _ref("%", digest, ".sha256")
+
+
+def blob_ref(digest: bytes) -> str:
+    """`&<digest>.sha256`, the name of a blob."""
+    return _ref("&", digest, ".sha256")
+
+
+def parse_feed(ref: str) -> bytes:
+    """The 32-byte Ed25519 public key in a feed's reference; raise InvalidRef if it is none."""
+    return _parse(ref, "@", ".ed25519")
+
+
+def parse_message(ref: str) -> bytes:
+    """The 32-byte SHA-256 digest in a message's reference; raise InvalidRef if it is none."""
+    return _parse(ref, "%", ".sha256")
+
+
+def parse_blob(ref: str) -> bytes:
+    """The 32-byte SHA-256 digest in a blob's reference; raise InvalidRef if it is none."""
+    return _parse(ref, "&", ".sha256")
+
+
+def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
+    """Whether `signature` (64 bytes) is the Ed25519 signature of `data` by `public_key` (32 bytes)."""
+    if len(public_key) != KEY_BYTES:
+        raise ValueError(f"an Ed25519 public key has {KEY_BYTES} bytes, not {len(public_key)}")
+    if len(signature) != SIGNATURE_BYTES:
+        return False
+    try:
+        crypto_sign_open(signature + data, public_key)
+    except BadSignatureError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An Ed25519 key pair: the writer of one feed. Made by `from_seed` or `from_secret`."""
+
+    public_key: bytes
+    """32 bytes."""
+    ref: str
+    """The feed's reference, `@...=.ed25519`."""
+    _secret_key: bytes = field(repr=False)
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> "Identity":
+        """The identity of a 32-byte seed; the same seed gives the same identity."""
+        if len(seed) != KEY_BYTES:
+            raise ValueError(f"a seed has {KEY_BYTES} bytes, not {len(seed)}")
+        public_key, secret_key = crypto_sign_seed_keypair(seed)
+        return cls(public_key, feed_ref(public_key), secret_key)
+
+    @classmethod
+    def from_secret(cls, text: str) -> "Identity":
+        """The identity whose `private` entry in SSB's secret file is `text`.
+
+        That entry is the base64 of seed and public key, 64 bytes, with the suffix `.ed25519`.
+        Raises InvalidRef if it is malformed or its two halves do not belong together.
+        """
+        if not text.endswith(".ed25519"):
+            raise InvalidRef("secret key does not end with .ed25519")
+        raw = decode_base64(text.removesuffix(".ed25519"))
+        if len(raw) != 2 * KEY_BYTES:
+            raise InvalidRef(f"secret key has {len(raw)} bytes, not {2 * KEY_BYTES}")
+        identity = cls.from_seed(raw[:KEY_BYTES])
+        if identity.public_key != raw[KEY_BYTES:]:
+            raise InvalidRef("secret key's public half does not belong to its seed")
+        return identity
+
+    def sign(self, data: bytes) -> bytes:
+        """The 64-byte signature of `data`."""
+        return crypto_sign(data, self._secret_key)[:SIGNATURE_BYTES]
+
+
+def _ref(sigil: str, raw: bytes, suffix: str) -> str:
+    if len(raw) != KEY_BYTES:
+        raise ValueError(f"a reference names {KEY_BYTES} bytes, not {len(raw)}")
+    return sigil + encode_base64(raw) + suffix
+
+
+def _parse(ref: str, sigil: str, suffix: str) -> bytes:
+    if not (ref.startswith(sigil) and ref.endswith(suffix)):
+        raise InvalidRef(f"reference is not of the form {sigil}<base64>{suffix}")
+    raw = decode_base64(ref[1 : -len(suffix)])
+    if len(raw) != KEY_BYTES:
+        raise InvalidRef(f"reference names {len(raw)} bytes, not {KEY_BYTES}")
+    return raw

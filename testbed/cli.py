@@ -1,0 +1,227 @@
+"""The command line: `feednet run`, `feednet report`, `feednet list`.
+
+Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from testbed import run as running
+from testbed import scenario as scenarios
+from testbed import workload
+from testbed.errors import UserError
+from testbed.layerings import LAYERINGS
+from topologies.generate import GENERATORS
+
+console = Console(highlight=False)
+_errors = Console(stderr=True, highlight=False)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="feednet")
+def feednet() -> None:
+    """Run NDN and Secure Scuttlebutt layered in different ways over one network, and compare them."""
+
+
+@feednet.command()
+@click.argument("scenario")
+@click.option("--feed", type=click.Path(path_type=Path), help="Feed export to publish (ssb-server log).")
+@click.option("--items", type=click.IntRange(min=1), help="Items of the generated feed.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
+@click.option(
+    "--net",
+    type=click.Choice(["auto", "emulated", "mininet"]),
+    default="auto",
+    show_default=True,
+    help="Virtual time, or Mininet hosts; auto takes Mininet where it can run.",
+)
+@click.option(
+    "--impairment",
+    type=click.Choice(["auto", "netem", "relay"]),
+    default="auto",
+    show_default=True,
+    help="What delays and loses frames in Mininet.",
+)
+@click.option("--topology", "topology_file", type=click.Path(path_type=Path), help="Mini-NDN topology file.")
+@click.option("--layering", "layerings", multiple=True, help="Layering to run (repeatable).")
+@click.option("--set", "settings", multiple=True, metavar="LAYERING.NAME=VALUE", help="Layering parameter.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
+@click.option("--master", help="Spark master; default local.")
+@click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
+def run(
+    scenario: str,
+    feed: Path | None,
+    items: int | None,
+    seed: int | None,
+    net: running.Net,
+    impairment: running.Impairment,
+    topology_file: Path | None,
+    layerings: tuple[str, ...],
+    settings: tuple[str, ...],
+    out: Path | None,
+    master: str | None,
+    no_report: bool,
+) -> None:
+    """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report."""
+    chosen = scenarios.load(
+        scenario,
+        seed=seed,
+        layerings=layerings or None,
+        feed=str(feed) if feed else None,
+        items=items,
+        topology_file=str(topology_file) if topology_file else None,
+        parameters=_parse_settings(settings),
+    )
+    messages = workload.messages(chosen.workload, chosen.seed)
+    where, why = running.choose_net(net)
+    if not no_report:
+        _check_analysis(master)
+    directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    console.print(f"[bold]{chosen.title}[/]")
+    console.print(f"network   {where} ({why})")
+    source = chosen.workload.feed or "a generated feed"
+    subscribers = len(chosen.subscribers)
+    console.print(f"workload  {len(messages)} messages of {source}, {subscribers} subscribers")
+    seconds = running.duration_s(chosen, messages)
+    steps = iter([f"{name:9} {LAYERINGS[name].title}" for name in chosen.layerings])
+    with _stages() as stage:
+        running.run(
+            chosen,
+            messages,
+            where,
+            why,
+            directory,
+            impairment=impairment,
+            progress=lambda _: stage(next(steps), seconds if where == "mininet" else None),
+        )
+    if no_report:
+        console.print(f"captures  {directory}")
+    else:
+        _report(directory, master)
+
+
+@feednet.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--master", help="Spark master; default local.")
+def report(directory: Path, master: str | None) -> None:
+    """Analyse the captures of a run in DIRECTORY (again) and write its report."""
+    _check_analysis(master)
+    _report(directory, master)
+
+
+@feednet.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def list_(as_json: bool) -> None:
+    """List scenarios, layerings and topology generators."""
+    known = {name: scenarios.load(name).title for name in scenarios.available()}
+    titles = {name: layering.title for name, layering in LAYERINGS.items()}
+    if as_json:
+        click.echo(json.dumps({"scenarios": known, "layerings": titles, "topologies": sorted(GENERATORS)}))
+        return
+    for heading, rows in (("scenarios", known), ("layerings", titles)):
+        console.print(f"[bold]{heading}[/]")
+        for name, title in rows.items():
+            console.print(f"  {name:10} {title}")
+    console.print("[bold]topologies[/]")
+    console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
+
+
+def _report(directory: Path, master: str | None) -> None:
+    from analysis.errors import AnalysisError
+    from analysis.pipeline import analyze
+
+    try:
+        with _stages() as stage:
+            page = analyze(directory, master=master, progress=lambda text: stage(f"analysis  {text}", None))
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    console.print(f"[bold green]report[/]    {page}")
+
+
+def _check_analysis(master: str | None) -> None:
+    """Find out that Spark cannot start before the run, not after it."""
+    from analysis.errors import AnalysisError
+    from analysis.session import check_java
+
+    try:
+        check_java()
+    except AnalysisError as error:
+        raise UserError(f"{error}; or run with --no-report") from error
+
+
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Read LAYERING.NAME=VALUE options; values are JSON where they can be."""
+    parameters: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        layering, dot, name = key.partition(".")
+        if not equals or not dot or not name:
+            raise UserError(f"--set {setting}: write it as LAYERING.NAME=VALUE, e.g. poll.window=8")
+        if layering not in LAYERINGS:
+            raise UserError(f"--set {setting}: unknown layering; there are {', '.join(LAYERINGS)}")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        parameters.setdefault(layering, {})[name] = value
+    return parameters
+
+
+@contextmanager
+def _stages() -> Iterator[Any]:
+    """Show stages one after the other: a bar where the duration is known, then a line with the time taken.
+
+    Yields stage(text, seconds or None).
+    """
+    columns = (
+        SpinnerColumn(finished_text=" "),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
+    begun: list[tuple[str, float]] = []
+
+    def finish() -> None:
+        if begun:
+            text, since = begun.pop()
+            console.print(f"{text}  [dim]{time.monotonic() - since:.1f} s[/]")
+
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def stage(text: str, seconds: float | None) -> None:
+            finish()
+            begun.append((text, time.monotonic()))
+            progress.reset(task, description=text, total=seconds)
+
+        yield stage
+        finish()
+
+
+def main() -> None:
+    """Run the command; errors that the user can mend are one line and exit status 1."""
+    try:
+        feednet.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except UserError as error:
+        _errors.print(f"feednet: {error}", markup=False, soft_wrap=True)
+        sys.exit(1)
+    except (KeyboardInterrupt, click.Abort):
+        _errors.print("feednet: interrupted")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""A whole network in virtual time for tests: small, seeded, and looked at from outside."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from io import BytesIO
+from random import Random
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from captures import pcapng
+from captures.frames import parse_udp
+from forwarder.link import LinkService
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
+from ssb.generate import generate_feed
+from ssb.message import Message
+from testbed.files import capture_interfaces
+from testbed.nodes import Node, Timeline
+from testbed.scenario import Scenario
+from topologies.emulated import EmulatedNetwork
+
+_FEEDS: dict[int, list[Message]] = {}
+
+
+def feed_of(items: int) -> list[Message]:
+    """A generated feed, the same for every test that asks for so many items."""
+    if items not in _FEEDS:
+        _FEEDS[items] = generate_feed(Random(7), items)
+    return _FEEDS[items]
+
+
+def scenario(**changes: Any) -> Scenario:
+    """A small scenario: a tree of depth 2, two layerings."""
+    table: dict[str, Any] = {
+        "name": "test",
+        "title": "test",
+        "layerings": ("poll", "lli"),
+        "topology": {"generator": "tree", "depth": 2, "fanout": 2, "link": {"delay_ms": 5.0}},
+        "workload": {"items": 20, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+        "subscribers": ("s1", "s2", "s3", "s4"),
+        "warmup_ms": 100,
+    }
+    return Scenario.model_validate(table | changes)
+
+
+@dataclass
+class Seen:
+    """A packet on an interface: one of the capture's frames, or several reassembled."""
+
+    interface: str
+    sent: bool
+    time: int
+    packet: bytes
+
+
+@dataclass
+class Result:
+    """What a run left behind."""
+
+    nodes: dict[str, Node]
+    events: dict[str, list[dict[str, Any]]]
+    capture: bytes
+    packets: list[Seen]
+    timeline: Timeline
+
+    def delivered(self, node: str) -> list[int]:
+        """Sequence numbers in the order that the application got them."""
+        return [e["seq"] for e in self.events[node] if e["event"] == "delivered"]
+
+
+def simulate(wanted: Scenario, layering: str, items: int = 20, until_drained: bool = True) -> Result:
+    """Run one layering."""
+    feed = feed_of(items)
+    timeline = Timeline.of(wanted, feed, 0)
+    nodes = {name: Node(wanted, layering, name, feed, timeline) for name in wanted.network.nodes}
+    file = BytesIO()
+    network = EmulatedNetwork(
+        wanted.network,
+        {name: node.host for name, node in nodes.items()},
+        {interface.name: face for node in nodes.values() for interface, face in node.faces},
+        seed=wanted.seed,
+        capture=pcapng.Writer(file, capture_interfaces(wanted.network), application="feednet"),
+    )
+    network.run(timeline.end if until_drained else timeline.stop)
+    events: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for name, node in nodes.items():
+        events[name] = node.take_events()
+    return Result(nodes, events, file.getvalue(), _packets(file.getvalue()), timeline)
+
+
+def _packets(capture: bytes) -> list[Seen]:
+    links: dict[tuple[str, bool], LinkService] = defaultdict(LinkService)
+    seen = []
+    with NamedTemporaryFile() as file:
+        file.write(capture)
+        file.flush()
+        for captured in pcapng.read(file.name):
+            view = parse_udp(captured.frame)
+            assert view is not None
+            frame = captured.frame[view.payload_offset : view.payload_offset + view.payload_length]
+            interface, sent = captured.interface.name, captured.direction is pcapng.Direction.OUT
+            packet = links[interface, sent].receive(frame, captured.time)
+            if packet is not None:
+                seen.append(Seen(interface, sent, captured.time, packet))
+    return seen
+
+
+def interest_in(packet: bytes) -> Interest | None:
+    """The Interest in a packet, if there is one and it is not a Nack's."""
+    lp = parse_lp(packet)
+    if lp.nack_reason is not None or lp.fragment[:1] != bytes((INTEREST,)):
+        return None
+    return parse_interest(lp.fragment)
+
+
+def item_in(packet: bytes) -> int | None:
+    """The sequence number of the item in a packet, if there is one."""
+    lp = parse_lp(packet)
+    if lp.fragment[:1] != bytes((DATA,)):
+        return None
+    parts = split_item(parse_data(lp.fragment).name)
+    return parts[1] if parts else None

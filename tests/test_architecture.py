@@ -1,0 +1,75 @@
+"""The house rules that a program can check: imports point down, the core has no sockets and no clocks."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "forwarder/wire": set(),
+    "forwarder/feedcache": {"forwarder.wire", "ssb"},
+    "forwarder/lli": {"forwarder.wire", "forwarder.feedcache", "forwarder.fib", "forwarder.timers"},
+    "forwarder": {"forwarder", "ssb"},
+    "ssb": {"ssb"},
+    "ssb_over_ndn": {"forwarder", "ssb"},
+    "ndn_over_ssb": {"forwarder", "ssb"},
+    "captures": {"forwarder.wire"},
+    "topologies": {"forwarder", "captures"},
+    "analysis": {"captures", "forwarder.wire"},
+    "testbed": {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies", "analysis"},
+}
+"""What each room may import of ours, besides itself."""
+
+OURS = {room.partition("/")[0] for room in MAY_IMPORT}
+
+CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
+SHELL = {"forwarder/faces"}
+"""Where the core meets the outside; everything else in these rooms is sans-IO."""
+SANS_IO = {"forwarder", "ssb_over_ndn", "ndn_over_ssb"}
+
+
+def modules() -> list[Path]:
+    return sorted(path for room in OURS for path in (ROOT / room).rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    inside = path.relative_to(ROOT).parent.as_posix()
+    return max((room for room in MAY_IMPORT if f"{inside}/".startswith(f"{room}/")), key=len)
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield str(node.module)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_point_down(path: Path) -> None:
+    room = room_of(path)
+    allowed = MAY_IMPORT[room] | {room.replace("/", ".")}
+    for name in imports(path):
+        if name.partition(".")[0] in OURS:
+            assert any(f"{name}.".startswith(f"{place}.") for place in allowed), f"{room} imports {name}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in modules() if room_of(path).partition("/")[0] in SANS_IO],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_the_core_has_no_socket_and_no_clock(path: Path) -> None:
+    if any(path.relative_to(ROOT).as_posix().startswith(f"{room}/") for room in SHELL):
+        return
+    used = {name.partition(".")[0] for name in imports(path)}
+    assert not used & CLOCKS_AND_SOCKETS
+
+
+def test_every_room_is_there_and_every_package_is_a_room() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages == OURS - ({"ndn_over_ssb"} - packages)
