@@ -17,7 +17,7 @@ from random import Random
 from forwarder.content_store import ContentStore
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib
-from forwarder.lli.relay import RANGE_BYTES, FeedTable
+from forwarder.lli.relay import RANGE_BYTES, FeedTable, Verdict
 from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry
 from forwarder.strategy import BestRoute, Strategy
 from forwarder.wire.lp import DUPLICATE, LP_PACKET, NO_ROUTE, LpPacket, make_lp, parse_lp
@@ -223,11 +223,12 @@ class Forwarder:
     def _on_data(self, face: int, packet: bytes, header: LpPacket | None, now: int) -> None:
         data = parse_data(packet)
         self.counters.in_data += 1
-        if self.feeds and not self.feeds.on_data(face, data, header, now):
+        verdict = self.feeds.on_data(data, header, now) if self.feeds else Verdict.FOREIGN
+        if verdict is Verdict.FORGED:
             return
         entries = self.pit.match(data)
         if not entries:
-            self.counters.unsolicited += 1
+            self.counters.unsolicited += verdict is Verdict.FOREIGN
             return
         self.cs.insert(data, now)
         for entry in entries:

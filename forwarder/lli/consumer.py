@@ -4,12 +4,11 @@ from random import Random
 
 from forwarder.feedcache.cache import Chain
 from forwarder.feedcache.items import Item, RejectedItem, open_item
-from forwarder.lli.upstream import Lli, Upstream
+from forwarder.lli.upstream import NEVER, Lli, Upstream
 from forwarder.wire.feed import item_name, split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 
-MS = 1_000_000
 
 
 class Consumer:
@@ -36,7 +35,7 @@ class Consumer:
         self.lifetime_ms = lifetime_ms
         self.rejected: dict[str, int] = {}
         self._rng = rng
-        self._upstream = Upstream(after + 1)
+        self._upstream = Upstream(after + 1, lifetime_ms)
         self._chain = Chain(after)
         self._open = False
         self._outputs: list[bytes] = []
@@ -65,7 +64,7 @@ class Consumer:
         try:
             item = open_item(self.feed, seq, data)
             if seq > up.next:
-                return self._send(up.missed(seq, now + self.lifetime_ms * MS, now))
+                return self._send(up.missed(seq, now))
             self._chain.extend(item)
         except RejectedItem as error:
             return self._reject(error.reason)
@@ -92,11 +91,11 @@ class Consumer:
     def wake(self, now: int) -> None:
         """Act on a deadline."""
         if self._open:
-            self._send(self._upstream.wake(now + self.lifetime_ms * MS, now))
+            self._send(self._upstream.wake(now))
 
     def _renew(self, now: int) -> None:
         up = self._upstream
-        self._send(up.want(up.next - 1 + self.credit, now + self.lifetime_ms * MS, now))
+        self._send(up.want(up.next - 1 + self.credit, NEVER, now))
 
     def _send(self, lli: Lli | None) -> None:
         if lli is not None:

@@ -33,7 +33,8 @@ class Ranges:
 
     A range is absolute, so a repeated or reordered LLI does no harm: one that starts at or before what was
     sent rewinds, one that ends later extends, and credit 0 cancels. A downstream renews with the items
-    after its limit, so that a renewal that meets items in flight does not read as a rewind.
+    after its limit, so that a renewal that meets items in flight does not read as a rewind; one that starts
+    later still tells that a renewal between was lost, and grants what that one did.
     """
 
     __slots__ = ("by_face",)
@@ -55,6 +56,8 @@ class Ranges:
             return granted
         if self.is_repeated(face, lli.nonce):
             return None
+        if limit < granted.next - 1:
+            granted.limit = limit  # apart from what was granted before, which therefore goes
         granted.next = min(granted.next, first)
         granted.limit = max(granted.limit, limit)
         granted.expiry = expiry

@@ -6,6 +6,7 @@ and never with items: the items stand in the verified cache, which is bounded on
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from enum import Enum
 from random import Random
 
 from forwarder.feedcache.cache import FeedCache, FeedStore
@@ -22,6 +23,18 @@ from forwarder.wire.tlv import MalformedPacket
 
 RANGE_BYTES = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
+
+
+class Verdict(Enum):
+    """What a Data packet is to the feeds of this node.
+
+    FOREIGN: of no feed that is relayed here. ITEM: of one, and dealt with; a classic Interest may want it
+    too. FORGED: it claims to be one and is not, and must go no further.
+    """
+
+    FOREIGN = 0
+    ITEM = 1
+    FORGED = 2
 
 
 class FeedEntry:
@@ -69,7 +82,7 @@ class FeedTable:
         rng: Random,
         store: FeedStore | None = None,
     ) -> None:
-        self.store = store or FeedStore()
+        self.store = FeedStore() if store is None else store
         self.counters: Counter[str] = Counter()
         self._fib = fib
         self._send = send
@@ -102,33 +115,28 @@ class FeedTable:
             self._refuse(entry, face, lli)
         self._settle(entry, now)
 
-    def on_data(self, face: int, data: Data, header: LpPacket | None, now: int) -> bool:
-        """Take in a Data packet; return False if it must go no further.
-
-        A packet of a feed that is not relayed here is none of this table's business; one that claims to
-        be an item of a relayed feed and is not stops here.
-        """
+    def on_data(self, data: Data, header: LpPacket | None, now: int) -> Verdict:
+        """Take in a Data packet, with the NDNLPv2 header that it came with."""
         parts = split_item(data.name)
         entry = self._entries.get(parts[0]) if parts else None
         if parts is None or entry is None:
-            return True
+            return Verdict.FOREIGN
         seq = parts[1]
         self.counters["items_in"] += 1
         up = entry.upstream
         if seq < up.next:
             self.counters["rejected_duplicate"] += 1
-            return True
+            return Verdict.ITEM
         try:
             item = open_item(entry.feed, seq, data)
             if seq == up.next:
                 entry.cache.accept(item)
         except RejectedItem as error:
             self.counters[f"rejected_{error.reason}"] += 1
-            return False
-        until = entry.ranges.last_expiry()
+            return Verdict.FORGED
         if seq > up.next:
             self.counters["gaps"] += 1
-            self._send_lli(entry, up.missed(seq, until, now), None)
+            self._send_lli(entry, up.missed(seq, now), None)
         else:
             if header is not None and header.tip is not None:
                 up.heard(header.tip)
@@ -136,7 +144,7 @@ class FeedTable:
             self._push(entry, data)
             self._ask(entry, now, None)
         self._settle(entry, now)
-        return True
+        return Verdict.ITEM
 
     def find(self, name: bytes) -> Data | None:
         """Return a verified item by its name, for a classic Interest."""
@@ -159,7 +167,7 @@ class FeedTable:
             self._timers.add(entry)  # _settle() moves it, and needs it in its place
             entry.ranges.expire(now)
             if entry.ranges and entry.upstream.deadline <= now:
-                self._send_lli(entry, entry.upstream.wake(entry.ranges.last_expiry(), now), None)
+                self._send_lli(entry, entry.upstream.wake(now), None)
             self._settle(entry, now)
 
     def __len__(self) -> int:
@@ -195,13 +203,12 @@ class FeedTable:
             return
         first = entry.ranges.first_wanted()
         up = entry.upstream
-        until = entry.ranges.last_expiry()
         if first < up.next or first > up.limit + 1:
             # A late joiner wants what the cache has let go, or the cache has served beyond what was asked.
             up = entry.upstream = Upstream(first)
         # The cache is the buffer: never more under way than it can hold.
         limit = min(entry.ranges.last_wanted(), first - 1 + entry.cache.max_items)
-        self._send_lli(entry, up.want(limit, until, now), cause)
+        self._send_lli(entry, up.want(limit, entry.ranges.last_expiry(), now), cause)
 
     def _send_lli(self, entry: FeedEntry, lli: Lli | None, cause: Interest | None) -> None:
         """Send an LLI upstream, as the continuation of `cause` if a downstream's LLI caused it."""

@@ -2,8 +2,8 @@
 
 Recovery is go-back-N: one LLI from the first missing item, at most one a recovery time-out. A tail that
 is lost shows no gap, so the holder of unspent credit repeats its LLI after a silence: soon if the
-upstream has said that it holds more, else with a time-out that doubles while the feed is idle. The same
-repetition keeps the upstream's state alive on a feed that says nothing for longer than a lifetime.
+upstream has said that it holds more, else with a time-out that doubles while the feed is idle. A holder
+that will outlive its LLI repeats it in time.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,6 @@ MIN_RTO = 10 * MS
 MAX_RTO = 4_000 * MS
 IDLE_PROBE = 1_000 * MS
 """First time-out of a holder that has no reason to believe that anything is missing."""
-
 
 NEVER = (1 << 63) - 1
 
@@ -32,9 +31,14 @@ class Lli(NamedTuple):
 class Upstream:
     """State towards one upstream.
 
+    Args:
+        first: the first item that is wanted.
+        max_lifetime_ms: InterestLifetime of an LLI at most.
+
     Attributes:
         next: the next item that is expected.
         limit: the last item asked for.
+        until: how long the holder wants items, ns.
         expiry: when the upstream forgets, ns.
         known_tip: the newest item that the upstream is known to hold, 0 if it never said.
         deadline: when to call wake(), ns.
@@ -44,23 +48,29 @@ class Upstream:
         "_asked_again_at",
         "_backoff",
         "_idle_probes",
-        "_lifetime",
+        "_max_lifetime_ms",
+        "_quiet_since",
         "_rttvar",
+        "_sent_at",
         "_srtt",
         "deadline",
         "expiry",
         "known_tip",
         "limit",
         "next",
+        "until",
     )
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, max_lifetime_ms: int = 3_600_000) -> None:
         self.next = first
         self.limit = first - 1
+        self.until = 0
         self.expiry = 0
         self.known_tip = 0
-        self.deadline = 0
-        self._lifetime = 0
+        self.deadline = NEVER
+        self._max_lifetime_ms = max_lifetime_ms
+        self._sent_at = 0
+        self._quiet_since = 0  # when the last LLI went out or the last item came in
         self._idle_probes = 0
         self._asked_again_at: int | None = None  # when a rewind went out that is not answered yet
         self._srtt: int | None = None
@@ -74,28 +84,17 @@ class Upstream:
         return min(base << self._backoff, MAX_RTO)
 
     def want(self, limit: int, until: int, now: int) -> Lli | None:
-        """Ask for items up to `limit`, to be held until `until` (ns), if it is time to.
+        """Want items up to `limit`, until a time (ns); return the LLI to send, if it is time for one.
 
         An extension goes out once it is no smaller than the credit that is left: with a steady window,
         one LLI each half window. It starts after the old limit, see Ranges.
         """
-        lifetime = (until - now) // MS
+        self.until = until
         extra = limit - self.limit
-        if lifetime <= 0 or extra <= 0 or extra < self.limit - self.next + 1:
+        if extra <= 0 or extra < self.limit - self.next + 1:
+            self._schedule()
             return None
-        first, self.limit = self.limit + 1, limit
-        self._sent(lifetime, now)
-        return Lli(first, extra, lifetime)
-
-    def rewind(self, until: int, now: int) -> Lli | None:
-        """Ask again from the first missing item."""
-        lifetime = (until - now) // MS
-        if lifetime <= 0 or self.next > self.limit:
-            self.deadline = NEVER
-            return None
-        self._asked_again_at = now
-        self._sent(lifetime, now)
-        return Lli(self.next, self.limit - self.next + 1, lifetime)
+        return self._ask(self.limit + 1, limit, now)
 
     def heard(self, tip: int) -> None:
         """Note the tip that the upstream announced."""
@@ -111,37 +110,52 @@ class Upstream:
         self.next += 1
         self._idle_probes = 0
         self._backoff = 0
-        self._schedule(now)
+        self._quiet_since = now
+        self._schedule()
 
-    def missed(self, seq: int, until: int, now: int) -> Lli | None:
-        """Note that item `seq` has arrived before `next`; return the LLI that goes back, if it is time to."""
+    def missed(self, seq: int, now: int) -> Lli | None:
+        """Note that item `seq` has come before `next`; return the LLI that goes back, if it is time."""
         self.known_tip = max(self.known_tip, seq)
         if self._asked_again_at is not None and now < self._asked_again_at + self.rto:
             return None
-        return self.rewind(until, now)
+        return self._ask_again(now)
 
-    def wake(self, until: int, now: int) -> Lli | None:
+    def wake(self, now: int) -> Lli | None:
         """Repeat the LLI after a silence, or to outlive its lifetime."""
         if now < self.deadline:
             return None
         if self._asked_again_at is not None and self.known_tip >= self.next:
             self._backoff = min(self._backoff + 1, 10)  # the upstream has it, and our asking was lost
         self._idle_probes = min(self._idle_probes + 1, 20)
-        return self.rewind(until, now)
+        return self._ask_again(now)
 
-    def _sent(self, lifetime_ms: int, now: int) -> None:
-        self._lifetime = lifetime_ms * MS
-        self.expiry = now + self._lifetime
-        self._schedule(now)
+    def _ask_again(self, now: int) -> Lli | None:
+        if self.next > self.limit:
+            self._schedule()
+            return None
+        self._asked_again_at = now
+        return self._ask(self.next, self.limit, now)
 
-    def _schedule(self, now: int) -> None:
+    def _ask(self, first: int, limit: int, now: int) -> Lli | None:
+        lifetime_ms = min((self.until - now) // MS, self._max_lifetime_ms)
+        if lifetime_ms <= 0:
+            self.deadline = NEVER
+            return None
+        self.limit = limit
+        self._sent_at = self._quiet_since = now
+        self.expiry = now + lifetime_ms * MS
+        self._schedule()
+        return Lli(first, limit - first + 1, lifetime_ms)
+
+    def _schedule(self) -> None:
         if self.next > self.limit:
             self.deadline = NEVER
             return
         silence = self.rto if self.known_tip >= self.next else IDLE_PROBE << self._idle_probes
-        # Half a lifetime before the upstream forgets there is time for two more tries.
-        refresh = max(self.expiry - self._lifetime // 2, now + MIN_RTO)
-        self.deadline = min(now + silence, refresh)
+        self.deadline = self._quiet_since + silence
+        if self.until - self.expiry >= MS:
+            # Half a lifetime before the upstream forgets there is time for another try.
+            self.deadline = min(self.deadline, (self._sent_at + self.expiry) // 2)
 
     def _measure(self, sample: int) -> None:
         if self._srtt is None:

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
+from simulation import Result, interest_in, item_in, scenario, simulate
 
 from forwarder.wire.feed import split_item
-from simulation import Result, interest_in, item_in, scenario, simulate
 
 CLEAN: dict[str, Any] = {"delay_ms": 5.0, "bw_mbit": 10.0}
 HARSH = [

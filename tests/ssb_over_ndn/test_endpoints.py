@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulation import feed_of
 
 from forwarder.host import Application
 from forwarder.wire.feed import item_name, ssb_content
 from forwarder.wire.packet import make_data, make_interest, parse_data
-from simulation import feed_of
 from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.lli import LliSubscriber
