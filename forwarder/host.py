@@ -68,18 +68,26 @@ class Host:
             return
         if packet is not None:
             self.forwarder.receive(face, packet, now)
-            self._settle(now)
+            if self._applications:
+                self._settle(now)
 
     def take_outputs(self) -> list[tuple[int, bytes]]:
         """Return the (face, frame) to be sent, in order."""
+        if not self._applications:
+            # Between network faces there is nothing to settle: a whole burst's outputs are collected here.
+            for face, packet in self.forwarder.take_outputs():
+                self._transmit(face, packet)
         outputs, self._outputs = self._outputs, []
         return outputs
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = [self.forwarder.next_deadline()]
-        deadlines += [application.next_deadline() for application in self._applications.values()]
-        return min((d for d in deadlines if d is not None), default=None)
+        deadline = self.forwarder.next_deadline()
+        for application in self._applications.values():
+            own = application.next_deadline()
+            if own is not None and (deadline is None or own < deadline):
+                deadline = own
+        return deadline
 
     def wake(self, now: int) -> None:
         """Let the forwarder and the applications act on their deadlines."""
@@ -96,11 +104,15 @@ class Host:
         while busy:
             busy = False
             for face, packet in self.forwarder.take_outputs():
-                if link := self._links.get(face):
-                    self._outputs += [(face, frame) for frame in link.send(packet)]
+                if face in self._links:
+                    self._transmit(face, packet)
                 else:
                     self._applications[face].receive(packet, now)
             for face, application in self._applications.items():
                 for packet in application.take_outputs():
                     self.forwarder.receive(face, packet, now)
                     busy = True
+
+    def _transmit(self, face: int, packet: bytes) -> None:
+        for frame in self._links[face].send(packet):
+            self._outputs.append((face, frame))

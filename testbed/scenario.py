@@ -3,7 +3,7 @@
 import tomllib
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -49,7 +49,7 @@ class TopologySpec(_Model):
         for key, value in shape.items():
             if type(value) is not int:
                 raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
-        return generate(self.generator, shape, LinkParameters(**self.link.model_dump()))
+        return generate(self.generator, shape, cast(LinkParameters, self.link.model_dump()))
 
 
 class Schedule(_Model):

@@ -27,8 +27,11 @@ class UdpDriver:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
 
-    def open(self, face: int, local: tuple[str, int], remote: tuple[str, int]) -> None:
-        """Bind a face to a socket from `local` to `remote`. Raises OSError."""
+    def open(self, face: int, local: tuple[str, int], remote: tuple[str, int]) -> tuple[str, int]:
+        """Bind a face to a socket from `local` to `remote`; return `local`, with the port chosen if it is 0.
+
+        Raises OSError.
+        """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -38,6 +41,8 @@ class UdpDriver:
         sock.connect(remote)
         self._sockets[face] = sock
         self._loop.add_reader(sock, self._on_readable, face, sock)
+        host, port = sock.getsockname()
+        return host, port
 
     def start(self) -> None:
         """Let the host act for the first time."""

@@ -10,7 +10,6 @@ from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 
 
-
 class Consumer:
     """Subscribes to one feed with a fixed send credit.
 

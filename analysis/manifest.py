@@ -1,0 +1,137 @@
+"""A run directory as the analysis finds it: the manifest, and where everything else is.
+
+    RUN/manifest.json
+    RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
+    RUN/<layering>/tables/, RUN/tables/, RUN/report.html            what the analysis adds
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from analysis.errors import AnalysisError
+
+MANIFEST = "manifest.json"
+
+
+class Node(BaseModel):
+    """A node of the topology; role is "publisher", "forwarder" or "subscriber"."""
+
+    name: str
+    role: str
+
+
+class Link(BaseModel):
+    """A link of the topology; what is None or 0 was not limited, or not done to it."""
+
+    a: str
+    b: str
+    bw_mbit: float | None = None
+    delay_ms: float = 0
+    loss_percent: float = 0
+    jitter_ms: float = 0
+    max_queue_size: int | None = None
+
+
+class Topology(BaseModel):
+    """The network of the run."""
+
+    nodes: list[Node] = Field(min_length=1)
+    links: list[Link]
+
+
+class Workload(BaseModel):
+    """What was published, and to how many."""
+
+    source: str
+    items: int = Field(ge=0)
+    subscribers: int = Field(ge=0)
+
+
+class CaptureCounts(BaseModel):
+    """Frames that the recorder saw, and those of them that it lost."""
+
+    frames: int = 0
+    dropped: int = 0
+
+
+class LayeringRun(BaseModel):
+    """One layering's turn; times in ns."""
+
+    start_ns: int
+    end_ns: int
+    sample_interval_ns: int = Field(gt=0)
+    capture: CaptureCounts = CaptureCounts()
+
+
+class Manifest(BaseModel):
+    """manifest.json, as far as the analysis reads it."""
+
+    feednet: str
+    scenario: str
+    title: str = ""
+    seed: int
+    net: str
+    net_reason: str = ""
+    impairment: str = ""
+    created: str | None = None
+    layerings: list[str] = Field(min_length=1)
+    parameters: dict[str, dict[str, Any]] = {}
+    workload: Workload
+    topology: Topology
+    software: dict[str, Any] = {}
+    runs: dict[str, LayeringRun]
+
+    def nodes(self, role: str) -> list[str]:
+        """Return the names of the nodes with a role."""
+        return [node.name for node in self.topology.nodes if node.role == role]
+
+
+class Run:
+    """A run directory. Raises AnalysisError if it cannot be what it should be."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest = _read_manifest(directory / MANIFEST)
+        for layering in self.manifest.layerings:
+            if layering not in self.manifest.runs:
+                raise AnalysisError(f"{directory / MANIFEST}: runs: nothing about layering {layering!r}")
+            for path in (self.capture(layering), self.events(layering), self.counters(layering)):
+                if not path.is_file():
+                    raise AnalysisError(f"{path}: missing: the run has not ended, or has been moved in part")
+
+    def capture(self, layering: str) -> Path:
+        """Return the path of a layering's capture."""
+        return self.directory / layering / "capture.pcapng"
+
+    def events(self, layering: str) -> Path:
+        """Return the path of a layering's application events."""
+        return self.directory / layering / "events.jsonl"
+
+    def counters(self, layering: str) -> Path:
+        """Return the path of a layering's forwarder counters."""
+        return self.directory / layering / "counters.jsonl"
+
+    def table(self, name: str, layering: str | None = None) -> Path:
+        """Return the path of a table, of one layering or of all."""
+        where = self.directory / layering if layering else self.directory
+        return where / "tables" / f"{name}.parquet"
+
+    @property
+    def report(self) -> Path:
+        """The path of the report."""
+        return self.directory / "report.html"
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise AnalysisError(f"{path}: missing: not a run directory") from None
+    except OSError as error:
+        raise AnalysisError(f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise AnalysisError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None

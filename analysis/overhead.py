@@ -1,0 +1,53 @@
+"""Overhead: what crossed the wire, by layer and by kind of packet.
+
+Each frame is counted once, where it was sent. Bytes are those of the Ethernet frame as a capture shows it,
+without preamble, frame check sequence and inter-frame gap.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+LAYERS = ("ethernet", "ip", "udp", "ndnlp", "interest", "data header", "payload", "other")
+"""From the wire up. interest: Interests, LLIs and Nacks; data header: all of a Data packet but the
+application's message; payload: that message; other: whole frames that are not readable NDN. A packet's
+later fragments count as Data, since an Interest fits a frame."""
+
+_SUMS = (
+    "frame_bytes",
+    "eth_bytes",
+    "ip_bytes",
+    "udp_bytes",
+    "lp_bytes",
+    "ndn_bytes",
+    "payload_bytes",
+)
+
+
+def traffic(packets: DataFrame) -> DataFrame:
+    """Return the frames sent: layering, node, interface, kind, frames, and the sums of their sizes in bytes."""
+    return (
+        packets.where(F.col("direction") == "out")
+        .groupBy("layering", "node", "interface", "kind")
+        .agg(F.count("*").alias("frames"), *(F.coalesce(F.sum(s), F.lit(0)).alias(s) for s in _SUMS))
+    )
+
+
+def overhead(sent: DataFrame) -> DataFrame:
+    """Return layering, layer (one of LAYERS), bytes: what traffic() adds up to. The sum is every byte sent."""
+    kind = F.col("kind")
+    is_ndn = ~kind.isin("other", "malformed")
+    is_data = kind.isin("data", "fragment")
+    parts = {
+        "ethernet": F.when(is_ndn, F.col("eth_bytes")),
+        "ip": F.when(is_ndn, F.col("ip_bytes")),
+        "udp": F.when(is_ndn, F.col("udp_bytes")),
+        "ndnlp": F.when(is_ndn, F.col("lp_bytes")),
+        "interest": F.when(is_ndn & ~is_data, F.col("ndn_bytes")),
+        "data header": F.when(is_data, F.col("ndn_bytes") - F.col("payload_bytes")),
+        "payload": F.when(is_data, F.col("payload_bytes")),
+        "other": F.when(~is_ndn, F.col("frame_bytes")),
+    }
+    totals = sent.groupBy("layering").agg(
+        *(F.coalesce(F.sum(part), F.lit(0)).alias(layer) for layer, part in parts.items())
+    )
+    return totals.unpivot("layering", list(LAYERS), "layer", "bytes")

@@ -1,0 +1,429 @@
+"""What a node's Pending Interest Table held, told from the packets on its interfaces.
+
+Theory of operation. A PIT entry is opened, extended and closed by packets, and by time. All of them but
+those of local applications cross a network interface, so a model that is shown a node's packets in the
+order of (time, number in the capture) can follow the table. The rules are the forwarder's own; the
+numbers are those of its network faces, here: interfaces.
+
+Time. An entry ends exactly at its expiry, and what is due at time t is done before a packet of time t.
+
+Classic Interests. An entry is keyed by (name, CanBePrefix, MustBeFresh).
+
+* Interest in on i: dropped if its HopLimit is 0, or if it loops: its Nonce is that of an in-record of
+  another interface or of any out-record. Otherwise in-record i, and expiry = max(expiry, t + lifetime).
+* Interest out on j: out-record j, and expiry likewise. An Interest of a local application shows only here.
+* Data in: closes every entry that it matches, by exact name, as a prefix of whole components
+  (CanBePrefix), or by name and implicit digest.
+* Data out on i: takes in-record i from the entries it matches, and closes one left without in-records. It
+  is the answer of a local producer or of the cache.
+* Nack out on i: the same, for the entry it names. A Nack for Duplicate answers the looping Interest, which
+  has no record, and takes none.
+* Nack in on j, with the Nonce of out-record j: marks it; when all are marked, the entry closes.
+
+Long-lived Interests (LLIs; docs/architecture.md, "The LLI packet"). An LLI makes no classic entry. There
+is an entry a feed, with a range (next, limit, expiry) for each downstream interface and one for the
+upstream. An LLI of credit c from item s, at time t:
+
+* in on i: dropped if its HopLimit is 0, or if its Nonce is that of the node's own last LLI upstream and
+  not of range i (a loop). c = 0 cancels range i. A Nonce equal to that of range i is the link's duplicate.
+  Otherwise range i begins as s .. s+c-1, or is rewound (next = min(next, s)) and extended
+  (limit = max(limit, s+c-1)); expiry = t + lifetime.
+* Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
+* Nack out on i of an LLI: range i goes.
+* LLI out: c = 0 ends the upstream range; otherwise it begins, is rewound or extended in the same way; one
+  from beyond limit + 1 begins anew, as the items between came from elsewhere. expiry = t + lifetime.
+* Data in of item next: next = next + 1; the upstream range is spent when next > limit.
+
+The feed's entry is there while there is a downstream range, or an upstream range neither spent nor expired:
+the second is how the subscription of a local application shows. All its state goes with it.
+
+Bytes. A classic entry: its Name's TLV-VALUE, and 16 a record (face 4, nonce 4, expiry 8). A feed's entry:
+the feed Name's TLV-VALUE, 28 a downstream range (face 4, next 8, limit 8, expiry 8), and 28 for the
+upstream from the first LLI out to the end of the entry.
+
+What packets do not show: the Data's digest (any Data of the name is taken to be the one meant), and Interests
+that a forwarder suppressed towards every face.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+RECORD_BYTES = 16
+RANGE_BYTES = 28
+FOREVER = (1 << 63) - 1
+
+_DUPLICATE = 100  # NackReason
+_DIGEST = "/sha256digest="
+
+
+class Message(NamedTuple):
+    """A network-layer packet at one of the node's interfaces; see analysis.decode.PACKETS for the fields."""
+
+    time: int
+    interface: str
+    direction: str
+    kind: str
+    name: str
+    name_length: int
+    can_be_prefix: bool | None = None
+    must_be_fresh: bool | None = None
+    nonce: int | None = None
+    lifetime_ns: int | None = None
+    hop_limit: int | None = None
+    send_credit: int | None = None
+    feed: str | None = None
+    seq: int | None = None
+    nack_reason: int | None = None
+
+
+class Step(NamedTuple):
+    """A change of the table at `time` (ns)."""
+
+    time: int
+    delta_entries: int
+    delta_bytes: int
+
+
+class Interval(NamedTuple):
+    """An entry from `opened` to `closed` (ns), and the steps by which its bytes came and went.
+
+    `kind` is "classic" or "feed"; `name` a URI.
+    """
+
+    kind: str
+    name: str
+    opened: int
+    closed: int
+    steps: tuple[Step, ...]
+
+
+class _Entry:
+    """An open entry and what it has cost so far."""
+
+    kind = ""
+
+    def __init__(self, name: str, name_length: int, opened: int) -> None:
+        self.name = name
+        self.name_length = name_length
+        self.opened = opened
+        self.is_open = True
+        self._bytes = 0
+        self._steps: list[Step] = []
+
+    def state_bytes(self) -> int:
+        """Return what the entry stands for now."""
+        raise NotImplementedError
+
+    def expire(self, now: int) -> bool:
+        """Drop what has expired; return whether the entry has."""
+        raise NotImplementedError
+
+    def note(self, now: int) -> None:
+        """Take note of the entry's size."""
+        size = self.state_bytes()
+        if size != self._bytes:
+            self._step(now, 0 if self._bytes else 1, size - self._bytes)
+            self._bytes = size
+
+    def close(self, now: int) -> Interval:
+        self.is_open = False
+        self._step(now, -1, -self._bytes)
+        steps = tuple(step for step in self._steps if step.delta_entries or step.delta_bytes)
+        return Interval(self.kind, self.name, self.opened, now, steps)
+
+    def _step(self, now: int, entries: int, size: int) -> None:
+        if self._steps and self._steps[-1].time == now:
+            last = self._steps.pop()
+            entries += last.delta_entries
+            size += last.delta_bytes
+        self._steps.append(Step(now, entries, size))
+
+
+@dataclass(slots=True)
+class _OutRecord:
+    nonce: int | None
+    nacked: bool = False
+
+
+_Key = tuple[str, bool, bool]
+
+
+class _ClassicEntry(_Entry):
+    kind = "classic"
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message.name, message.name_length, message.time)
+        self.key = _key(message)
+        self.expiry = 0
+        self.in_records: dict[str, int | None] = {}
+        self.out_records: dict[str, _OutRecord] = {}
+
+    def state_bytes(self) -> int:
+        return self.name_length + RECORD_BYTES * (len(self.in_records) + len(self.out_records))
+
+    def expire(self, now: int) -> bool:
+        return self.expiry <= now
+
+    def is_loop(self, message: Message) -> bool:
+        return any(
+            nonce == message.nonce
+            for interface, nonce in self.in_records.items()
+            if interface != message.interface
+        ) or any(record.nonce == message.nonce for record in self.out_records.values())
+
+
+@dataclass(slots=True)
+class _Range:
+    next: int
+    limit: int
+    expiry: int
+    nonce: int | None
+
+    def grant(self, first: int, last: int, expiry: int, nonce: int | None) -> None:
+        self.next = min(self.next, first)
+        self.limit = max(self.limit, last)
+        self.expiry = expiry
+        self.nonce = nonce
+
+
+@dataclass(slots=True)
+class _Upstream:
+    """The range asked for; `active` from an LLI until it is spent, expired or cancelled."""
+
+    range: _Range
+    active: bool = True
+
+
+class _FeedEntry(_Entry):
+    kind = "feed"
+
+    def __init__(self, feed: str, message: Message) -> None:
+        assert message.seq is not None
+        # The item's name is the feed's and a SequenceNumNameComponent: type, length, and 1, 2, 4 or 8 bytes.
+        digits = next(size for size in (1, 2, 4, 8) if message.seq < 1 << 8 * size)
+        super().__init__(feed, message.name_length - 2 - digits, message.time)
+        self.ranges: dict[str, _Range] = {}
+        self.upstream: _Upstream | None = None
+
+    def state_bytes(self) -> int:
+        return self.name_length + RANGE_BYTES * (len(self.ranges) + (self.upstream is not None))
+
+    def expire(self, now: int) -> bool:
+        for interface in [i for i, granted in self.ranges.items() if granted.expiry <= now]:
+            del self.ranges[interface]
+        if self.upstream and self.upstream.range.expiry <= now:
+            self.upstream.active = False
+        return self.is_idle()
+
+    def is_idle(self) -> bool:
+        return not self.ranges and not (self.upstream and self.upstream.active)
+
+    def lli_in(self, message: Message) -> None:
+        interface, first, credit, expiry = message.interface, message.seq, message.send_credit, _expiry(message)
+        assert first is not None and credit is not None
+        granted = self.ranges.get(interface)
+        is_repeated = granted is not None and granted.nonce == message.nonce
+        if self.upstream and self.upstream.range.nonce == message.nonce and not is_repeated:
+            return
+        if credit == 0:
+            self.ranges.pop(interface, None)
+        elif granted is None:
+            self.ranges[interface] = _Range(first, first + credit - 1, expiry, message.nonce)
+        elif not is_repeated:
+            granted.grant(first, first + credit - 1, expiry, message.nonce)
+
+    def lli_out(self, message: Message) -> None:
+        first, credit, expiry = message.seq, message.send_credit, _expiry(message)
+        assert first is not None and credit is not None
+        last = first + credit - 1
+        if credit == 0:
+            self.upstream = None
+        elif self.upstream is None or first > self.upstream.range.limit + 1:
+            self.upstream = _Upstream(_Range(first, last, expiry, message.nonce))
+        else:
+            self.upstream.range.grant(first, last, expiry, message.nonce)
+            self.upstream.active = True
+
+    def item_in(self, seq: int) -> None:
+        if self.upstream and seq == self.upstream.range.next:
+            self.upstream.range.next += 1
+            if self.upstream.range.next > self.upstream.range.limit:
+                self.upstream.active = False
+
+    def item_out(self, interface: str, seq: int) -> None:
+        granted = self.ranges.get(interface)
+        if granted is not None and granted.next <= seq <= granted.limit:
+            granted.next = seq + 1
+            if granted.next > granted.limit:
+                del self.ranges[interface]
+
+
+class PitModel:
+    """The PIT of one node; see the module's text.
+
+    Feed it the node's packets in order; each call returns the intervals of the entries that have ended by
+    then. finish() lets time run out, and returns the rest.
+    """
+
+    def __init__(self) -> None:
+        self._classic: dict[_Key, _ClassicEntry] = {}
+        self._by_digest: set[_Key] = set()
+        self._feeds: dict[str, _FeedEntry] = {}
+        self._timers: list[tuple[int, int, _Entry]] = []
+        self._timers_set = 0
+        self._closed: list[Interval] = []
+
+    def receive(self, message: Message) -> list[Interval]:
+        """Process one packet; return the entries that ended before it or by it."""
+        self._run_timers(message.time)
+        is_in = message.direction == "in"
+        if message.kind == "data":
+            self._on_data(message, is_in)
+        elif message.kind == "nack":
+            self._on_nack(message, is_in)
+        elif is_in and message.hop_limit == 0:
+            pass
+        elif message.kind == "lli":
+            self._on_lli(message, is_in)
+        elif message.kind == "interest":
+            self._on_interest(message, is_in)
+        return self._take_closed()
+
+    def finish(self) -> list[Interval]:
+        """Return the entries that are still open, closed as they would expire if nothing more came."""
+        self._run_timers(FOREVER)
+        return self._take_closed()
+
+    def _on_interest(self, message: Message, is_in: bool) -> None:
+        key = _key(message)
+        entry = self._classic.get(key)
+        if entry is None:
+            entry = self._classic[key] = _ClassicEntry(message)
+            if _DIGEST in message.name:
+                self._by_digest.add(key)
+        elif is_in and entry.is_loop(message):
+            return
+        if is_in:
+            entry.in_records[message.interface] = message.nonce
+        else:
+            entry.out_records[message.interface] = _OutRecord(message.nonce)
+        entry.expiry = max(entry.expiry, _expiry(message))
+        entry.note(message.time)
+        self._set_timer(entry.expiry, entry)
+
+    def _on_data(self, message: Message, is_in: bool) -> None:
+        for entry in self._matching(message.name):
+            if is_in:
+                self._close(entry, message.time)
+            else:
+                self._drop_in_record(entry, message)
+        feed = self._feeds.get(message.feed) if message.feed else None
+        if feed is not None and message.seq is not None:
+            if is_in:
+                feed.item_in(message.seq)
+            else:
+                feed.item_out(message.interface, message.seq)
+            self._settle(feed, message.time)
+
+    def _on_nack(self, message: Message, is_in: bool) -> None:
+        if message.send_credit is not None:
+            feed = self._feeds.get(message.feed or "")
+            if feed is not None and not is_in:
+                feed.ranges.pop(message.interface, None)
+                self._settle(feed, message.time)
+            return
+        entry = self._classic.get(_key(message))
+        if entry is None:
+            return
+        if not is_in:
+            if message.nack_reason != _DUPLICATE:
+                self._drop_in_record(entry, message)
+            return
+        refused = entry.out_records.get(message.interface)
+        if refused is not None and refused.nonce == message.nonce:
+            refused.nacked = True
+            if all(record.nacked for record in entry.out_records.values()):
+                self._close(entry, message.time)
+
+    def _on_lli(self, message: Message, is_in: bool) -> None:
+        assert message.feed is not None
+        feed = self._feeds.get(message.feed)
+        if feed is None:
+            if not message.send_credit:
+                return
+            feed = self._feeds[message.feed] = _FeedEntry(message.feed, message)
+        if is_in:
+            feed.lli_in(message)
+        else:
+            feed.lli_out(message)
+        self._set_timer(_expiry(message), feed)
+        self._settle(feed, message.time)
+
+    def _matching(self, name: str) -> list[_ClassicEntry]:
+        """Return the entries that a Data packet of this name satisfies."""
+        keys = [(name, False, False), (name, False, True)]
+        end = len(name)
+        while end > 0:
+            keys += [(name[:end], True, False), (name[:end], True, True)]
+            end = name.rfind("/", 0, end)
+        keys += [key for key in self._by_digest if key[0].rpartition(_DIGEST)[0] == name]
+        return [entry for key in keys if (entry := self._classic.get(key))]
+
+    def _drop_in_record(self, entry: _ClassicEntry, message: Message) -> None:
+        if message.interface in entry.in_records:
+            del entry.in_records[message.interface]
+            if entry.in_records:
+                entry.note(message.time)
+            else:
+                self._close(entry, message.time)
+
+    def _settle(self, feed: _FeedEntry, now: int) -> None:
+        if feed.is_idle():
+            self._close(feed, now)
+        else:
+            feed.note(now)
+
+    def _close(self, entry: _Entry, now: int) -> None:
+        if isinstance(entry, _ClassicEntry):
+            del self._classic[entry.key]
+            self._by_digest.discard(entry.key)
+        else:
+            del self._feeds[entry.name]
+        self._closed.append(entry.close(now))
+
+    def _set_timer(self, expiry: int, entry: _Entry) -> None:
+        """Look at an entry again at `expiry`. One that has been extended since is left alone then."""
+        self._timers_set += 1
+        heappush(self._timers, (expiry, self._timers_set, entry))
+
+    def _run_timers(self, now: int) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            due, _, entry = heappop(self._timers)
+            if entry.is_open:
+                if entry.expire(due):
+                    self._close(entry, due)
+                else:
+                    entry.note(due)
+
+    def _take_closed(self) -> list[Interval]:
+        closed, self._closed = self._closed, []
+        return closed
+
+
+def follow(messages: Iterable[Message]) -> Iterator[Interval]:
+    """Yield the intervals of a node's PIT from its packets, which are in order."""
+    model = PitModel()
+    for message in messages:
+        yield from model.receive(message)
+    yield from model.finish()
+
+
+def _key(message: Message) -> _Key:
+    return message.name, bool(message.can_be_prefix), bool(message.must_be_fresh)
+
+
+def _expiry(message: Message) -> int:
+    assert message.lifetime_ns is not None
+    return min(message.time + message.lifetime_ns, FOREVER)

@@ -1,0 +1,110 @@
+"""The Spark session that every stage of an analysis shares.
+
+Starting Spark costs more than analysing a small run, so there is one session a process. What the JVM says
+while it starts is banners and warnings about this machine; it is kept back, and shown only if the start
+fails. Later lines are errors and pass through.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from analysis.errors import AnalysisError
+
+OLDEST_JAVA = 17
+DEFAULT_MASTER = "local[*]"
+
+_ROOT = Path(__file__).resolve().parent.parent
+_MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
+
+
+def spark_session(master: str | None = None) -> SparkSession:
+    """Return the process's session, started on `master` (all cores of this machine if None) if need be.
+
+    Executors on other machines need this package: install it there. Raises AnalysisError if there is no
+    Java 17 or newer, or if Spark does not start.
+    """
+    if running := SparkSession.getActiveSession():
+        return running
+    check_java()
+    conf = _configuration(master or DEFAULT_MASTER)
+    early: list[str] = []
+    started = Event()
+    # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
+    read_end, write_end = os.pipe()
+    said = os.fdopen(read_end, encoding="utf-8", errors="replace")
+    Thread(target=_listen, args=(said, started, early), daemon=True).start()
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": write_end})
+        context = SparkContext(gateway=gateway, conf=conf)
+    except Exception as error:
+        if not isinstance(error, PySparkRuntimeError):
+            early.append(str(error))
+        raise AnalysisError(f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}") from error
+    finally:
+        os.close(write_end)
+    context.setLogLevel("ERROR")
+    started.set()
+    return SparkSession(context)
+
+
+def check_java() -> None:
+    """Raise AnalysisError unless the Java that Spark would use is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        raise AnalysisError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none: {_MEND}")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise AnalysisError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {java} does not run: {_MEND}"
+        ) from error
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = version[1] if version else "unknown"
+        raise AnalysisError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is version {found}: {_MEND}")
+
+
+def _configuration(master: str) -> SparkConf:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        # Otherwise Spark binds the address of the host's name, which need not resolve.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        ),
+    }
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("feednet")
+    return conf.setAll(list(settings.items()))
+
+
+def _listen(said: IO[str], started: Event, early: list[str]) -> None:
+    for line in said:
+        if started.is_set():
+            sys.stderr.write(line)
+        else:
+            early.append(line)
+
+
+def _reason(lines: list[str]) -> str:
+    """Return the line that best says why the JVM gave up."""
+    told = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in told if re.search(r"error|exception", line, re.IGNORECASE)]
+    return (errors or told or ["it ended without a word"])[0]

@@ -1,0 +1,106 @@
+"""Runs in the emulator: the directory they leave, that a seed repeats it, and that failures leave nothing."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from simulation import feed_of, scenario
+
+from captures import pcapng
+from testbed import run as running
+from testbed.cli import feednet
+from testbed.errors import UserError
+
+LOSSY = {"generator": "tree", "depth": 2, "fanout": 2, "link": {"delay_ms": 5.0, "loss_percent": 5.0}}
+
+
+def emulated(directory: Path, seed: int = 1) -> Path:
+    running.run(scenario(seed=seed, topology=LOSSY), feed_of(20), "emulated", "test", directory)
+    return directory
+
+
+def digests(directory: Path) -> dict[str, str]:
+    return {
+        path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_two_runs_with_one_seed_are_byte_identical_and_another_seed_differs(tmp_path: Path) -> None:
+    first, again, other = (
+        digests(emulated(tmp_path / name, seed)) for name, seed in zip("abc", (1, 1, 2), strict=True)
+    )
+    assert first == again
+    assert {name for name in first if first[name] != other[name]} >= {
+        "poll/capture.pcapng",
+        "lli/capture.pcapng",
+        "manifest.json",
+    }
+
+
+def test_a_run_leaves_everything_that_an_analysis_needs(tmp_path: Path) -> None:
+    run = emulated(tmp_path / "run")
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["layerings"] == ["poll", "lli"]
+    assert manifest["workload"]["items"] == 20
+    for layering in ("poll", "lli"):
+        packets = list(pcapng.read(run / layering / "capture.pcapng"))
+        assert len(packets) == manifest["runs"][layering]["capture"]["frames"] > 0
+        assert {p.interface.name for p in packets} >= {"pub-eth0", "r1-eth0", "r1-eth1", "s1-eth0"}
+        assert {s.dropped for s in pcapng.statistics(run / layering / "capture.pcapng")} == {0}
+        events = [json.loads(line) for line in (run / layering / "events.jsonl").read_text().splitlines()]
+        assert sum(event["event"] == "published" for event in events) == 20
+        counters = [json.loads(line) for line in (run / layering / "counters.jsonl").read_text().splitlines()]
+        assert {row["node"] for row in counters} == set(scenario().network.nodes)
+        assert [row["time"] for row in counters] == sorted(row["time"] for row in counters)
+
+
+def test_an_existing_directory_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UserError, match="exists already; choose another --out or remove it"):
+        emulated(tmp_path / "mine")
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine"]
+
+
+def test_a_command_line_run_without_a_report(tmp_path: Path) -> None:
+    arguments = ["run", "fanout", "--net", "emulated", "--items", "10", "--no-report", "--layering", "lli"]
+    out = tmp_path / "run"
+    result = CliRunner().invoke(feednet, [*arguments, "--out", str(out)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "network   emulated (asked for)" in result.output
+    assert (out / "lli" / "capture.pcapng").exists()
+    assert not (out / "poll").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuch"], "nosuch: no such scenario"),
+        (["fanout", "--set", "poll"], "--set poll: write it as LAYERING.NAME=VALUE"),
+        (["fanout", "--set", "push.x=1"], "--set push.x=1: unknown layering; there are poll, lli"),
+        (["fanout", "--set", "poll.window=many"], "[parameters.poll] window: "),
+        (["fanout", "--feed", "nosuch.jsonl"], "nosuch.jsonl: No such file or directory"),
+        (["fanout", "--topology", "nosuch.conf"], "nosuch.conf: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        CliRunner().invoke(feednet, ["run", *arguments], catch_exceptions=False)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mininet_where_it_cannot_run_is_said_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    where, why = running.choose_net("auto")
+    assert where == "emulated"
+    assert why.startswith("Mininet cannot run here: ")
+    with pytest.raises(UserError, match="or use --net emulated"):
+        running.choose_net("mininet")

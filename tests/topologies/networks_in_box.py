@@ -1,0 +1,296 @@
+"""Programs for the tests to run in a box: `python networks_in_box.py NAME` prints what it found as JSON."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+from topologies import box, namespaces, ring
+from topologies.generate import line
+from topologies.mininet_net import BringUpError, MininetNetwork
+from topologies.model import Link, Topology
+
+PORT = 6363
+SEED = 7
+PINGS = 20
+DATAGRAMS = 200
+LOSSY = Link("a", "b", loss_percent=30)
+BINARY_TREE = Topology(
+    tuple(f"n{index}" for index in range(10)),
+    tuple(Link(f"n{(index - 1) // 2}", f"n{index}") for index in range(1, 10)),
+)
+
+
+@contextmanager
+def network(topology, impairment="relay"):
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        MininetNetwork(topology, SEED, impairment, directory=Path(directory)) as up,
+    ):
+        yield up
+
+
+def opened(stack, up, topology):
+    """A UDP socket at each interface, connected to its peer, by the interface's name."""
+    found = {}
+    for interface in topology.interfaces():
+        with namespaces.entered(up.netns(interface.node)):
+            udp = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
+            udp.bind((interface.ipv4, PORT))
+            udp.connect((interface.peer_ipv4, PORT))
+            udp.settimeout(5)
+        found[interface.name] = udp
+    return found
+
+
+def received(udp, quiet_s):
+    """Datagrams until none has come for a while."""
+    found = []
+    udp.settimeout(quiet_s)
+    try:
+        while True:
+            found.append(udp.recv(2048))
+    except (TimeoutError, BlockingIOError):
+        return found
+
+
+def processes_and_namespaces():
+    processes = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    found = set()
+    for process in processes:
+        try:
+            found.add(os.readlink(f"/proc/{process}/ns/net"))
+        except OSError:
+            continue  # it has just ended
+    return processes, found
+
+
+def ping():
+    """Round trips over a line of two links of 10 ms, each hop's datagram forwarded by this process."""
+    topology = line(2, delay_ms=10)
+    with (
+        network(topology) as up,
+        ExitStack() as stack,
+    ):
+        udp = opened(stack, up, topology)
+        there = [("pub-eth0", "r1-eth0"), ("r1-eth1", "s1-eth0")]
+        hops = [*there, *((b, a) for a, b in reversed(there))]
+        trips = []
+        for number in range(PINGS):
+            start = time.monotonic_ns()
+            for sender, receiver in hops:
+                udp[sender].send(b"ping %d" % number)
+                assert udp[receiver].recv(2048) == b"ping %d" % number
+            trips.append(time.monotonic_ns() - start)
+    return {"trips_ns": trips, "delay_ns": topology.path_delay_ns("pub", "s1"), **up.relay_counters}
+
+
+def loss():
+    """Numbers of the datagrams that arrive over a lossy link, in each direction."""
+    topology = Topology((LOSSY.a, LOSSY.b), (LOSSY,))
+    with (
+        network(topology) as up,
+        ExitStack() as stack,
+    ):
+        udp = opened(stack, up, topology)
+        arrived = []
+        for sender, receiver in (("a-eth0", "b-eth0"), ("b-eth0", "a-eth0")):
+            for number in range(DATAGRAMS):
+                udp[sender].send(b"%d" % number)
+            arrived.append([int(datagram) for datagram in received(udp[receiver], 0.3)])
+    return {"arrived": arrived, "pipes": up.relay_counters["pipes"]}
+
+
+def tree(impairment):
+    """A tree of ten nodes comes up, carries a datagram over every link at once, goes down; twice."""
+    if impairment == "netem":
+        # Nothing impairs these links, so that the bridges alone can be tried on a kernel without netem.
+        box.why_no_netem = lambda: None
+    before = processes_and_namespaces()
+    runs = []
+    for _ in range(2):
+        start = time.monotonic()
+        with (
+            network(BINARY_TREE, impairment) as up,
+            ExitStack() as stack,
+        ):
+            up_s = time.monotonic() - start
+            udp = opened(stack, up, BINARY_TREE)
+            for name in udp:
+                udp[name].send(name.encode())
+            heard = {name: [udp[name].recv(2048).decode()] for name in udp}
+            addresses = {
+                node: json.loads(on_node(up, node, ["ip", "-json", "address"])) for node in BINARY_TREE.nodes
+            }
+            for name in udp:
+                heard[name] += [datagram.decode() for datagram in received(udp[name], 0)]
+            during = processes_and_namespaces()
+        runs.append(
+            {
+                "up_s": up_s,
+                "heard": heard,
+                "addresses": addresses,
+                "namespaces": len(during[1]),
+                "clean": processes_and_namespaces() == before,
+                "counters": up.relay_counters,
+                "mininet": [
+                    [str(link.intf1), link.intf1.IP(), str(link.intf2), link.intf2.MAC()]
+                    for link in up.mininet.links
+                ],
+            }
+        )
+    return runs
+
+
+def on_node(up, node, argv):
+    process = up.popen(node, argv, stdout=subprocess.PIPE, text=True)
+    return process.communicate()[0]
+
+
+def netem():
+    """Round trips over a link that netem delays."""
+    topology = line(1, delay_ms=10, bw_mbit=10, jitter_ms=0.5, loss_percent=0.001)
+    with (
+        network(topology, "auto") as up,
+        ExitStack() as stack,
+    ):
+        udp = opened(stack, up, topology)
+        trips = []
+        for _ in range(PINGS):
+            start = time.monotonic_ns()
+            for sender, receiver in (("pub-eth0", "s1-eth0"), ("s1-eth0", "pub-eth0")):
+                udp[sender].send(b"ping")
+                udp[receiver].recv(2048)
+            trips.append(time.monotonic_ns() - start)
+    return {"trips_ns": trips, "impairment": up.impairment}
+
+
+def failures():
+    """What is said when something goes wrong."""
+    topology = line(1)
+    messages = []
+    before = processes_and_namespaces()
+    try:
+        with MininetNetwork(topology, SEED, "relay", directory=Path("/nowhere")):
+            pass
+    except BringUpError as error:
+        messages.append(str(error))
+    sys.executable, python = "/bin/false", sys.executable
+    try:
+        with network(topology):
+            pass
+    except BringUpError as error:
+        messages.append(str(error))
+    sys.executable = python
+    try:
+        with network(topology):
+            (relay,) = (pid for pid in processes_and_namespaces()[0] if "topologies.relay" in arguments(pid))
+            os.kill(relay, signal.SIGKILL)
+    except BringUpError as error:
+        messages.append(str(error))
+    for commands in (["link add name x0 type veth peer name x1", "link set dev x2 up"], ["nonsense"]):
+        try:
+            namespaces.ip(commands)
+        except OSError as error:
+            messages.append(str(error))
+    try:
+        namespaces.settle("x0")
+    except OSError as error:
+        messages.append(str(error))
+    subprocess.run(["ip", "link", "delete", "x0"], check=True)
+    return {"messages": messages, "clean": processes_and_namespaces() == before}
+
+
+def arguments(pid):
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")
+
+
+def relay_terminated():
+    """A relay by hand, with frames on their way, that SIGTERM ends."""
+    namespaces.disable_ipv6()
+    namespaces.ip(
+        [
+            command
+            for end in ("a", "b")
+            for command in (
+                f"link add name {end}-eth0 type veth peer name wire-{end}",
+                f"link set dev {end}-eth0 up",
+                f"link set dev wire-{end} up",
+            )
+        ]
+    )
+    for interface in ("a-eth0", "b-eth0", "wire-a", "wire-b"):
+        namespaces.settle(interface)
+    # 60 bytes take 48 ms, 1514 bytes 1.2 s: when the first frame arrives, the others are on their way.
+    link = {"a": "a", "b": "b", "bw_mbit": 0.01, "interface_a": "wire-a", "interface_b": "wire-b"}
+    receiver = ring.Ring("b-eth0", 1)
+    with (
+        tempfile.NamedTemporaryFile("w", suffix=".json") as specification,
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
+    ):
+        json.dump({"seed": SEED, "links": [link]}, specification)
+        specification.flush()
+        relay = subprocess.Popen(
+            [sys.executable, "-m", "topologies.relay", specification.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        ready = relay.stdout.readline()
+        sender.bind(("a-eth0", 0))
+        for length in (60, 1514, 1514, 1514):
+            sender.send(bytes(length))
+        select.select([receiver.socket], [], [], 5)
+        lengths = [len(frame) for _, frame in receiver.take(10)]
+        relay.send_signal(signal.SIGTERM)
+        counters = json.loads(relay.communicate()[0])
+    return {"ready": ready, "status": relay.returncode, "lengths": lengths, "counters": counters}
+
+
+def ring_overflow():
+    """A ring of one block, 32 slots, that is not read in time."""
+    namespaces.disable_ipv6()
+    namespaces.ip(["link add name x0 type veth peer name x1", "link set dev x0 up", "link set dev x1 up"])
+    for interface in ("x0", "x1"):
+        namespaces.settle(interface)
+    receiver = ring.Ring("x1", 1)
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+        sender.bind(("x0", 0))
+        start = time.time_ns()
+        for number in range(40):
+            sender.send(number.to_bytes(14) + bytes(1500))
+        end = time.time_ns()
+        first = list(receiver.take(10))
+        receiver.socket.send(bytes(60))  # what goes out there does not come in
+        first += receiver.take(100)
+        dropped = receiver.overflow()
+        for number in range(100, 110):
+            sender.send(number.to_bytes(14) + bytes(46))
+        second = [frame for _, frame in receiver.take(100)]
+    receiver.close()
+    return {
+        "numbers": [int.from_bytes(frame[:14]) for _, frame in first],
+        "lengths": sorted({len(frame) for _, frame in first}),
+        "stamps_fit": all(start <= a <= end for a, _ in first) and first == sorted(first, key=lambda f: f[0]),
+        "dropped": dropped,
+        "later": [int.from_bytes(frame[:14]) for frame in second],
+    }
+
+
+def stay():
+    """Bring a network up, say so, and stay until killed."""
+    with network(BINARY_TREE):
+        print(json.dumps(os.readlink("/proc/self/ns/pid")), flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    box.prepare()
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,239 @@
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from networks_in_box import BINARY_TREE, DATAGRAMS, LOSSY, PINGS, SEED
+
+from topologies import box
+from topologies.mininet_net import BringUpError, MininetNetwork, bridge_commands, netem
+from topologies.model import Link, Topology
+from topologies.pipe import Pipe, pipe_rng
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
+NOBODY = 65534
+
+why_not = cache(box.why_not)
+
+
+@pytest.fixture
+def needs_box():
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+def run(name, *arguments):
+    """What a program of networks_in_box.py prints."""
+    argv = box.command([sys.executable, PROGRAMS, name, *arguments])
+    return finished(argv, {**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def finished(argv, environment):
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def check_pings(found):
+    """Never faster than the delays allow, and not much slower."""
+    assert found["delay_ns"] == 20_000_000
+    assert len(found["trips_ns"]) == PINGS
+    assert min(found["trips_ns"]) >= 2 * found["delay_ns"]
+    assert statistics.median(found["trips_ns"]) < 1.5 * 2 * found["delay_ns"]
+    assert [pipe["sent"] for pipe in found["pipes"]] == [PINGS] * 4
+    assert found["under_way"] == 0
+    assert 0 < found["late_mean_us"] <= found["late_max_us"]
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_round_trips_take_the_links_delays():
+    check_pings(run("ping"))
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+def test_round_trips_without_root():
+    as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    python, environment = interpreter_of(as_nobody)
+    if python is None:
+        pytest.skip("nobody may not run a Python that finds Mininet")
+    outside = "import sys; from topologies import box; sys.exit(box.box(sys.argv[1:]))"
+    check_pings(finished([*as_nobody, python, "-c", outside, python, PROGRAMS, "ping"], environment))
+
+
+def interpreter_of(as_user):
+    """A Python that a user may run and that finds Mininet and this project, and its environment."""
+    mininet = Path(sys.modules["mininet"].__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{mininet}", "PYTHONDONTWRITEBYTECODE": "1"}
+    for python in (sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")):
+        # In a user namespace of its own, as the box will be: what nobody inherits from root ends there.
+        argv = [*as_user, "unshare", "--user", "--", str(python), "-c", "import mininet.net, topologies"]
+        if subprocess.run(argv, capture_output=True, check=False, env=environment).returncode == 0:
+            return python, environment
+    return None, environment
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_the_relay_loses_the_frames_that_the_pipe_does():
+    found = run("loss")
+    for sender, arrived, counted in zip("ab", found["arrived"], found["pipes"], strict=True):
+        pipe = Pipe(LOSSY, pipe_rng(SEED, LOSSY, sender))
+        predicted = [number for number in range(DATAGRAMS) if pipe.send(number, 60)]
+        assert arrived == predicted
+        assert 0 < len(predicted) < DATAGRAMS
+        assert (counted["sent"], counted["lost"]) == (DATAGRAMS, DATAGRAMS - len(predicted))
+    assert found["arrived"][0] != found["arrived"][1]
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+@pytest.mark.parametrize("impairment", ["relay", "netem"])
+def test_a_tree_comes_up_as_modelled_and_leaves_nothing(impairment):
+    runs = run("tree", impairment)
+    interfaces = BINARY_TREE.interfaces()
+    assert len(runs) == 2
+    for found in runs:
+        assert found["clean"]
+        assert found["namespaces"] == 1 + len(BINARY_TREE.nodes) + 1
+        assert found["up_s"] < 5
+        assert found["heard"] == {interface.name: [interface.peer_name] for interface in interfaces}
+        for interface in interfaces:
+            (own,) = [a for a in found["addresses"][interface.node] if a["ifname"] == interface.name]
+            assert own["address"] == interface.mac.hex(":")
+            assert own["operstate"] == "UP"
+            # Not an IPv6 address among them.
+            assert [(a["local"], a["prefixlen"]) for a in own["addr_info"]] == [(interface.ipv4, 30)]
+        for node in BINARY_TREE.nodes:
+            expected = ["lo", *(interface.name for interface in interfaces if interface.node == node)]
+            assert [a["ifname"] for a in found["addresses"][node]] == expected
+        assert found["mininet"] == [
+            [a.name, a.ipv4, b.name, b.mac.hex(":")]
+            for a, b in zip(interfaces[::2], interfaces[1::2], strict=True)
+        ]
+        if impairment == "relay":
+            # The tests' own datagram through each, and no frame that the kernel sent by itself.
+            assert [(p["interface"], p["sent"]) for p in found["counters"]["pipes"]] == [
+                (interface.name, 1) for interface in interfaces
+            ]
+        else:
+            assert found["counters"] is None
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_round_trips_under_netem():
+    if reason := box.why_no_netem():
+        pytest.skip(reason)
+    found = run("netem")
+    assert found["impairment"] == "netem"
+    assert min(found["trips_ns"]) >= 2 * 9_500_000
+    assert statistics.median(found["trips_ns"]) < 1.5 * 2 * 10_000_000
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_failures_are_told_in_a_line_and_leave_nothing():
+    found = run("failures")
+    assert found["messages"] == [
+        "the network cannot be brought up: [Errno 2] No such file or directory: '/nowhere/relay.json'",
+        "the network cannot be brought up: the relay did not start: it said nothing",
+        "the relay failed during the run: it said nothing",
+        'ip link set dev x2 up: Cannot find device "x2" Command failed -:2',
+        'ip nonsense: Object "nonsense" is unknown, try "ip help". Command failed -:1',
+        "interface x0 has no carrier",
+    ]
+    assert found["clean"]
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_sigterm_ends_the_relay_and_it_reports():
+    found = run("relay_terminated")
+    assert (found["ready"], found["status"]) == ("ready\n", 0)
+    assert found["lengths"] == [60]
+    assert found["counters"]["under_way"] == 3
+    assert found["counters"]["pipes"] == [
+        {"interface": "wire-a", "sent": 4, "lost": 0, "queue_drops": 0, "unread": 0, "unsent": 0},
+        {"interface": "wire-b", "sent": 0, "lost": 0, "queue_drops": 0, "unread": 0, "unsent": 0},
+    ]
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_a_ring_hands_over_what_comes_in_and_counts_what_it_could_not_hold():
+    found = run("ring_overflow")
+    assert found["numbers"] == list(range(32))
+    assert found["lengths"] == [1514]
+    assert found["stamps_fit"]
+    assert found["dropped"] == 8
+    assert found["later"] == list(range(100, 110))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "settings"),
+    [
+        ({}, ""),
+        ({"max_queue_size": 5}, ""),
+        ({"delay_ms": 10}, "delay 10000.000us limit 1000000"),
+        ({"delay_ms": 0.0015, "jitter_ms": 1}, "delay 1.500us 1000.000us limit 1000000"),
+        ({"jitter_ms": 2}, "delay 0.000us 2000.000us limit 1000000"),
+        ({"loss_percent": 0.5}, "loss random 0.500000% limit 1000000"),
+        ({"bw_mbit": 10}, "rate 10000000bit limit 100"),
+        ({"bw_mbit": 0.5, "max_queue_size": 7}, "rate 500000bit limit 7"),
+        # 100 Mbit/s for 12.112 ms: 151400 bytes, 100 full frames under way
+        ({"bw_mbit": 100, "delay_ms": 12.112}, "delay 12112.000us rate 100000000bit limit 200"),
+        (
+            {"bw_mbit": 100, "delay_ms": 10, "jitter_ms": 2.112, "loss_percent": 1},
+            "delay 10000.000us 2112.000us loss random 1.000000% rate 100000000bit limit 200",
+        ),
+    ],
+)
+def test_what_netem_is_told(parameters, settings):
+    assert " ".join(netem(Link("a", "b", **parameters))) == settings
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_tc_understands_what_netem_is_told():
+    settings = netem(Link("a", "b", 10, 0.1, 0.5, 0.01, 7))
+    argv = box.command(["tc", "qdisc", "add", "dev", "lo", "root", "netem", *settings])
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    # tc checks its arguments before the kernel says that it has no netem.
+    assert done.stderr.strip() in ("", "Error: Specified qdisc kind is unknown.")
+
+
+def test_what_joins_the_ends_of_a_link():
+    assert bridge_commands("link0", "a-eth0", "b-eth1") == [
+        "link add name link0 type bridge stp_state 0 mcast_snooping 0",
+        "link set dev a-eth0 master link0",
+        "link set dev b-eth1 master link0",
+        "link set dev link0 up",
+    ]
+
+
+def test_the_impairment_is_chosen_by_what_the_kernel_has(monkeypatch, tmp_path):
+    topology = Topology(("a", "b"), (Link("a", "b"),))
+
+    def chosen(impairment):
+        network = MininetNetwork(topology, SEED, impairment, directory=tmp_path)
+        return network.impairment, network.reason
+
+    monkeypatch.setattr(box, "why_no_netem", lambda: None)
+    assert chosen("auto") == ("netem", "this kernel has netem")
+    assert chosen("netem") == ("netem", "asked for")
+    assert chosen("relay") == ("relay", "asked for")
+    monkeypatch.setattr(box, "why_no_netem", lambda: "no netem here")
+    assert chosen("auto") == ("relay", "no netem here")
+    assert chosen("relay") == ("relay", "asked for")
+    with pytest.raises(BringUpError) as error:
+        chosen("netem")
+    assert str(error.value) == "links cannot be impaired by netem: no netem here; choose the relay"

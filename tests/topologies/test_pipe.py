@@ -1,0 +1,178 @@
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topologies.model import Link
+from topologies.pipe import Pipe, pipe_rng
+
+MS = 1_000_000
+
+LINKS = st.builds(
+    Link,
+    st.just("a"),
+    st.just("b"),
+    bw_mbit=st.one_of(st.none(), st.floats(0.01, 1000)),
+    delay_ms=st.floats(0, 20),
+    loss_percent=st.floats(0, 100),
+    jitter_ms=st.floats(0, 30),
+    max_queue_size=st.integers(1, 5),
+)
+FRAMES = st.lists(st.tuples(st.integers(0, 2 * MS), st.integers(14, 1514)), max_size=60)
+
+
+def pipe(seed=1, **parameters):
+    link = Link("a", "b", **parameters)
+    return Pipe(link, pipe_rng(seed, link, "a"))
+
+
+def fates(piped, frames):
+    now, found = 0, []
+    for gap, length in frames:
+        now += gap
+        found.append((now, length, piped.send(now, length)))
+    return found
+
+
+def test_an_unimpaired_link_is_immediate():
+    piped = pipe()
+    assert [piped.send(5, 1514) for _ in range(1000)] == [(5,)] * 1000
+
+
+def test_a_frame_takes_its_bits_at_the_bandwidth_then_the_delay():
+    # 1250 bytes at 10 Mbit/s: 1 ms
+    piped = pipe(bw_mbit=10, delay_ms=20)
+    assert piped.send(0, 1250) == (21 * MS,)
+    assert piped.send(0, 625) == (21 * MS + MS // 2,)
+    assert piped.send(50 * MS, 1250) == (71 * MS,)
+
+
+def test_the_rate_holds_over_many_frames():
+    piped = pipe(bw_mbit=8, max_queue_size=10_000)
+    arrivals = [piped.send(0, length)[0] for length in (100, 1514, 333) * 3000]
+    assert arrivals[-1] == pytest.approx((100 + 1514 + 333) * 3000 * 1000, rel=1e-9)
+
+
+def test_a_burst_fills_the_queue_and_no_more():
+    piped = pipe(bw_mbit=10, max_queue_size=5)
+    assert [bool(piped.send(0, 1250)) for _ in range(8)] == [True] * 5 + [False] * 3
+    assert (piped.sent, piped.lost, piped.queue_drops) == (8, 0, 3)
+
+
+def test_a_frame_is_in_the_queue_until_its_last_bit_is_sent():
+    piped = pipe(bw_mbit=10, delay_ms=100, max_queue_size=1)
+    assert piped.send(0, 1250)
+    assert not piped.send(MS - 1, 1250)
+    assert piped.send(MS, 1250)
+
+
+def test_frames_that_propagate_are_not_in_the_queue():
+    piped = pipe(bw_mbit=10, delay_ms=1000, max_queue_size=1)
+    assert all(piped.send(n * MS, 1250) for n in range(100))
+
+
+def test_a_lost_frame_takes_its_time_on_the_link():
+    piped = pipe(bw_mbit=10, loss_percent=100, max_queue_size=1)
+    assert piped.send(0, 1250) == piped.send(0, 1250) == ()
+    assert (piped.sent, piped.lost, piped.queue_drops) == (2, 1, 1)
+
+
+def test_without_jitter_frames_keep_their_order():
+    piped = pipe(bw_mbit=5, delay_ms=3, loss_percent=20)
+    arrivals = [arrival for n in range(300) for arrival in piped.send(n * MS, 100 + n)]
+    assert len(arrivals) > 200
+    assert all(a < b for a, b in pairwise(arrivals))
+
+
+def test_jitter_is_uniform_about_the_delay_and_lets_frames_overtake():
+    piped = pipe(delay_ms=10, jitter_ms=4)
+    delays = [piped.send(n * MS, 100)[0] - n * MS for n in range(4000)]
+    assert all(6 * MS <= delay <= 14 * MS for delay in delays)
+    shares = [sum(low * MS <= delay < (low + 1) * MS for delay in delays) / 4000 for low in range(6, 14)]
+    assert shares == pytest.approx([1 / 8] * 8, abs=0.02)
+    arrivals = [n * MS + delay for n, delay in enumerate(delays)]
+    assert arrivals != sorted(arrivals)
+
+
+def test_jitter_beyond_the_delay_is_cut_off_at_zero():
+    piped = pipe(delay_ms=1, jitter_ms=3)
+    delays = [piped.send(0, 100)[0] for _ in range(3000)]
+    assert min(delays) == 0
+    assert delays.count(0) / 3000 == pytest.approx(1 / 3, abs=0.03)
+
+
+@pytest.mark.parametrize("percent", [0.5, 5, 50])
+def test_the_share_of_losses(percent):
+    piped, frames = pipe(loss_percent=percent), 20_000
+    lost = sum(not piped.send(n, 100) for n in range(frames))
+    expected = frames * percent / 100
+    assert piped.lost == lost
+    assert abs(lost - expected) < 4 * (expected * (1 - percent / 100)) ** 0.5
+
+
+def test_losses_at_their_ends():
+    none, all_of_them = pipe(loss_percent=0), pipe(loss_percent=100)
+    assert all(none.send(0, 100) for _ in range(1000))
+    assert not any(all_of_them.send(0, 100) for _ in range(1000))
+
+
+@given(LINKS, FRAMES, st.integers())
+def test_the_same_seed_gives_the_same_fate(link, frames, seed):
+    again = [fates(Pipe(link, pipe_rng(seed, link, "a")), frames) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+@given(FRAMES, FRAMES, st.integers())
+def test_luck_is_the_seeds_whatever_else_happens(frames, others, seed):
+    """The n-th frame is lost or not, and early or late, alike on an idle link and on a congested one."""
+    idle = Link("a", "b", delay_ms=10, loss_percent=40, jitter_ms=5)
+    busy = Link("a", "b", bw_mbit=1, delay_ms=10, loss_percent=40, jitter_ms=5, max_queue_size=2)
+    on_idle = fates(Pipe(idle, pipe_rng(seed, idle, "a")), frames)
+    congested = Pipe(busy, pipe_rng(seed, busy, "a"))
+    departures = []
+    for (now, length, arrivals), (idle_now, _, idle_arrivals) in zip(
+        fates(congested, others), on_idle, strict=False
+    ):
+        queued = [departure for departure in departures if departure > now]
+        if len(queued) >= 2:
+            assert arrivals == ()
+            continue
+        departures.append(max([now, *queued]) + length * 8000)
+        assert len(arrivals) == len(idle_arrivals)
+        for arrival, idle_arrival in zip(arrivals, idle_arrivals, strict=True):
+            assert arrival - departures[-1] == idle_arrival - idle_now
+
+
+@given(LINKS, FRAMES)
+def test_every_frame_is_accounted_for_and_none_is_early(link, frames):
+    piped = Pipe(link, random.Random(1))
+    found = fates(piped, frames)
+    arrived = sum(len(arrivals) for _, _, arrivals in found)
+    assert piped.sent == len(frames) == arrived + piped.lost + piped.queue_drops
+    for now, length, arrivals in found:
+        serialised = length * 8000 / link.bw_mbit if link.bw_mbit else 0
+        least = now + serialised + max(0, link.delay_ns - link.jitter_ns)
+        assert len(arrivals) <= 1
+        assert all(arrival >= least - 2 for arrival in arrivals)
+
+
+def test_directions_links_and_seeds_have_luck_of_their_own():
+    link, other = Link("a", "b"), Link("a", "c")
+    draws = {
+        pipe_rng(1, link, "a").random(),
+        pipe_rng(1, link, "b").random(),
+        pipe_rng(2, link, "a").random(),
+        pipe_rng(1, other, "a").random(),
+    }
+    assert len(draws) == 4
+
+
+def test_luck_is_the_same_on_every_machine():
+    assert pipe_rng(7, Link("pub", "r1", delay_ms=5), "r1").random() == 0.6313397350579902
+
+
+def test_only_an_end_of_the_link_sends():
+    with pytest.raises(ValueError, match="c is not an end of link a:b"):
+        pipe_rng(1, Link("a", "b"), "c")

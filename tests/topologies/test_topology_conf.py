@@ -1,0 +1,152 @@
+import pytest
+
+from topologies.conf import parse_conf, read_conf
+from topologies.model import Link, Topology, TopologyError
+
+FULL = """\
+# two sites
+[nodes]
+A: _ radius=0.5 angle=1.57 network=/world router=/a.Router nfd-log-level=DEBUG
+b: _
+
+c: cpu=0.5
+[switches]
+[links]
+; the fast one
+A:b delay=10ms bw=100 loss=0.5 jitter=250us max_queue_size=50
+  b:c   delay=1.5s
+c:a _
+[faces]
+a:b cost=42
+b:c _
+"""
+
+
+def test_a_full_file():
+    assert parse_conf(FULL, "full.conf") == Topology(
+        ("a", "b", "c"),
+        (
+            Link("a", "b", bw_mbit=100, delay_ms=10, loss_percent=0.5, jitter_ms=0.25, max_queue_size=50),
+            Link("b", "c", delay_ms=1500),
+            Link("c", "a"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "milliseconds"),
+    [("10ms", 10), ("0.5ms", 0.5), (".5ms", 0.5), ("250us", 0.25), ("2s", 2000), ("0ms", 0)],
+)
+def test_times(written, milliseconds):
+    topology = parse_conf(f"[nodes]\na: _\nb: _\n[links]\na:b delay={written} jitter={written}\n", "t.conf")
+    assert (topology.links[0].delay_ms, topology.links[0].jitter_ms) == (milliseconds, milliseconds)
+
+
+TIME = "must be a number with ms, us or s, such as 10ms"
+BW = "bw must be a number of Mbit/s above 0, without a unit"
+LOSS = "loss must be a number from 0 to 100, in percent, without a sign"
+LINK = "a link must be written `a:b key=value ...`"
+QUEUE = "max_queue_size must be a whole number of packets, at least 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("delay=10xs", f"a:b delay=10xs: delay {TIME}"),
+        ("delay=10", f"a:b delay=10: delay {TIME}"),
+        ("delay=", f"a:b delay=: delay {TIME}"),
+        ("delay=ms", f"a:b delay=ms: delay {TIME}"),
+        ("delay=-1ms", f"a:b delay=-1ms: delay {TIME}"),
+        ("delay=nanms", f"a:b delay=nanms: delay {TIME}"),
+        ("delay=" + "9" * 400 + "s", "a:b delay=" + "9" * 400 + f"s: delay {TIME}"),
+        ("delay=10mss", f"a:b delay=10mss: delay {TIME}"),
+        ("jitter=1m", f"a:b jitter=1m: jitter {TIME}"),
+        ("bw=10Mbit", f"a:b bw=10Mbit: {BW}"),
+        ("bw=0", f"a:b bw=0: {BW}"),
+        ("loss=1%", f"a:b loss=1%: {LOSS}"),
+        ("loss=101", f"a:b loss=101: {LOSS}"),
+        ("max_queue_size=0", f"a:b max_queue_size=0: {QUEUE}"),
+        ("max_queue_size=1.5", f"a:b max_queue_size=1.5: {QUEUE}"),
+        ("max_queue_size=1_0", f"a:b max_queue_size=1_0: {QUEUE}"),
+        ("dely=10ms", "a:b dely=10ms: unknown; a link has bw, delay, jitter, loss, max_queue_size"),
+        ("delay", "a:b delay: unknown; a link has bw, delay, jitter, loss, max_queue_size"),
+        ("loss=1 loss=2", "a:b loss=2: loss is given twice"),
+    ],
+)
+def test_words_of_a_link(words, message):
+    with pytest.raises(TopologyError) as error:
+        parse_conf(f"[nodes]\na: _\nb: _\n\n[links]\na:b {words}\n", "t.conf")
+    assert str(error.value) == f"t.conf:6: [links] {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "t.conf: no nodes; list them in a section [nodes], one `name: _` a line"),
+        ("[links]\n", "t.conf: no nodes; list them in a section [nodes], one `name: _` a line"),
+        ("a: _\n", "t.conf:1: a: _: a section must come first, such as [nodes]"),
+        (
+            "[node]\n",
+            "t.conf:1: [node]: the section must be one of [nodes], [switches], [links], [faces]",
+        ),
+        (
+            "\n[nodes\n",
+            "t.conf:2: [nodes: the section must be one of [nodes], [switches], [links], [faces]",
+        ),
+        ("[nodes]\na\n", "t.conf:2: [nodes] a: a node must be written `name: _` or `name: key=value ...`"),
+        (
+            "[nodes]\na:b\n",
+            "t.conf:2: [nodes] a:b: a node must be written `name: _` or `name: key=value ...`",
+        ),
+        ("[nodes]\na: _ fast\n", "t.conf:2: [nodes] a: fast: must be _ or key=value"),
+        (
+            "[nodes]\na: _\n1b: _\n",
+            "t.conf:3: [nodes] node '1b': a name is a lower-case letter,"
+            " then lower-case letters, digits or -",
+        ),
+        ("[nodes]\na: _\nA: _\n", "t.conf:3: [nodes] node a: is named twice"),
+        (
+            "[nodes]\na: _\n[switches]\ns1: _\n",
+            "t.conf:4: [switches] s1: switches are not supported; link the nodes to each other",
+        ),
+        (
+            "[nodes]\na: _\n[links]\na delay=1ms\n",
+            f"t.conf:4: [links] a: {LINK}",
+        ),
+        (
+            "[nodes]\na: _\n[links]\na: delay=1ms\n",
+            f"t.conf:4: [links] a:: {LINK}",
+        ),
+        ("[nodes]\na: _\n[links]\na:A _\n", "t.conf:4: [links] link a:a: connects a node to itself"),
+        ("[links]\na:b _\na:z _\n[nodes]\na: _\nb: _\n", "t.conf:3: [links] link a:z: there is no node 'z'"),
+        (
+            "[nodes]\na: _\nb: _\n[links]\na:b _\n\nb:a _\n",
+            "t.conf:7: [links] link b:a: b and a are already linked",
+        ),
+        (
+            "[nodes]\na: _\nelevenchars: _\n[links]\na:elevenchars _\n",
+            "t.conf:5: [links] node elevenchars: its interface name elevenchars-eth0 has 16 characters,"
+            " Linux allows 15; shorten the node's name to 10 characters",
+        ),
+    ],
+)
+def test_files_that_cannot_be(text, message):
+    with pytest.raises(TopologyError) as error:
+        parse_conf(text, "t.conf")
+    assert str(error.value) == message
+
+
+def test_reading_a_file(tmp_path):
+    path = tmp_path / "two.conf"
+    path.write_text("[nodes]\na: _\nb: _\n[links]\na:b bw=1\n")
+    assert read_conf(path) == Topology(("a", "b"), (Link("a", "b", bw_mbit=1),))
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(TopologyError) as error:
+        read_conf(tmp_path / "none.conf")
+    assert str(error.value) == f"{tmp_path}/none.conf: cannot be read: No such file or directory"
+    (tmp_path / "binary.conf").write_bytes(b"\xff\xfe")
+    with pytest.raises(TopologyError) as error:
+        read_conf(tmp_path / "binary.conf")
+    assert str(error.value) == f"{tmp_path}/binary.conf: is not a text file in UTF-8"

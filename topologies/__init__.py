@@ -1,0 +1,11 @@
+"""Topologies: what the network looks like, and the ways to bring one up.
+
+model.py        nodes, links, addresses, routes
+generate.py     trees, lines and stars by number
+conf.py         Mini-NDN's topology files
+pipe.py         what one direction of a link does to its frames, without sockets or clocks
+emulated.py     the network in virtual time, inside one process
+box.py          the namespaces in which a Mininet run is shut
+mininet_net.py  the network by Mininet: namespaces, real sockets, real time
+relay.py        the process that impairs Mininet's links with pipes, where the kernel cannot
+"""

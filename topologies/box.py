@@ -1,0 +1,179 @@
+"""The box: the namespaces in which a Mininet run is shut, so that nothing of it outlives it.
+
+`box()` runs a program as the first process of fresh network, mount and process namespaces. When that
+process ends, or the box is killed, even with SIGKILL, the kernel ends every process in it, and with them
+go their interfaces and namespaces. There is nothing to clean up by name, so nothing of anyone else's can
+be hit. Without root a user namespace is added, in which the program is root.
+
+The program calls `prepare()` before anything else.
+"""
+
+import contextlib
+import importlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+_GRACE_S = 10.0
+"""How long a box may take to end by itself, once asked to."""
+
+
+class BoxError(OSError):
+    """A box that cannot be entered, or that was expected and is not there."""
+
+
+def command(argv: Sequence[str]) -> list[str]:
+    """The command line that runs `argv` in a box.
+
+    Killing that command, even with SIGKILL, kills all that runs in the box.
+    """
+    return [*_unshare("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"), *argv]
+
+
+def _unshare(*namespaces: str) -> list[str]:
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, *namespaces, "--"]
+
+
+def box(argv: Sequence[str]) -> int:
+    """Run `argv` in a box, on this process's standard streams; return its exit status.
+
+    The status of a program that a signal ended is 128 + the signal. SIGTERM and a KeyboardInterrupt here
+    ask the program to end; it is killed if it has not done so after 10 s, or on a second one. If this
+    process is killed, so is the box. To be called from the main thread. Raises BoxError if `unshare` or
+    `setpriv` cannot be started.
+    """
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        try:
+            process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command(argv)])
+        except FileNotFoundError as error:
+            raise BoxError(f"{error.filename} is not on PATH; install util-linux") from None
+        try:
+            process.wait()
+        except KeyboardInterrupt:
+            _ask_to_end(process)
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            process.kill()
+            process.wait()
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return _status(process.returncode)
+
+
+def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the program to end; wait until it has, its time is up, or this process is asked again."""
+    # unshare ignores SIGTERM itself: it has to reach its only child, the first process in the box.
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired, KeyboardInterrupt):
+        for child in children.read_text(encoding="ascii").split():
+            os.kill(int(child), signal.SIGTERM)
+        process.wait(_GRACE_S)
+
+
+def _status(returncode: int) -> int:
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def prepare() -> None:
+    """Make this process, just started by `box()`, fit for the run; to be called before any thread starts.
+
+    It forks. The first process of the box stays behind: it hands SIGTERM on, reaps orphans, and ends, and
+    the box with it, when the program does, with its exit status. The call returns in the child, in which
+    the exit codes of subprocesses are therefore nobody else's, and in which SIGTERM and SIGINT raise
+    KeyboardInterrupt, once. Then the loopback interface is up, and as many files may be opened as this
+    user may. Raises BoxError if this process is not the first of a box.
+    """
+    if os.getpid() != 1:
+        raise BoxError("prepare() must be called by a process that box() started")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    program = os.fork()
+    if program:
+        _keep(program)
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+def _keep(program: int) -> None:
+    """What the first process does from then on."""
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: os.kill(program, signal.SIGTERM))
+    # A terminal's Ctrl-C reaches the program without help.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        ended, status = os.wait()
+        if ended == program:
+            os._exit(_status(os.waitstatus_to_exitcode(status)))
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # Ctrl-C comes from the terminal and again, as SIGTERM, from box(); the second must not cut short
+    # the clean-up that the first began.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def why_not() -> str | None:
+    """Why Mininet cannot run here, in one line that says how to mend it; None if it can."""
+    for program, package in (
+        ("unshare", "util-linux"),
+        ("setpriv", "util-linux"),
+        ("ip", "iproute2"),
+        ("bash", "bash"),
+        ("ifconfig", "net-tools"),
+        ("mnexec", "mininet (with --no-install-recommends); PyPI's mininet lacks it"),
+    ):
+        if shutil.which(program) is None:
+            return f"{program} is not on PATH; install it, on Debian and Ubuntu with apt install {package}"
+    try:
+        importlib.import_module("mininet.net")
+    except ImportError as error:
+        return f"Mininet cannot be imported ({error}); pip install mininet setuptools"
+    if error_text := _complaint(command(["true"])):
+        return (
+            f"no namespaces may be made here ({error_text}); run as root, in a container as a privileged one,"
+            " or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
+            " kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+    veth = ["ip", "link", "add", "name", "probe0", "type", "veth", "peer", "name", "probe1"]
+    if error_text := _complaint(command(veth)):
+        return f"no veth interfaces can be made ({error_text}); load the kernel's module: modprobe veth"
+    return None
+
+
+def why_no_netem() -> str | None:
+    """Why links cannot be impaired by the kernel's netem here, in one line; None if they can.
+
+    Mininet's own links must not be used without asking: if netem is missing, they drop nothing and delay
+    nothing, and say so only in a log.
+    """
+    if shutil.which("tc") is None:
+        return "tc is not on PATH"
+    probe = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+    if error_text := _complaint([*_unshare("--net"), *probe]):
+        return f"this kernel has no netem ({error_text})"
+    return None
+
+
+def has_netem() -> bool:
+    """Whether links can be impaired by the kernel's netem here."""
+    return why_no_netem() is None
+
+
+def _complaint(argv: Sequence[str]) -> str | None:
+    """What a command says when it fails, in one line; None if it succeeds."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    return " ".join(done.stderr.split()) or f"exit status {done.returncode}"

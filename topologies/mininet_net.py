@@ -1,0 +1,305 @@
+"""A topology by Mininet: every node a host in its own network namespace, real sockets, real time.
+
+Every link is two veth pairs. Of each pair one end is the node's interface, the other lies, under the same
+name, in one more namespace, the wire. What joins the two ends in the wire also impairs the link:
+
+    node a                     the wire                      node b
+    a-eth0 ======== a-eth0 --- (bridge | relay) --- b-eth0 ======== b-eth0
+
+- netem: a bridge of two ports, with netem on what leaves either port;
+- relay: the process topologies.relay, which reads frames at one end and writes them to the other.
+
+Nothing shapes a frame between a node and its own interface, so captures there mean the same with both: a
+frame sent is stamped when the node hands it over, a frame received when it arrives, and a frame lost on
+the link shows only at its sender.
+
+netem is the kernel's and needs no process of ours; but its choice of lost frames does not follow the seed.
+The relay drops the same frames for the same seed, and costs about 10 us of a CPU per frame. How pipes
+and netem differ in meaning is told in topologies.pipe.
+"""
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import mininet.link
+import mininet.log
+import mininet.net
+import mininet.node
+
+from topologies import box, namespaces
+from topologies.model import Interface, Link, Topology
+
+Impairment = Literal["netem", "relay"]
+
+_FULL_FRAME = 1514
+_UNLIMITED_QUEUE = 1_000_000
+_RELAY_END_S = 10.0
+
+
+class BringUpError(OSError):
+    """A network that could not be brought up, or kept up; the message is one line."""
+
+
+class MininetNetwork:
+    """A topology, up inside the `with` block; to be used in a box, after `box.prepare()`.
+
+    Args:
+        topology: nodes and links.
+        seed: of the relay's losses and jitter; netem ignores it.
+        impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
+        directory: an existing directory for the relay's specification.
+
+    Attributes:
+        impairment: "netem" or "relay", whichever it is.
+        reason: why that one, in one line.
+        mininet: the mininet.net.Mininet.
+        relay_counters: after close(), what the relay counted, as told in topologies.relay; None with netem.
+
+    Raises BringUpError on entering, and at once if netem is asked for and missing.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        seed: int,
+        impairment: Literal["auto"] | Impairment = "auto",
+        *,
+        directory: Path,
+    ) -> None:
+        self.impairment, self.reason = _choose(impairment)
+        self.relay_counters: dict[str, Any] | None = None
+        self._topology = topology
+        self._interfaces = topology.interfaces()
+        self._seed = seed
+        self._directory = directory
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            try:
+                self._bring_up(stack)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise BringUpError(f"the network cannot be brought up: {error}") from error
+            self._closing = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the relay, collect its counters, and take the network down.
+
+        Processes that popen() started are their starter's to stop, before this. A second call does nothing.
+        Raises BringUpError if the relay had failed.
+        """
+        self._closing.close()
+
+    def netns(self, node: str) -> str:
+        """Path of a node's network namespace."""
+        return namespaces.netns_of(self._pid(node))
+
+    def popen(self, node: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+        """Start a program on a node, that is in its network and mount namespaces; options are Popen's."""
+        return subprocess.Popen(_on(self._pid(node), argv), **options)
+
+    def _pid(self, node: str) -> int:
+        return int(self.mininet.get(node).pid)
+
+    def _bring_up(self, stack: ExitStack) -> None:
+        mininet.log.setLogLevel("error")
+        # Or Mininet would ask for the machine's own root, and change the machine's sysctls.
+        mininet.net.Mininet.inited = True
+        self.mininet = mininet.net.Mininet(controller=None)
+        stack.callback(self.mininet.stop)
+        for node in self._topology.nodes:
+            self.mininet.addHost(node, ip=None)
+        self._wire = mininet.node.Node("wire")
+        stack.callback(self._wire.terminate)
+
+        for pid in (self._wire.pid, *map(self._pid, self._topology.nodes)):
+            with namespaces.entered(namespaces.netns_of(pid)):
+                namespaces.disable_ipv6()
+        self._make_interfaces()
+        for node in self._topology.nodes:
+            self._configure(node)
+        with namespaces.entered(namespaces.netns_of(self._wire.pid)):
+            for interface in self._interfaces:
+                namespaces.settle(interface.name)
+        for a, b in self._ends():
+            link = self.mininet.addLink(a.node, b.node, cls=_WireLink, up=None)
+            for made, interface in ((link.intf1, a), (link.intf2, b)):
+                made.ip, made.prefixLen, made.mac = interface.ipv4, "30", _text(interface.mac)
+        self.mininet.start()
+
+        if self.impairment == "relay":
+            self._start_relay(stack)
+        else:
+            self._build_bridges()
+
+    def _ends(self) -> Iterable[tuple[Interface, Interface]]:
+        """The two interfaces of each link."""
+        return zip(self._interfaces[0::2], self._interfaces[1::2], strict=True)
+
+    def _make_interfaces(self) -> None:
+        """All veth pairs at once: `ip` for each of them would take ten times as long."""
+        commands = []
+        for interface in self._interfaces:
+            name, pid = interface.name, self._pid(interface.node)
+            commands.append(
+                f"link add name {name} type veth peer name {name} address {_text(interface.mac)} netns {pid}"
+            )
+            commands.append(f"link set dev {name} up")
+        with namespaces.entered(namespaces.netns_of(self._wire.pid)):
+            namespaces.ip(commands)
+
+    def _configure(self, node: str) -> None:
+        commands = []
+        own = [interface for interface in self._interfaces if interface.node == node]
+        for interface in own:
+            name, peer = interface.name, f"{interface.peer_ipv4} lladdr {_text(interface.peer_mac)}"
+            commands += [
+                f"address add {interface.ipv4}/30 dev {name}",
+                f"link set dev {name} up",
+                f"neighbour add {peer} dev {name} nud permanent",
+            ]
+        with namespaces.entered(self.netns(node)):
+            namespaces.ip(commands)
+            for interface in own:
+                namespaces.disable_transmit_checksum_offload(interface.name)
+                namespaces.settle(interface.name)
+
+    def _build_bridges(self) -> None:
+        with namespaces.entered(namespaces.netns_of(self._wire.pid)):
+            namespaces.ip(
+                [
+                    command
+                    for index, (a, b) in enumerate(self._ends())
+                    for command in bridge_commands(f"link{index}", a.name, b.name)
+                ]
+            )
+            for interface in self._interfaces:
+                settings = netem(self._topology.links[interface.link])
+                if settings:
+                    _tc(["qdisc", "add", "dev", interface.name, "root", "netem", *settings])
+
+    def _start_relay(self, stack: ExitStack) -> None:
+        specification = self._directory / "relay.json"
+        links = [
+            asdict(link) | {"interface_a": a.name, "interface_b": b.name}
+            for link, (a, b) in zip(self._topology.links, self._ends(), strict=True)
+        ]
+        specification.write_text(json.dumps({"seed": self._seed, "links": links}), encoding="utf-8")
+        relay = subprocess.Popen(
+            _on(self._wire.pid, [sys.executable, "-m", "topologies.relay", str(specification.resolve())]),
+            cwd=Path(__file__).parents[1],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert relay.stdout is not None
+        if relay.stdout.readline() != "ready\n":
+            relay.kill()
+            raise OSError(f"the relay did not start: {_last_line(relay.communicate()[1])}")
+        stack.callback(self._stop_relay, relay)
+
+    def _stop_relay(self, relay: "subprocess.Popen[str]") -> None:
+        try:
+            # This closes its standard input, at which it ends.
+            output, errors = relay.communicate(timeout=_RELAY_END_S)
+        except subprocess.TimeoutExpired:
+            relay.kill()
+            output, errors = relay.communicate()
+        if relay.returncode:
+            raise BringUpError(f"the relay failed during the run: {_last_line(errors)}")
+        self.relay_counters = json.loads(output)
+
+
+class _WireLink(mininet.link.Link):  # type: ignore[misc]  # Mininet has no types
+    """What Mininet knows of a link whose interfaces are there already."""
+
+    @classmethod
+    def makeIntfPair(cls, *_args: object, **_kwargs: object) -> None:  # noqa: N802
+        """Make nothing."""
+
+    def stop(self) -> None:
+        """Leave the interfaces to go with their namespaces."""
+
+
+def netem(link: Link) -> list[str]:
+    """Arguments of `tc ... netem` for either direction of a link; none if nothing impairs it.
+
+    netem's limit counts the frames that are propagating too. So it is the link's queue size and, on top,
+    the full-sized frames that its bandwidth and delay keep under way.
+    """
+    settings: list[str] = []
+    if link.delay_ns or link.jitter_ns:
+        settings += ["delay", _time(link.delay_ns)]
+    if link.jitter_ns:
+        settings += [_time(link.jitter_ns)]
+    if link.loss_percent:
+        settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
+    limit = _UNLIMITED_QUEUE
+    if link.bw_mbit is not None:
+        settings += ["rate", f"{round(link.bw_mbit * 1e6)}bit"]
+        bytes_under_way = link.bw_mbit * 1e6 / 8 * (link.delay_ns + link.jitter_ns) / 1e9
+        limit = link.max_queue_size + math.ceil(bytes_under_way / _FULL_FRAME)
+    return [*settings, "limit", str(limit)] if settings else []
+
+
+def bridge_commands(bridge: str, *ports: str) -> list[str]:
+    """The `ip` commands that join interfaces by a bridge that sends no frames of its own."""
+    return [
+        f"link add name {bridge} type bridge stp_state 0 mcast_snooping 0",
+        *(f"link set dev {port} master {bridge}" for port in ports),
+        f"link set dev {bridge} up",
+    ]
+
+
+def _choose(impairment: Literal["auto"] | Impairment) -> tuple[Impairment, str]:
+    if impairment == "relay":
+        return "relay", "asked for"
+    why_not = box.why_no_netem()
+    if why_not is None:
+        return "netem", "asked for" if impairment == "netem" else "this kernel has netem"
+    if impairment == "netem":
+        raise BringUpError(f"links cannot be impaired by netem: {why_not}; choose the relay")
+    return "relay", why_not
+
+
+def _on(pid: int, argv: Sequence[str]) -> list[str]:
+    """The command line that runs `argv` in the network and mount namespaces of process `pid`."""
+    return ["mnexec", "-a", str(pid), *argv]
+
+
+def _text(mac: bytes) -> str:
+    return mac.hex(":")
+
+
+def _time(time_ns: int) -> str:
+    # iproute2 knows no unit below the microsecond.
+    return f"{time_ns / 1000:.3f}us"
+
+
+def _tc(arguments: Sequence[str]) -> None:
+    done = subprocess.run(["tc", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"tc {' '.join(arguments)}: {' '.join(done.stderr.split())}")
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2] or "it said nothing"

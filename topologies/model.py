@@ -1,0 +1,225 @@
+"""The topology model: nodes, point-to-point links, and what follows from them.
+
+A topology is a value. Interface names, addresses and routes are functions of it, so every way of
+bringing it up (emulated, Mininet) and every reader of its captures agrees on them:
+
+- node n's k-th link in topology order is at its interface `<n>-eth<k>`, counted from 0;
+- link i, counted from 0, is the /30 at 10.0.0.0 + 4i; its end `a` has the first host address, `b` the second;
+- a MAC is 02:00 (locally administered, unicast) followed by the interface's IPv4 address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx
+
+INTERFACE_NAME_LIMIT = 15
+"""Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
+
+DEFAULT_QUEUE_SIZE = 100
+"""Packets that one direction of a link queues unless the link says otherwise."""
+
+_FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
+_NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class TopologyError(ValueError):
+    """A topology that cannot be; the message is one line that names the node or link at fault."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction by itself.
+
+    bw_mbit: Mbit/s, None for a link that takes no time to serialise a frame and so never queues.
+    delay_ms: propagation delay, one way.
+    loss_percent: share of frames lost, 0 to 100, independently of each other.
+    jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
+    max_queue_size: packets, the one being sent included; beyond it frames are dropped.
+
+    Raises TopologyError for a self-link and for values out of range.
+    """
+
+    a: str
+    b: str
+    bw_mbit: float | None = None
+    delay_ms: float = 0.0
+    loss_percent: float = 0.0
+    jitter_ms: float = 0.0
+    max_queue_size: int = DEFAULT_QUEUE_SIZE
+
+    def __post_init__(self) -> None:
+        if self.a == self.b:
+            raise TopologyError(f"link {self}: connects a node to itself")
+        if self.bw_mbit is not None and not 0 < self.bw_mbit < math.inf:
+            raise TopologyError(f"link {self}: bw_mbit must be a finite number above 0, not {self.bw_mbit}")
+        for parameter in ("delay_ms", "jitter_ms"):
+            value = getattr(self, parameter)
+            if not 0 <= value < math.inf:
+                raise TopologyError(f"link {self}: {parameter} must be a finite number from 0, not {value}")
+        if not 0 <= self.loss_percent <= 100:
+            raise TopologyError(f"link {self}: loss_percent must be from 0 to 100, not {self.loss_percent}")
+        if self.max_queue_size < 1:
+            raise TopologyError(
+                f"link {self}: max_queue_size must be at least 1 packet, not {self.max_queue_size}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.a}:{self.b}"
+
+    @property
+    def delay_ns(self) -> int:
+        """The one-way propagation delay in nanoseconds."""
+        return round(self.delay_ms * 1e6)
+
+    @property
+    def jitter_ns(self) -> int:
+        """The greatest deviation from the delay, in nanoseconds."""
+        return round(self.jitter_ms * 1e6)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One end of a link. `link` is the link's index in Topology.links; the peer is its other end."""
+
+    name: str
+    node: str
+    mac: bytes
+    ipv4: str
+    link: int
+    peer: str
+    peer_name: str
+    peer_mac: bytes
+    peer_ipv4: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes and the links between them, in the order that names and addresses are given in.
+
+    Raises TopologyError, naming the node or link at fault.
+    """
+
+    nodes: tuple[str, ...]
+    links: tuple[Link, ...]
+
+    def __post_init__(self) -> None:
+        self._check_nodes()
+        self._check_links()
+        self._check_interface_names()
+
+    def _check_nodes(self) -> None:
+        if not self.nodes:
+            raise TopologyError("a topology needs at least one node")
+        seen: set[str] = set()
+        for node in self.nodes:
+            if not _NODE_NAME.fullmatch(node):
+                raise TopologyError(
+                    f"node {node!r}: a name is a lower-case letter, then lower-case letters, digits or -"
+                )
+            if node in seen:
+                raise TopologyError(f"node {node}: is named twice")
+            seen.add(node)
+
+    def _check_links(self) -> None:
+        nodes = set(self.nodes)
+        seen: set[frozenset[str]] = set()
+        for link in self.links:
+            for end in (link.a, link.b):
+                if end not in nodes:
+                    raise TopologyError(f"link {link}: there is no node {end!r}")
+            ends = frozenset((link.a, link.b))
+            if ends in seen:
+                raise TopologyError(f"link {link}: {link.a} and {link.b} are already linked")
+            seen.add(ends)
+
+    def _check_interface_names(self) -> None:
+        degrees = dict.fromkeys(self.nodes, 0)
+        for link in self.links:
+            degrees[link.a] += 1
+            degrees[link.b] += 1
+        for node, degree in degrees.items():
+            suffix = f"-eth{degree - 1}"
+            if degree and len(node + suffix) > INTERFACE_NAME_LIMIT:
+                raise TopologyError(
+                    f"node {node}: its interface name {node}{suffix} has {len(node + suffix)} characters,"
+                    f" Linux allows {INTERFACE_NAME_LIMIT};"
+                    f" shorten the node's name to {INTERFACE_NAME_LIMIT - len(suffix)} characters"
+                )
+
+    def interfaces(self) -> tuple[Interface, ...]:
+        """All interfaces in link order, a before b: link i has interfaces 2i and 2i + 1."""
+        degrees = dict.fromkeys(self.nodes, 0)
+        found: list[Interface] = []
+        for index, link in enumerate(self.links):
+            subnet = _FIRST_SUBNET + 4 * index
+            name_a, name_b = f"{link.a}-eth{degrees[link.a]}", f"{link.b}-eth{degrees[link.b]}"
+            a, b = ipaddress.IPv4Address(subnet + 1), ipaddress.IPv4Address(subnet + 2)
+            mac_a, mac_b = b"\x02\x00" + a.packed, b"\x02\x00" + b.packed
+            found.append(Interface(name_a, link.a, mac_a, str(a), index, link.b, name_b, mac_b, str(b)))
+            found.append(Interface(name_b, link.b, mac_b, str(b), index, link.a, name_a, mac_a, str(a)))
+            degrees[link.a] += 1
+            degrees[link.b] += 1
+        return tuple(found)
+
+    def routes(self, to: str) -> dict[str, Interface]:
+        """For every other node that can reach node `to`: the interface to send through.
+
+        The path taken has the lowest delay; among those the fewest hops; among those, at each hop, the
+        neighbour whose name sorts first. Raises TopologyError if there is no node `to`.
+        """
+        from networkx import single_source_dijkstra_path_length
+
+        self._require_node(to)
+        graph = self._graph()
+        cost = single_source_dijkstra_path_length(graph, to, weight="cost")
+        found: dict[str, Interface] = {}
+        best: dict[str, tuple[int, str]] = {}
+        for interface in self.interfaces():
+            node, peer = interface.node, interface.peer
+            if node == to or peer not in cost:
+                continue
+            through = (graph.edges[node, peer]["cost"] + cost[peer], peer)
+            if node not in best or through < best[node]:
+                best[node] = through
+                found[node] = interface
+        return found
+
+    def path_delay_ns(self, a: str, b: str) -> int:
+        """Sum of the links' delays along the route between two nodes, in nanoseconds, one way.
+
+        Raises TopologyError if a node is unknown or no path joins them.
+        """
+        from networkx import NetworkXNoPath, dijkstra_path_length
+
+        self._require_node(a)
+        self._require_node(b)
+        try:
+            cost = dijkstra_path_length(self._graph(), a, b, weight="cost")
+        except NetworkXNoPath:
+            raise TopologyError(f"no path joins {a} and {b}") from None
+        return int(cost) // len(self.nodes)
+
+    def _require_node(self, node: str) -> None:
+        if node not in self.nodes:
+            raise TopologyError(f"there is no node {node!r}")
+
+    def _graph(self) -> networkx.Graph[str]:
+        """The topology as a graph whose edges' `cost` orders paths by delay, then by hops.
+
+        A path has fewer hops than there are nodes, so delay * nodes + hops compares as (delay, hops) does.
+        """
+        # Imported on use: it takes longer than the rest of a relay's or a node's start.
+        from networkx import Graph
+
+        graph: networkx.Graph[str] = Graph()
+        graph.add_nodes_from(self.nodes)
+        for link in self.links:
+            graph.add_edge(link.a, link.b, cost=link.delay_ns * len(self.nodes) + 1)
+        return graph

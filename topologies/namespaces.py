@@ -1,0 +1,98 @@
+"""Network namespaces from within this process: entering one, and setting up what is in it.
+
+A thread's namespace decides what its sockets, ioctls, /proc/sys/net and child processes see. So a network
+of hundreds of namespaces is set up here with one `ip -batch` each and no other processes.
+"""
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_CLONE_NEWNET = 0x40000000
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_GLINK = 0x0A
+_ETHTOOL_STXCSUM = 0x17
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def netns_of(pid: int) -> str:
+    """Path of a process's network namespace; it stays valid while the process lives."""
+    return f"/proc/{pid}/ns/net"
+
+
+@contextlib.contextmanager
+def entered(path: str) -> Iterator[None]:
+    """Be in the network namespace at `path` inside the `with` block; this thread only, so never await in it.
+
+    Raises OSError if the namespace is gone or may not be entered.
+    """
+    with open("/proc/thread-self/ns/net", "rb") as home, open(path, "rb") as there:
+        _setns(there.fileno())
+        try:
+            yield
+        finally:
+            _setns(home.fileno())
+
+
+def _setns(descriptor: int) -> None:
+    if _libc.setns(descriptor, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def ip(commands: Sequence[str]) -> None:
+    """Run `ip` commands, given without the word `ip`, in this thread's namespace.
+
+    Raises OSError with the command that failed and why.
+    """
+    done = subprocess.run(
+        ["ip", "-batch", "-"], input="\n".join(commands) + "\n", capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        why = " ".join(done.stderr.split())
+        line = re.search(r"Command failed -:(\d+)", why)
+        raise OSError(f"ip {commands[int(line[1]) - 1] if line else '-batch'}: {why}")
+
+
+def disable_ipv6() -> None:
+    """Keep this thread's namespace, and interfaces yet to come, from sending IPv6's own packets."""
+    for scope in ("all", "default"):
+        # A kernel without IPv6 has no such file, and nothing to disable.
+        with contextlib.suppress(FileNotFoundError):
+            Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1", encoding="ascii")
+
+
+def disable_transmit_checksum_offload(interface: str) -> None:
+    """Have the kernel write checksums itself before a frame leaves through `interface`.
+
+    A veth leaves them unwritten otherwise, and frames that pass a packet socket arrive with wrong ones.
+    Raises OSError.
+    """
+    _ethtool(interface, _ETHTOOL_STXCSUM, 0)
+
+
+def settle(interface: str) -> None:
+    """Have the kernel send through `interface` from now on; raise OSError if its peer is not up.
+
+    Of a veth pair, the end that was brought up first drops what it is given until the kernel's link watch
+    gets round to its carrier, up to a second later. Asking for the carrier makes that happen at once.
+    """
+    if not _ethtool(interface, _ETHTOOL_GLINK, 0):
+        raise OSError(f"interface {interface} has no carrier")
+
+
+def _ethtool(interface: str, operation: int, argument: int) -> int:
+    """An ethtool operation on one value (struct ethtool_value); returns the value."""
+    value = array.array("I", [operation, argument])
+    address, _ = value.buffer_info()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCETHTOOL, struct.pack("@16sP", interface.encode(), address))
+    return value[1]

@@ -1,0 +1,97 @@
+"""What one direction of a link does to its frames, as a function of time: no sockets, no clocks.
+
+The emulator and the relay run this same class, so that a seed gives a frame the same fate in both.
+
+A frame meets, in this order:
+
+1. The queue. It holds `max_queue_size` frames; a frame counts from its arrival until its last bit has been
+   sent. A frame that finds the queue full is dropped.
+2. Serialisation. Frames leave in order, each taking its length (the Ethernet frame as it is captured:
+   no preamble, no checksum) at `bw_mbit`. Without a bandwidth this takes no time, and nothing queues.
+3. Loss. A lost frame has had its time on the link; it does not arrive.
+4. Delay: uniform in delay +- jitter, never below 0. Every frame draws for itself, so with jitter a frame
+   may overtake the one before it.
+
+Linux's netem differs in three ways. It draws for loss before its queue, so that a lost frame takes no
+time on the link. Its queue counts the frames that are still propagating. And given a rate it keeps the
+order of frames whatever their jitter; only without a rate do they overtake.
+"""
+
+import hashlib
+import random
+from collections import deque
+
+from topologies.model import Link
+
+
+def pipe_rng(seed: int, link: Link, sender: str) -> random.Random:
+    """The generator for one direction of a link: that of the frames that node `sender` sends.
+
+    It depends on the seed, the names of the link's ends and the direction, so that it stays the same when
+    other links come and go. Raises ValueError if `sender` is not an end of the link.
+    """
+    if sender not in (link.a, link.b):
+        raise ValueError(f"{sender} is not an end of link {link}")
+    key = f"{seed} {link.a} {link.b} {sender}".encode()
+    return random.Random(int.from_bytes(hashlib.sha256(key).digest()))
+
+
+class Pipe:
+    """One direction of a link.
+
+    sent: frames handed to the pipe.
+    lost: those of them that loss took.
+    queue_drops: those of them that found the queue full.
+    """
+
+    __slots__ = (
+        "_delay",
+        "_departures",
+        "_jitter",
+        "_loss",
+        "_ns_per_byte",
+        "_queue_size",
+        "_random",
+        "lost",
+        "queue_drops",
+        "sent",
+    )
+
+    def __init__(self, link: Link, rng: random.Random) -> None:
+        self._random = rng.random
+        self._ns_per_byte = 8000 / link.bw_mbit if link.bw_mbit is not None else None
+        self._queue_size = link.max_queue_size
+        self._loss = link.loss_percent / 100
+        self._delay = link.delay_ns
+        self._jitter = link.jitter_ns
+        self._departures: deque[int] = deque()
+        self.sent = 0
+        self.lost = 0
+        self.queue_drops = 0
+
+    def send(self, now_ns: int, frame_length: int) -> tuple[int, ...]:
+        """Take a frame of `frame_length` bytes; return the times (ns) at which it arrives.
+
+        One time, or none if the frame is dropped. `now_ns` must not decrease from call to call.
+        """
+        # Every frame draws twice, whatever becomes of it: the n-th frame's luck is the seed's alone.
+        loss_draw = self._random()
+        jitter_draw = self._random()
+        self.sent += 1
+        departure = now_ns
+        if self._ns_per_byte is not None:
+            departures = self._departures
+            while departures and departures[0] <= now_ns:
+                departures.popleft()
+            if len(departures) >= self._queue_size:
+                self.queue_drops += 1
+                return ()
+            start = departures[-1] if departures else now_ns
+            departure = start + round(frame_length * self._ns_per_byte)
+            departures.append(departure)
+        if loss_draw < self._loss:
+            self.lost += 1
+            return ()
+        if self._jitter:
+            return (departure + max(0, self._delay + round((2 * jitter_draw - 1) * self._jitter)),)
+        return (departure + self._delay,)
