@@ -1,11 +1,12 @@
-"""One table that sets the layerings side by side: each metric, its unit, and the ratio to the first layering."""
+"""One table that sets the layerings side by side: each metric, its unit, and its ratio to the first's."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.latency import ALL
 from analysis.pit import NETWORK
 
 
@@ -45,6 +46,9 @@ METRICS = (
 classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology."""
 
 
+_TEXTS = ("title", "unit", "better")
+
+
 def measure(
     runs: DataFrame,
     events: DataFrame,
@@ -56,7 +60,7 @@ def measure(
     """Return one row a layering with a column for each key of METRICS (double, null if undefined).
 
     `runs` has layering, position, items (to be published), links, dropped (frames); `latency_quantiles` is
-    analysis.latency.quantiles by layering, `pit_summary` analysis.pit.summary with the node NETWORK, `sent`
+    analysis.latency.quantiles, `pit_summary` analysis.pit.summary with the node NETWORK, `sent`
     analysis.overhead.traffic.
     """
     published = events.where(F.col("event") == "published").groupBy("layering")
@@ -83,22 +87,20 @@ def measure(
     joined = runs
     for table in (
         published.agg(F.count_distinct("seq").alias("published")),
-        latency_quantiles,
+        latency_quantiles.where(F.col("node") == ALL).drop("node"),
         pit,
         wire,
     ):
         joined = joined.join(table, "layering", "left")
     known = joined.na.fill(0, ["published", "deliveries", "interests", "asked", "wire_frames", "wire_bytes"])
 
-    def per(what: str, of: str) -> F.Column:
+    def per(what: str, of: str) -> Column:
         return F.try_divide(F.col(what), F.col(of))
 
     values = {
         "published": F.col("published"),
         "delivered": F.col("deliveries"),
-        "delivered_share": F.try_divide(
-            F.col("deliveries") * 100, F.col("items") * F.lit(len(subscribers))
-        ),
+        "delivered_share": F.try_divide(F.col("deliveries") * 100, F.col("items") * F.lit(len(subscribers))),
         **{f"latency_{q}": F.col(f"{q}_ns") / 1e6 for q in ("p50", "p95", "p99", "max")},
         **{column: F.col(column) for column in pit.columns if column != "layering"},
         "interests_per_item": per("asked", "deliveries"),
@@ -118,21 +120,23 @@ def compare(measures: DataFrame) -> DataFrame:
     `row` is the place in METRICS, `position` that of the layering; `ratio` is value / the first layering's
     value, null for the first layering and where that value is 0 or unknown.
     """
-    keys = [metric.key for metric in METRICS]
-    long = measures.unpivot(["layering", "position"], list(keys), "metric", "value")
-    first = long.where(F.col("position") == 0).select("metric", F.col("value").alias("base"))
-    about = F.explode(F.array(*(F.struct(*map(F.lit, (n, *metric))) for n, metric in enumerate(METRICS))))
-    table = measures.sparkSession.range(1).select(about.alias("about")).select("about.*")
-    described = table.toDF("row", "metric", "title", "unit", "better")
-    ratio = F.when(F.col("position") > 0, F.try_divide(F.col("value"), F.col("base")))
-    return long.join(described, "metric").join(first, "metric").select(
-        "row",
-        "metric",
-        "title",
-        "unit",
-        "better",
-        "layering",
-        "position",
-        "value",
-        ratio.alias("ratio"),
+    long = measures.unpivot(["layering", "position"], [metric.key for metric in METRICS], "metric", "value")
+    first = F.first("value").over(Window.partitionBy("metric").orderBy("position"))
+    described = F.create_map(
+        *(
+            F.lit(metric.key) if is_key else F.struct(F.lit(row).alias("row"), *_literals(metric))
+            for row, metric in enumerate(METRICS)
+            for is_key in (True, False)
+        )
     )
+    return (
+        long.withColumn("about", described[F.col("metric")])
+        .withColumn("ratio", F.when(F.col("position") > 0, F.try_divide("value", first)))
+        .select(
+            "about.row", "metric", *map("about.{}".format, _TEXTS), "layering", "position", "value", "ratio"
+        )
+    )
+
+
+def _literals(metric: Metric) -> list[Column]:
+    return [F.lit(getattr(metric, name)).alias(name) for name in _TEXTS]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from captures.frames import UDP_HEADER, parse_udp
 from forwarder.wire.feed import PAYLOAD, SSB_MESSAGE, split_item
@@ -82,7 +82,7 @@ content_bytes: length of Content's TLV-VALUE; payload_bytes: the application's m
 SsbMessage or Payload, or all of Content if the Data is not a feed's item).
 """
 
-_ARROW_TYPES = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
+_ARROW_TYPES: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
 _COPIED = ("interface", "direction", "frame", "time", "frame_bytes")
 _DECODED = tuple(
     (field.name, _ARROW_TYPES[field.dataType])

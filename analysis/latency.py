@@ -4,10 +4,13 @@ From the events that the applications noted, on the run's one clock; not from pa
 when an application had what it waited for.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-QUANTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99}
+ALL = "*"
+"""The node that stands for all subscribers together."""
+
+QUANTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "max_ns": 1.0}
 
 
 def latency(events: DataFrame) -> DataFrame:
@@ -37,42 +40,23 @@ def latency(events: DataFrame) -> DataFrame:
     )
 
 
-def quantiles(latencies: DataFrame, *by: str) -> DataFrame:
-    """Return the columns `by`, deliveries, payload_bytes, p50_ns, p95_ns, p99_ns, max_ns.
+def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
+    """Summarise the latencies of each subscriber, and of ALL together.
 
-    Quantiles are exact, interpolated between the two nearest ranks.
+    Returns layering, node, deliveries, payload_bytes, p50_ns, p95_ns, p99_ns, max_ns, and quantiles_ns, the
+    quantile function at `points` + 1 even steps from 0 to 1. Quantiles are exact, interpolated between the
+    two nearest ranks.
     """
-    return latencies.groupBy(*by).agg(
-        F.count("*").alias("deliveries"),
-        F.sum("payload_bytes").alias("payload_bytes"),
-        *(_percentile(share).alias(name) for name, share in QUANTILES.items()),
-        F.max("latency_ns").alias("max_ns"),
-    )
-
-
-def distribution(latencies: DataFrame, points: int = 200) -> DataFrame:
-    """Return layering, share, latency_ns: the quantile function at `points` + 1 even steps from 0 to 1."""
-    shares = [k / points for k in range(points + 1)]
+    shares = F.array(*(F.lit(k / points) for k in range(points + 1)))
+    named = [F.percentile("latency_ns", share).alias(name) for name, share in QUANTILES.items()]
+    everyone = latencies.withColumn("node", F.lit(ALL))
     return (
-        latencies.groupBy("layering")
-        .agg(F.percentile("latency_ns", F.array(*map(F.lit, shares))).alias("values"))
-        .select("layering", F.posexplode("values").alias("k", "latency_ns"))
-        .select("layering", (F.col("k") / points).alias("share"), "latency_ns")
+        latencies.union(everyone)
+        .groupBy("layering", "node")
+        .agg(
+            F.count("*").alias("deliveries"),
+            F.sum("payload_bytes").alias("payload_bytes"),
+            *named,
+            F.percentile("latency_ns", shares).alias("quantiles_ns"),
+        )
     )
-
-
-def histogram(latencies: DataFrame, per_decade: int = 10) -> DataFrame:
-    """Return layering, from_ns, to_ns, deliveries: counts in bins that are even on a logarithmic scale."""
-    at_least_1 = F.greatest("latency_ns", F.lit(1))
-    step = F.floor(F.log10(at_least_1) * per_decade)
-    edge = F.pow(F.lit(10.0), F.col("bin") / per_decade)
-    next_edge = F.pow(F.lit(10.0), (F.col("bin") + 1) / per_decade)
-    return (
-        latencies.groupBy("layering", step.alias("bin"))
-        .agg(F.count("*").alias("deliveries"))
-        .select("layering", edge.alias("from_ns"), next_edge.alias("to_ns"), "deliveries")
-    )
-
-
-def _percentile(share: float) -> Column:
-    return F.percentile("latency_ns", share)

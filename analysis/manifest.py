@@ -1,8 +1,8 @@
 """A run directory as the analysis finds it: the manifest, and where everything else is.
 
-    RUN/manifest.json
-    RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
-    RUN/<layering>/tables/, RUN/tables/, RUN/report.html            what the analysis adds
+RUN/manifest.json
+RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
+RUN/<layering>/tables/, RUN/tables/, RUN/report.html            what the analysis adds
 """
 
 from pathlib import Path
@@ -75,6 +75,7 @@ class Manifest(BaseModel):
     net: str
     net_reason: str = ""
     impairment: str = ""
+    impairment_reason: str = ""
     created: str | None = None
     layerings: list[str] = Field(min_length=1)
     parameters: dict[str, dict[str, Any]] = {}

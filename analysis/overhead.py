@@ -24,7 +24,7 @@ _SUMS = (
 
 
 def traffic(packets: DataFrame) -> DataFrame:
-    """Return the frames sent: layering, node, interface, kind, frames, and the sums of their sizes in bytes."""
+    """Return the frames sent: layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
     return (
         packets.where(F.col("direction") == "out")
         .groupBy("layering", "node", "interface", "kind")
@@ -33,7 +33,7 @@ def traffic(packets: DataFrame) -> DataFrame:
 
 
 def overhead(sent: DataFrame) -> DataFrame:
-    """Return layering, layer (one of LAYERS), bytes: what traffic() adds up to. The sum is every byte sent."""
+    """Return layering, layer (one of LAYERS), bytes: what traffic() adds up to. The sum is all bytes sent."""
     kind = F.col("kind")
     is_ndn = ~kind.isin("other", "malformed")
     is_data = kind.isin("data", "fragment")

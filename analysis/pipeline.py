@@ -23,7 +23,7 @@ from analysis import pit
 from analysis.compare import compare, measure
 from analysis.decode import decode
 from analysis.errors import AnalysisError
-from analysis.latency import distribution, histogram, latency, quantiles
+from analysis.latency import latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import overhead, traffic
 from analysis.reassemble import reassemble
@@ -34,6 +34,9 @@ from captures.pcapng import CaptureError, scan
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
+
+SMALL_BYTES = 256 << 20
+"""Captures up to this size in all are small: Spark's start weighs more than the work."""
 
 _EVENTS = pa.schema(
     [
@@ -61,7 +64,7 @@ def analyze(
     with _one_line_errors():
         _check_captures(run)
         progress("starting Spark")
-        spark = spark_session(master)
+        spark = spark_session(master, small=_capture_bytes(run) < SMALL_BYTES)
         packets = []
         for layering in run.manifest.layerings:
             progress(f"decoding packets: {layering}")
@@ -75,6 +78,10 @@ def analyze(
         progress("writing the report")
         write_report(run, tables)
     return run.report
+
+
+def _capture_bytes(run: Run) -> int:
+    return sum(run.capture(layering).stat().st_size for layering in run.manifest.layerings)
 
 
 def _check_captures(run: Run) -> None:
@@ -127,29 +134,19 @@ def _measure(run: Run, spark: SparkSession, packets: DataFrame, histories: DataF
     occupancy = keep("pit_occupancy", pit.occupancy(pit_steps, counters, slack), *by_node)
     truth = keep("pit_truth", pit.truth(again(occupancy), counters), *by_node)
     summary = keep("pit_summary", pit.summary(pit_changes, runs, [*nodes, pit.NETWORK]), "layering", "node")
-    curves = keep("pit_curves", pit.curves(pit_changes, runs), *by_node)
     sent = keep("traffic", traffic(packets), "layering", "interface", "kind")
-    by_layering = keep("latency_quantiles", quantiles(latencies, "layering"), "layering")
+    by_subscriber = keep("latency_quantiles", quantiles(latencies), "layering", "node")
     measures = measure(
-        runs, events, again(by_layering), again(summary), again(sent), manifest.nodes("subscriber")
+        runs, events, again(by_subscriber), again(summary), again(sent), manifest.nodes("subscriber")
     )
-    rest = {
-        "comparison": keep("comparison", compare(measures), "row", "position"),
-        "overhead": keep("overhead", overhead(again(sent)), "layering", "layer"),
-        "latency_by_node": keep(
-            "latency_by_node", quantiles(latencies, "layering", "node"), "layering", "node"
-        ),
-        "latency_distribution": keep(
-            "latency_distribution", distribution(latencies), "layering", "share"
-        ),
-        "latency_histogram": keep("latency_histogram", histogram(latencies), "layering", "from_ns"),
-        "pit_truth": keep("pit_truth_summary", pit.truth_summary(again(truth)), "layering"),
-    }
     return Tables(
-        pit_summary=summary.to_pandas(),
-        pit_curves=curves.to_pandas(),
+        comparison=keep("comparison", compare(measures), "row", "position").to_pandas(),
+        overhead=keep("overhead", overhead(again(sent)), "layering", "layer").to_pandas(),
+        latency=by_subscriber.to_pandas(),
         traffic=sent.to_pandas(),
-        **{name: table.to_pandas() for name, table in rest.items()},
+        pit_summary=summary.to_pandas(),
+        pit_curves=keep("pit_curves", pit.curves(pit_changes, runs), *by_node).to_pandas(),
+        pit_truth=keep("pit_truth_summary", pit.truth_summary(again(truth)), "layering").to_pandas(),
     )
 
 
@@ -179,7 +176,11 @@ def _read_lines(
     for layering in run.manifest.layerings:
         path = path_of(layering)
         try:
-            table = pyarrow.json.read_json(path, parse_options=options) if path.stat().st_size else schema.empty_table()
+            table = (
+                pyarrow.json.read_json(path, parse_options=options)
+                if path.stat().st_size
+                else schema.empty_table()
+            )
         except pa.ArrowInvalid as error:
             raise AnalysisError(f"{path}: {error}") from None
         tables.append(table.append_column("layering", pa.repeat(layering, len(table))))

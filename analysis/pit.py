@@ -33,8 +33,8 @@ HISTORY = StructType(
         StructField("steps", ArrayType(_STEP)),
     ]
 )
-"""One row a PIT entry: kind "classic" or "feed", name (URI), opened and closed (ns), and its steps: time (ns),
-change of entries, change of bytes."""
+"""One row a PIT entry: kind "classic" or "feed", name (URI), opened and closed (ns), and its steps: time
+(ns), change of entries, change of bytes."""
 
 _ARROW = pa.schema(
     [
@@ -67,7 +67,9 @@ def _reconstruct_node(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     layering, node = (scalar.as_py() for scalar in key)
     table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
     columns = [table[name].to_pylist() for name in Message._fields]
-    rows = [(layering, node, *interval) for interval in follow(map(Message._make, zip(*columns, strict=True)))]
+    rows = [
+        (layering, node, *interval) for interval in follow(map(Message._make, zip(*columns, strict=True)))
+    ]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(_ARROW)
     # Arrow takes a struct from a dict or a pair of lists, not from a tuple.
     columns[-1] = [[step._asdict() for step in steps] for steps in columns[-1]]

@@ -221,8 +221,8 @@ class _FeedEntry(_Entry):
         return not self.ranges and not (self.upstream and self.upstream.active)
 
     def lli_in(self, message: Message) -> None:
-        interface, first, credit, expiry = message.interface, message.seq, message.send_credit, _expiry(message)
-        assert first is not None and credit is not None
+        interface = message.interface
+        first, credit = _asked(message)
         granted = self.ranges.get(interface)
         is_repeated = granted is not None and granted.nonce == message.nonce
         if self.upstream and self.upstream.range.nonce == message.nonce and not is_repeated:
@@ -230,20 +230,19 @@ class _FeedEntry(_Entry):
         if credit == 0:
             self.ranges.pop(interface, None)
         elif granted is None:
-            self.ranges[interface] = _Range(first, first + credit - 1, expiry, message.nonce)
+            self.ranges[interface] = _Range(first, first + credit - 1, _expiry(message), message.nonce)
         elif not is_repeated:
-            granted.grant(first, first + credit - 1, expiry, message.nonce)
+            granted.grant(first, first + credit - 1, _expiry(message), message.nonce)
 
     def lli_out(self, message: Message) -> None:
-        first, credit, expiry = message.seq, message.send_credit, _expiry(message)
-        assert first is not None and credit is not None
+        first, credit = _asked(message)
         last = first + credit - 1
         if credit == 0:
             self.upstream = None
         elif self.upstream is None or first > self.upstream.range.limit + 1:
-            self.upstream = _Upstream(_Range(first, last, expiry, message.nonce))
+            self.upstream = _Upstream(_Range(first, last, _expiry(message), message.nonce))
         else:
-            self.upstream.range.grant(first, last, expiry, message.nonce)
+            self.upstream.range.grant(first, last, _expiry(message), message.nonce)
             self.upstream.active = True
 
     def item_in(self, seq: int) -> None:
@@ -422,6 +421,13 @@ def follow(messages: Iterable[Message]) -> Iterator[Interval]:
 
 def _key(message: Message) -> _Key:
     return message.name, bool(message.can_be_prefix), bool(message.must_be_fresh)
+
+
+def _asked(message: Message) -> tuple[int, int]:
+    """Return the first item and the credit of an LLI."""
+    assert message.seq is not None
+    assert message.send_credit is not None
+    return message.seq, message.send_credit
 
 
 def _expiry(message: Message) -> int:

@@ -44,7 +44,7 @@ def reassemble(packets: DataFrame) -> DataFrame:
     joined = (
         parts.groupBy(*_WHERE, first.alias("first"), "frag_count")
         .agg(
-            F.count_distinct("frag_index").alias("there"),
+            F.size(F.collect_set("frag_index")).alias("there"),
             F.count("*").alias("frames"),
             F.max(F.struct("time", "frame")).alias("last"),
             F.min_by(F.struct(*_NETWORK), "frag_index").alias("network"),

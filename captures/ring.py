@@ -22,10 +22,10 @@ import mmap
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeAlias
 
+from captures.netns import inside
 from captures.pcapng import Direction
 
 BLOCK_BYTES = 1 << 17  # holds the largest frame, a 64 KiB segment before it is cut for the wire
@@ -44,7 +44,6 @@ _PACKET_STATISTICS = 6
 _PACKET_VERSION = 10
 _TPACKET_V3 = 2
 _PACKET_OUTGOING = 4
-_CLONE_NEWNET = 0x40000000
 _SO_ATTACH_FILTER = 26
 _BPF_RETURN = 6
 
@@ -167,17 +166,6 @@ def _packet_socket(name: str, netns: str) -> socket.socket:
             return socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     except OSError as error:
         raise RingError(f"{name} in {netns}: {_explain(error)}") from error
-
-
-@contextmanager
-def inside(netns: str) -> Iterator[None]:
-    """Put this thread, for a moment, into the network namespace at the path `netns`; raises OSError."""
-    with open("/proc/thread-self/ns/net", "rb") as home, open(netns, "rb") as there:
-        _call(_LIBC.setns, there.fileno(), _CLONE_NEWNET)  # os.setns is there from Python 3.12 on
-        try:
-            yield
-        finally:
-            _call(_LIBC.setns, home.fileno(), _CLONE_NEWNET)
 
 
 def _call(function: Callable[..., int], *arguments: int | bytes) -> None:

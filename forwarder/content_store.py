@@ -45,7 +45,7 @@ class ContentStore:
                 self._index.remove(oldest)
 
     def find(self, interest: Interest, now: int) -> Data | None:
-        """Return a packet that satisfies an Interest at `now` (ns), marking it as used."""
+        """Return a packet that satisfies an Interest (of well-formed name) at `now` (ns), marking it used."""
         data = self._get(interest.name, interest, now)
         if data is None and ends_with_digest(interest.name):
             data = self._get(interest.name[:-DIGEST_COMPONENT_BYTES], interest, now)

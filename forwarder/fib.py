@@ -1,5 +1,6 @@
 """Forwarding Information Base: name prefixes to next hops, looked up by longest prefix match."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from forwarder.wire.name import prefix_ends
@@ -57,12 +58,14 @@ class Fib:
         self._by_length[length] = self._by_length.get(length, 0) + change
         self._lengths = sorted((n for n, count in self._by_length.items() if count), reverse=True)
 
-    def lookup(self, name: bytes) -> tuple[NextHop, ...]:
+    def lookup(self, name: bytes, ends: Sequence[int] | None = None) -> tuple[NextHop, ...]:
         """Return the next hops of the longest prefix of `name` that has a route, cheapest first.
 
-        Raises MalformedPacket if the name is not well formed, route or not.
+        `ends` are the name's prefix_ends(), if they are known. Raises MalformedPacket if the name is not
+        well formed, route or not.
         """
-        ends = prefix_ends(name)
+        if ends is None:
+            ends = prefix_ends(name)
         routes = self._routes
         for length in self._lengths:
             if length <= len(ends):

@@ -3,7 +3,7 @@
 Theory of operation. `receive(face, packet, now)` runs one packet through the pipelines and leaves what is
 to be sent in `take_outputs()`; `next_deadline()` and `wake(now)` drive expiry. There is no socket, no
 clock and no randomness but the generator that is passed in, so the same object runs in the emulator and
-in the daemon. A malformed packet is counted and dropped, and has changed nothing.
+in the daemon. A malformed packet is counted and dropped, and has changed nothing else.
 
 Interest -> HopLimit, loop, feed cache, content store -> PIT -> strategy -> faces.
 Data     -> feeds (verified, pushed on) -> PIT -> content store, faces.
@@ -20,7 +20,8 @@ from forwarder.fib import Fib
 from forwarder.lli.relay import RANGE_BYTES, FeedTable, Verdict
 from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry
 from forwarder.strategy import BestRoute, Strategy
-from forwarder.wire.lp import DUPLICATE, LP_PACKET, NO_ROUTE, LpPacket, make_lp, parse_lp
+from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
+from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import DATA, INTEREST, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 
@@ -77,18 +78,21 @@ class Forwarder:
         self._outputs: list[tuple[int, bytes]] = []
         self.feeds = FeedTable(self.fib, self._send, rng, feed_store) if controlled_push else None
         self._strategy: Strategy = strategy or BestRoute()
-        self._local: dict[int, bool] = {}
+        self._rng = rng
+        self._network_faces: set[int] = set()
 
     def add_face(self, face: int, *, local: bool = False) -> None:
         """Add a face; `local` if an application of this node is behind it."""
-        self._local[face] = local
+        if not local:
+            self._network_faces.add(face)
 
     def remove_face(self, face: int, now: int) -> None:
-        """Remove a face with its routes, and what it was waiting for."""
-        del self._local[face]
+        """Remove a face with its routes, what it was waiting for and what was asked of it."""
+        self._network_faces.discard(face)
         self.fib.remove_face(face)
         for entry in list(self.pit):
             entry.drop_in_record(face)
+            entry.drop_out_record(face)
             if not entry.in_records:
                 self.pit.remove(entry)
         if self.feeds is not None:
@@ -139,24 +143,22 @@ class Forwarder:
         the network count: state towards local applications shows on no wire, and what cannot be seen
         from packets could not be checked against them.
         """
-        local = self._local
+        faces = self._network_faces
         total = 0
         for entry in self.pit:
             total += len(entry.key[0])
-            total += RECORD_BYTES * sum(not local[r.face] for r in entry.in_records)
-            total += RECORD_BYTES * sum(not local[r.face] for r in entry.out_records)
+            total += RECORD_BYTES * sum(record.face in faces for record in entry.in_records)
+            total += RECORD_BYTES * sum(record.face in faces for record in entry.out_records)
         for feed in self.feeds or ():
             total += len(feed.feed)
-            total += RANGE_BYTES * sum(not local[face] for face in feed.ranges.by_face)
-            total += RANGE_BYTES * (feed.face is not None and not local[feed.face])
+            total += RANGE_BYTES * sum(face in faces for face in feed.ranges.by_face)
+            total += RANGE_BYTES * (feed.face in faces)
         return total
 
     def _send(self, face: int, packet: bytes) -> None:
         self._outputs.append((face, packet))
 
     def _on_lp(self, face: int, packet: bytes, now: int) -> None:
-        if packet[:1] != bytes((LP_PACKET,)):
-            raise MalformedPacket("neither Interest, Data nor LpPacket")
         lp = parse_lp(packet)
         if lp.frag_count > 1:
             raise MalformedPacket("the link service reassembles before the core")
@@ -172,88 +174,101 @@ class Forwarder:
 
     def _on_interest(self, face: int, packet: bytes, token: bytes | None, now: int) -> None:
         interest = parse_interest(packet)
+        ends = prefix_ends(interest.name)
         nonce = interest.nonce
         if nonce is None:
-            raise MalformedPacket("an Interest carries a Nonce")
-        self.counters.in_interests += 1
+            nonce = self._rng.getrandbits(32)
+            interest = parse_interest(interest.with_nonce(nonce))
+        counters = self.counters
         if interest.hop_limit == 0:
-            self.counters.hop_limit_reached += 1
+            counters.in_interests += 1
+            counters.hop_limit_reached += 1
             return
-        if self.feeds is not None:
-            if interest.send_credit is not None:
-                self.feeds.on_lli(face, interest, now)
-                return
-            if self.feeds.store and (cached := self.feeds.find(interest.name)):
-                self.counters.cs_hits += 1
-                self._send_data(face, cached.wire, token)
-                return
+        feeds = self.feeds
+        if feeds is not None and interest.send_credit is not None:
+            feeds.on_lli(face, interest, now)
+            counters.in_interests += 1
+            return
+        counters.in_interests += 1
 
+        # An item may have been in the feeds' cache for long: it does not count as fresh.
+        if feeds is not None and feeds.store and not interest.must_be_fresh:
+            item = feeds.find(interest.name)
+            if item is not None:
+                counters.cs_hits += 1
+                self._send_data(face, item.wire, token)
+                return
         entry = self.pit.find(interest)
         if entry is not None and entry.is_loop(face, nonce):
-            self.counters.looped += 1
-            self._send_nack(face, packet, DUPLICATE, token)
+            counters.looped += 1
+            self._send_nack(face, interest.wire, DUPLICATE, token)
             return
         if data := self.cs.find(interest, now):
-            self.counters.cs_hits += 1
+            counters.cs_hits += 1
             self._send_data(face, data.wire, token)
             return
-        self.counters.cs_misses += 1
+        counters.cs_misses += 1
 
-        hops = self.fib.lookup(interest.name)
+        hops = self.fib.lookup(interest.name, ends)
         if entry is None:
             entry = self.pit.insert(interest)
         expiry = now + interest.lifetime_ms * MS
-        entry.interest = interest
-        entry.set_in_record(InRecord(face, nonce, expiry, token))
+        entry.set_in_record(InRecord(face, nonce, expiry, token, interest.wire))
         self.pit.extend(entry, expiry)
         faces = self._strategy.after_interest(entry, face, hops, now)
         if faces is None:
-            self.counters.no_route += 1
-            self._send_nack(face, packet, NO_ROUTE, token)
+            counters.no_route += 1
+            self._send_nack(face, interest.wire, NO_ROUTE, token)
             self.pit.remove(entry)
             return
         for out in faces:
-            if interest.hop_limit == 1 and not self._local[out]:
-                self.counters.hop_limit_reached += 1
+            if interest.hop_limit == 1 and out in self._network_faces:
+                counters.hop_limit_reached += 1
                 continue
-            entry.set_out_record(OutRecord(out, nonce, now, False))
-            self.counters.out_interests += 1
+            entry.set_out_record(OutRecord(out, nonce, now))
+            counters.out_interests += 1
             self._send(out, interest.next_hop_wire())
 
     def _on_data(self, face: int, packet: bytes, header: LpPacket | None, now: int) -> None:
         data = parse_data(packet)
-        self.counters.in_data += 1
         verdict = self.feeds.on_data(data, header, now) if self.feeds else Verdict.FOREIGN
-        if verdict is Verdict.FORGED:
-            return
-        entries = self.pit.match(data)
+        entries = self.pit.match(data) if verdict is not Verdict.FORGED else []
+        counters = self.counters
         if not entries:
-            self.counters.unsolicited += verdict is Verdict.FOREIGN
+            prefix_ends(data.name)  # any other is the name of an entry, or of data for one
+            counters.in_data += 1
+            counters.unsolicited += verdict is Verdict.FOREIGN
             return
+        counters.in_data += 1
         self.cs.insert(data, now)
+        # A face gets it once, unless it tells its Interests apart by their tokens.
+        waiting: dict[tuple[int, bytes | None], None] = {}
         for entry in entries:
-            self.counters.satisfied += 1
+            counters.satisfied += 1
             self.pit.remove(entry)
             for record in entry.in_records:
                 if record.face != face and record.expiry > now:
-                    self._send_data(record.face, packet, record.token)
+                    waiting[record.face, record.token] = None
+        for out, token in waiting:
+            self._send_data(out, packet, token)
 
     def _on_nack(self, face: int, packet: bytes, reason: int) -> None:
         interest = parse_interest(packet)
+        prefix_ends(interest.name)
         self.counters.in_nacks += 1
         entry = self.pit.find(interest)
         if entry is None:
             return
         for record in entry.out_records:
             if record.face == face and record.nonce == interest.nonce:
-                entry.set_out_record(record._replace(nacked=True))
+                record.nacked = True
                 break
         else:
             return
         if all(record.nacked for record in entry.out_records):
             self.pit.remove(entry)
             for waiting in entry.in_records:
-                self._send_nack(waiting.face, entry.interest.wire, reason, waiting.token)
+                self._send_nack(waiting.face, waiting.wire, reason, waiting.token)
 
     def _send_data(self, face: int, packet: bytes, token: bytes | None) -> None:
         self.counters.out_data += 1

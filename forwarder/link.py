@@ -2,19 +2,22 @@
 
 Whole packets pass through as they are. A packet larger than the link takes is cut into LpPackets with
 consecutive Sequence numbers; the receiver puts them together again whatever their order, and gives up
-when the oldest unfinished packet is pushed out by newer ones or has waited too long.
+on an unfinished packet when it is the oldest of too many or has waited too long.
 """
 
 from forwarder.wire.lp import LP_PACKET, LpPacket, make_lp, parse_lp
 from forwarder.wire.tlv import MalformedPacket
 
 UDP_IPV4_HEADERS = 28
+MIN_MTU = 256
+"""Smallest MTU that a link may have, bytes: every header field fits into one fragment, and leaves room."""
 _FRAGMENT_HEADERS = 34
 """Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
 
 _REASSEMBLY_NS = 500_000_000
 _MAX_PARTIAL = 64
 _MAX_FRAGMENTS = 64
+_SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class _Partial:
@@ -30,22 +33,29 @@ class LinkService:
     """One end of a link.
 
     Args:
-        mtu: largest IPv4 packet that the link takes, bytes.
+        mtu: largest IPv4 packet that the link takes, bytes; at least MIN_MTU.
 
     Attributes:
+        oversized: packets not sent because they need more fragments than a receiver accepts.
         reassembly_failures: packets given up for want of a fragment.
     """
 
-    __slots__ = ("_partial", "_payload", "_sequence", "reassembly_failures")
+    __slots__ = ("_partial", "_payload", "_sequence", "oversized", "reassembly_failures")
 
     def __init__(self, mtu: int = 1500) -> None:
+        if mtu < MIN_MTU:
+            raise ValueError(f"MTU {mtu}: a link takes at least {MIN_MTU} bytes")
         self._payload = mtu - UDP_IPV4_HEADERS
         self._sequence = 0
         self._partial: dict[int, _Partial] = {}
+        self.oversized = 0
         self.reassembly_failures = 0
 
     def send(self, packet: bytes) -> list[bytes]:
-        """Return the frames (UDP payloads) that carry a network-layer packet or LpPacket."""
+        """Return the frames (UDP payloads) that carry a network-layer packet or LpPacket.
+
+        There are none if the packet is too large to be reassembled.
+        """
         if len(packet) <= self._payload:
             return [packet]
         whole = parse_lp(packet)
@@ -54,6 +64,9 @@ class LinkService:
         body = whole.fragment
         cuts = [0, *range(first, len(body), room), len(body)]
         count = len(cuts) - 1
+        if count > _MAX_FRAGMENTS:
+            self.oversized += 1
+            return []
         frames = []
         for index in range(count):
             head = whole if index == 0 else LpPacket()
@@ -70,7 +83,7 @@ class LinkService:
                     limit=head.limit,
                 )
             )
-            self._sequence = (self._sequence + 1) & 0xFFFF_FFFF_FFFF_FFFF
+            self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
         return frames
 
     def receive(self, frame: bytes, now: int) -> bytes | None:
@@ -85,7 +98,7 @@ class LinkService:
             return frame
         if packet.sequence is None or packet.frag_count > _MAX_FRAGMENTS:
             raise MalformedPacket("a fragment without Sequence, or one of too many")
-        key = packet.sequence - packet.frag_index
+        key = (packet.sequence - packet.frag_index) & _SEQUENCE_MASK
         partial = self._partial.get(key)
         if partial is None:
             self._make_room(now)

@@ -6,7 +6,7 @@ match otherwise (CanBePrefix, implicit digest) are probed for only while such en
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from forwarder.timers import TimerWheel
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
@@ -16,22 +16,25 @@ RECORD_BYTES = 16
 """State that a record stands for, whatever the implementation: face 4, nonce 4, expiry 8 bytes."""
 
 
-class InRecord(NamedTuple):
-    """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns) and PIT token."""
+@dataclass(slots=True)
+class InRecord:
+    """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns), PIT token and packet."""
 
     face: int
     nonce: int
     expiry: int
     token: bytes | None
+    wire: bytes
 
 
-class OutRecord(NamedTuple):
+@dataclass(slots=True)
+class OutRecord:
     """An Interest sent to `face` at time `sent` (ns), `nacked` if refused there."""
 
     face: int
     nonce: int
     sent: int
-    nacked: bool
+    nacked: bool = False
 
 
 Key = tuple[bytes, bool, bool]
@@ -42,30 +45,29 @@ class PitEntry:
 
     Attributes:
         key: (name, CanBePrefix, MustBeFresh).
-        interest: the newest Interest for it.
         in_records, out_records: at most one a face.
-        deadline: when the last in-record expires, ns.
+        deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
         suppress_ns: current retransmission suppression interval, ns; the strategy's.
     """
 
-    __slots__ = ("deadline", "in_records", "interest", "key", "out_records", "suppress_ns")
+    __slots__ = ("deadline", "in_records", "key", "out_records", "suppress_ns")
 
-    def __init__(self, key: Key, interest: Interest) -> None:
+    def __init__(self, key: Key) -> None:
         self.key = key
-        self.interest = interest
         self.in_records: list[InRecord] = []
         self.out_records: list[OutRecord] = []
-        self.deadline = 0
+        self.deadline = -1
         self.suppress_ns = 0
 
     def is_loop(self, face: int, nonce: int) -> bool:
-        """Tell whether an Interest from `face` with `nonce` has been here before.
+        """Tell whether an Interest from `face` with `nonce` has been here before, and left.
 
         The same nonce from the same face is the link's duplicate or the consumer's own repetition.
         """
-        return any(r.nonce == nonce and r.face != face for r in self.in_records) or any(
-            r.nonce == nonce for r in self.out_records
-        )
+        for record in self.in_records:
+            if record.nonce == nonce:
+                return record.face != face
+        return any(record.nonce == nonce for record in self.out_records)
 
     def set_in_record(self, record: InRecord) -> None:
         """Add or replace the record of a downstream face."""
@@ -80,8 +82,12 @@ class PitEntry:
     def set_out_record(self, record: OutRecord) -> None:
         """Add or replace the record of an upstream face."""
         if self.out_records:
-            self.out_records = [r for r in self.out_records if r.face != record.face]
+            self.drop_out_record(record.face)
         self.out_records.append(record)
+
+    def drop_out_record(self, face: int) -> None:
+        """Forget an upstream face."""
+        self.out_records = [r for r in self.out_records if r.face != face]
 
 
 class Pit:
@@ -102,7 +108,7 @@ class Pit:
     def insert(self, interest: Interest) -> PitEntry:
         """Create the entry for an Interest that has none; the caller adds records and extends it."""
         key = (interest.name, interest.can_be_prefix, interest.must_be_fresh)
-        entry = self._entries[key] = PitEntry(key, interest)
+        entry = self._entries[key] = PitEntry(key)
         self._prefixes += key[1]
         self._digests += ends_with_digest(key[0])
         return entry
@@ -110,7 +116,7 @@ class Pit:
     def extend(self, entry: PitEntry, expiry: int) -> None:
         """Keep an entry until `expiry` (ns) at least."""
         if expiry > entry.deadline:
-            if entry.deadline:
+            if entry.deadline >= 0:
                 self.timers.cancel(entry)
             entry.deadline = expiry
             self.timers.add(entry)
@@ -130,10 +136,11 @@ class Pit:
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
         self._prefixes -= entry.key[1]
-        self._digests -= ends_with_digest(entry.key[0])
+        if self._digests:
+            self._digests -= ends_with_digest(entry.key[0])
 
     def match(self, data: Data) -> list[PitEntry]:
-        """Return the entries that a Data packet satisfies.
+        """Return the entries that a Data packet satisfies; raise MalformedPacket if its name is found out.
 
         MustBeFresh needs no check here: a packet that has just arrived counts as fresh.
         """
@@ -145,9 +152,10 @@ class Pit:
         if entry := get((name, False, True)):
             found.append(entry)
         if self._prefixes:
-            for end in (0, *prefix_ends(name)):
+            for end in prefix_ends(name):
                 found += [e for fresh in (False, True) if (e := get((name[:end], True, fresh)))]
         if self._digests:
+            prefix_ends(name)  # a cut component could swallow the digest
             full = name + component(IMPLICIT_DIGEST, data.digest())
             found += [
                 e for prefix in (False, True) for fresh in (False, True) if (e := get((full, prefix, fresh)))

@@ -1,14 +1,16 @@
 """A timer wheel with exact deadlines.
 
 Entries are bucketed by the millisecond of their deadline, so adding and cancelling are dictionary
-operations whatever the number of entries; the heap holds one number per bucket in use. A bucket keeps the
-exact deadlines, so nothing fires early or late: what the emulator's clock needs to be repeatable.
+operations whatever the number of entries; the heap holds a number for each bucket, and for buckets gone
+since, which it is rid of before they outnumber the others. A bucket keeps the exact deadlines, so nothing
+fires early or late: what the emulator's clock needs to be repeatable.
 """
 
 from heapq import heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
 _TICK_BITS = 20  # 2**20 ns, about a millisecond
+_STALE_TICKS = 64  # not worth a clean-up
 
 
 class Timed(Protocol):
@@ -40,15 +42,21 @@ class TimerWheel(Generic[T]):
 
     def cancel(self, item: T) -> None:
         """Take an object out again before its deadline."""
-        del self._buckets[item.deadline >> _TICK_BITS][item]
+        tick = item.deadline >> _TICK_BITS
+        bucket = self._buckets[tick]
+        del bucket[item]
+        if not bucket:
+            del self._buckets[tick]
+            if len(self._ticks) > 2 * len(self._buckets) + _STALE_TICKS:
+                self._ticks = sorted(self._buckets)  # which is a heap
 
     def next_deadline(self) -> int | None:
         """Return the earliest deadline, None if the wheel is empty."""
         while self._ticks:
-            bucket = self._buckets[self._ticks[0]]
+            bucket = self._buckets.get(self._ticks[0])
             if bucket:
                 return min(item.deadline for item in bucket)
-            del self._buckets[heappop(self._ticks)]
+            heappop(self._ticks)
         return None
 
     def expire(self, now: int) -> list[T]:
@@ -57,7 +65,7 @@ class TimerWheel(Generic[T]):
         last = now >> _TICK_BITS
         while self._ticks and self._ticks[0] <= last:
             tick = self._ticks[0]
-            bucket = self._buckets[tick]
+            bucket = self._buckets.get(tick, {})
             expired = [item for item in bucket if item.deadline <= now]
             expired.sort(key=_deadline)
             for item in expired:
@@ -65,7 +73,8 @@ class TimerWheel(Generic[T]):
             due += expired
             if bucket:
                 break
-            del self._buckets[heappop(self._ticks)]
+            self._buckets.pop(tick, None)
+            heappop(self._ticks)
         return due
 
 

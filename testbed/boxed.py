@@ -22,13 +22,14 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from captures.netns import inside
 from forwarder.faces.udp import PORT, UdpDriver
 from ssb.export import read_export
 from ssb.message import Message
 from testbed.files import FEED, SCENARIO, capture_interfaces, write_rows
 from testbed.nodes import Node, Timeline, sample_times
 from testbed.scenario import Scenario
-from topologies import box, namespaces
+from topologies import box
 from topologies.mininet_net import MininetNetwork
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
@@ -162,7 +163,7 @@ def _node(
 ) -> None:
     """Be one node: the process that is forked for it."""
     try:
-        with namespaces.entered(netns):
+        with inside(netns):
             connection.send(("ready", None))
             timeline = connection.recv()
             node = Node(scenario, layering, name, feed, timeline)

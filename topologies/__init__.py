@@ -8,4 +8,6 @@ emulated.py     the network in virtual time, inside one process
 box.py          the namespaces in which a Mininet run is shut
 mininet_net.py  the network by Mininet: namespaces, real sockets, real time
 relay.py        the process that impairs Mininet's links with pipes, where the kernel cannot
+namespaces.py   entering a network namespace, and setting up what is in it
+ring.py         the memory in which the kernel hands frames to the relay
 """

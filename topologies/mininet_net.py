@@ -34,6 +34,7 @@ import mininet.log
 import mininet.net
 import mininet.node
 
+from captures.netns import inside
 from topologies import box, namespaces
 from topologies.model import Interface, Link, Topology
 
@@ -130,12 +131,12 @@ class MininetNetwork:
         stack.callback(self._wire.terminate)
 
         for pid in (self._wire.pid, *map(self._pid, self._topology.nodes)):
-            with namespaces.entered(namespaces.netns_of(pid)):
+            with inside(namespaces.netns_of(pid)):
                 namespaces.disable_ipv6()
         self._make_interfaces()
         for node in self._topology.nodes:
             self._configure(node)
-        with namespaces.entered(namespaces.netns_of(self._wire.pid)):
+        with inside(namespaces.netns_of(self._wire.pid)):
             for interface in self._interfaces:
                 namespaces.settle(interface.name)
         for a, b in self._ends():
@@ -162,7 +163,7 @@ class MininetNetwork:
                 f"link add name {name} type veth peer name {name} address {_text(interface.mac)} netns {pid}"
             )
             commands.append(f"link set dev {name} up")
-        with namespaces.entered(namespaces.netns_of(self._wire.pid)):
+        with inside(namespaces.netns_of(self._wire.pid)):
             namespaces.ip(commands)
 
     def _configure(self, node: str) -> None:
@@ -175,14 +176,14 @@ class MininetNetwork:
                 f"link set dev {name} up",
                 f"neighbour add {peer} dev {name} nud permanent",
             ]
-        with namespaces.entered(self.netns(node)):
+        with inside(self.netns(node)):
             namespaces.ip(commands)
             for interface in own:
                 namespaces.disable_transmit_checksum_offload(interface.name)
                 namespaces.settle(interface.name)
 
     def _build_bridges(self) -> None:
-        with namespaces.entered(namespaces.netns_of(self._wire.pid)):
+        with inside(namespaces.netns_of(self._wire.pid)):
             namespaces.ip(
                 [
                     command

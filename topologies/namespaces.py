@@ -6,46 +6,22 @@ of hundreds of namespaces is set up here with one `ip -batch` each and no other 
 
 import array
 import contextlib
-import ctypes
 import fcntl
-import os
 import re
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-_CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_GLINK = 0x0A
 _ETHTOOL_STXCSUM = 0x17
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def netns_of(pid: int) -> str:
     """Path of a process's network namespace; it stays valid while the process lives."""
     return f"/proc/{pid}/ns/net"
-
-
-@contextlib.contextmanager
-def entered(path: str) -> Iterator[None]:
-    """Be in the network namespace at `path` inside the `with` block; this thread only, so never await in it.
-
-    Raises OSError if the namespace is gone or may not be entered.
-    """
-    with open("/proc/thread-self/ns/net", "rb") as home, open(path, "rb") as there:
-        _setns(there.fileno())
-        try:
-            yield
-        finally:
-            _setns(home.fileno())
-
-
-def _setns(descriptor: int) -> None:
-    if _libc.setns(descriptor, _CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def ip(commands: Sequence[str]) -> None:

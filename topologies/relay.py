@@ -6,25 +6,25 @@ It stands in for netem on kernels without it. Every link ends in two interfaces 
 namespace, each the peer of a node's own. A frame that comes in at one leaves at the other, at the time
 that the pipe of its direction says, if it arrives at all.
 
-Theory of operation. All packet sockets are watched by one epoll set; frames on their way lie in one heap
-by time of arrival. The relay sleeps until a frame comes in or the first of the heap is due. A frame's
-time in the pipe starts with the kernel's stamp of its coming in, not when the relay comes to read it, so
-the relay's own delay in waking does not add to the link's. epoll's timeouts have a grain of 1 ms;
-therefore the sleep is a select() on the epoll set itself, whose timeouts have one of 1 us.
+Theory of operation. What comes in at any interface lies in one receive ring; frames on their way lie in
+one heap by time of arrival. The relay sleeps until a frame comes in or the first of the heap is due. A
+frame's time in the pipe starts with the kernel's stamp of its coming in, not when the relay comes to read
+it, so the relay's own delay in waking does not add to the link's. The sleep is a select(), whose timeouts
+have a grain of 1 us; those of poll() and epoll have one of 1 ms.
 
 SPEC.json: {"seed": int, "links": [{...the fields of topologies.model.Link...,
 "interface_a": str, "interface_b": str}, ...]}, interfaces as they are called in the relay's namespace.
 
-The relay prints `ready` when all sockets are open. It ends on SIGTERM or when its standard input, a pipe,
-ends, and prints one line of JSON:
+The relay prints `ready` when it moves frames. It ends on SIGTERM or when its standard input ends, and
+prints one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
      "late_mean_us": float,       how much later than due frames left the relay
      "late_max_us": float,
      "under_way": int,            frames in the heap when it ended
+     "unread": int,               frames that found the receive ring full
      "pipes": [{"interface": str, the interface that the frames came in at
                 "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts them
-                "unread": int,    frames that found the relay's receive ring full
                 "unsent": int},   frames that the kernel did not take from the relay
                ...]}              two for each link, a to b first
 """
@@ -40,7 +40,6 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,25 +49,20 @@ from topologies.ring import Ring
 
 _PR_SET_TIMERSLACK = 29
 
-_RING = 2 << 20
-_ALL_RINGS = 128 << 20
-"""Bytes of an interface's receive ring, and what all of them may take together."""
+_RING_MEMORY = 16 << 20
 
 _BATCH = 64
-"""Frames taken from one ring before the others, and frames that are due, have their turn."""
-
-_CLOSERS = 32
+"""Frames taken from the ring before frames that are due have their turn."""
 
 
-class _End:
-    """One end of a link in the relay's namespace: what comes in here goes through `pipe`, then to `out`."""
+class _Way:
+    """One direction of a link: what comes in at `interface` goes through `pipe`, then out at `out`."""
 
-    __slots__ = ("interface", "out", "pipe", "ring", "unsent")
+    __slots__ = ("interface", "out", "pipe", "unsent")
 
-    def __init__(self, interface: str, ring: Ring, out: socket.socket, pipe: Pipe) -> None:
+    def __init__(self, interface: str, out: str, pipe: Pipe) -> None:
         self.interface = interface
-        self.ring = ring
-        self.out = out.send
+        self.out = (out, 0)
         self.pipe = pipe
         self.unsent = 0
 
@@ -78,69 +72,67 @@ class _End:
             "sent": self.pipe.sent,
             "lost": self.pipe.lost,
             "queue_drops": self.pipe.queue_drops,
-            "unread": self.ring.overflow(),
             "unsent": self.unsent,
         }
 
 
 class Relay:
-    """The sockets and pipes of all links, and the frames under way between them."""
+    """The pipes of all links, and the frames under way in them."""
 
     def __init__(self, links: Sequence[tuple[Link, str, str]], seed: int) -> None:
-        """Open both ends of every link, given with its interfaces at a and b. Raises OSError."""
-        # The first descriptor of all: select() takes none above 1023.
-        self._poll = select.epoll()
-        self._ends: list[_End] = []
-        self._heap: list[tuple[int, int, _End, bytes]] = []
+        """Make ready to move frames on links, given with their interfaces at a and b. Raises OSError."""
+        self._heap: list[tuple[int, int, _Way, bytes]] = []
         self._frames = 0
         self._left = 0
         self._late_ns = 0
         self._late_max_ns = 0
-        memory = min(_RING, _ALL_RINGS // max(1, 2 * len(links)))
+        self._ways: dict[int, _Way] = {}
         for link, interface_a, interface_b in links:
-            a, b = Ring(interface_a, memory), Ring(interface_b, memory)
-            self._ends += [
-                _End(interface_a, a, b.socket, Pipe(link, pipe_rng(seed, link, link.a))),
-                _End(interface_b, b, a.socket, Pipe(link, pipe_rng(seed, link, link.b))),
-            ]
+            to_b = _Way(interface_a, interface_b, Pipe(link, pipe_rng(seed, link, link.a)))
+            to_a = _Way(interface_b, interface_a, Pipe(link, pipe_rng(seed, link, link.b)))
+            self._ways[socket.if_nametoindex(interface_a)] = to_b
+            self._ways[socket.if_nametoindex(interface_b)] = to_a
+        self._ring = Ring(_RING_MEMORY)
 
     def run(self, stop: Sequence[int]) -> None:
         """Move frames until one of the file descriptors in `stop` can be read."""
-        ends = {end.ring.socket.fileno(): end for end in self._ends}
-        for fd in (*ends, *stop):
-            self._poll.register(fd, select.EPOLLIN)
+        incoming = self._ring.socket.fileno()
         while True:
             timeout = max(0, self._heap[0][0] - time.monotonic_ns()) / 1e9 if self._heap else None
-            if select.select([self._poll], [], [], timeout)[0]:
-                clock_offset = time.monotonic_ns() - time.time_ns()
-                for fd, _ in self._poll.poll(0):
-                    if fd not in ends:
-                        return
-                    self._receive(ends[fd], clock_offset)
+            ready, _, _ = select.select([incoming, *stop], [], [], timeout)
+            if ready == [incoming]:
+                self._receive()
+            elif ready:
+                return
             self._release()
 
-    def _receive(self, end: _End, clock_offset: int) -> None:
-        """Put what has come in at an end on its way; clock_offset turns its stamps into monotonic time."""
-        send = end.pipe.send
+    def _receive(self) -> None:
+        """Put frames that have come in on their way."""
+        ways = self._ways
         heap = self._heap
-        for stamp, frame in end.ring.take(_BATCH):
-            for arrival in send(stamp + clock_offset, len(frame)):
+        clock_offset = time.monotonic_ns() - time.time_ns()
+        for stamp, interface, frame in self._ring.take(_BATCH):
+            way = ways.get(interface)
+            if way is None:
+                continue
+            for arrival in way.pipe.send(stamp + clock_offset, len(frame)):
                 self._frames += 1
-                heapq.heappush(heap, (arrival, self._frames, end, frame))
+                heapq.heappush(heap, (arrival, self._frames, way, frame))
 
     def _release(self) -> None:
         """Send the frames that are due."""
         heap = self._heap
         clock = time.monotonic_ns
+        send = self._ring.socket.sendto
         while heap:
             late = clock() - heap[0][0]
             if late < 0:
                 return
-            _, _, end, frame = heapq.heappop(heap)
+            _, _, way, frame = heapq.heappop(heap)
             try:
-                end.out(frame)
+                send(frame, way.out)
             except OSError:
-                end.unsent += 1
+                way.unsent += 1
             self._left += 1
             self._late_ns += late
             self._late_max_ns = max(self._late_max_ns, late)
@@ -151,14 +143,9 @@ class Relay:
             "late_mean_us": self._late_ns / self._left / 1e3 if self._left else 0.0,
             "late_max_us": self._late_max_ns / 1e3,
             "under_way": len(self._heap),
-            "pipes": [end.counters() for end in self._ends],
+            "unread": self._ring.overflow(),
+            "pipes": [way.counters() for way in self._ways.values()],
         }
-
-    def close(self) -> None:
-        """Close all sockets: side by side, for each of them takes the kernel some 20 ms."""
-        with ThreadPoolExecutor(max_workers=_CLOSERS) as pool:
-            for end in self._ends:
-                pool.submit(end.ring.close)
 
 
 def _be_prompt() -> bool:
@@ -199,7 +186,6 @@ def main(path: str) -> None:
     print("ready", flush=True)
     relay.run(stop)
     print(json.dumps({"realtime": realtime, **relay.counters()}), flush=True)
-    relay.close()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Receive rings: what comes in at an interface, read without a system call a frame.
+"""A receive ring: what comes in at a namespace's interfaces, read without a system call a frame.
 
 A packet socket with a ring (Linux, Documentation/networking/packet_mmap.rst) writes each frame, with the
-time at which it came in, into the next slot of memory that it shares with this process. A slot belongs to
-the kernel until its status says otherwise, and is given back by clearing the status. TPACKET_V2, because
-it hands over each frame at once; TPACKET_V3, made for recorders, hands them over by the block.
+time and the interface at which it came in, into the next slot of memory that it shares with this process.
+A slot belongs to the kernel until its status says otherwise, and is given back by clearing the status.
+TPACKET_V2, because it hands over each frame at once; TPACKET_V3, made for recorders, does so by the block.
+
+One ring serves all interfaces: making and closing one takes the kernel tens of milliseconds.
 """
 
 import mmap
@@ -22,34 +24,34 @@ _TPACKET_V2 = 1
 _SLOT = 2048
 _BLOCK = 32 * _SLOT
 
-_HEADER = struct.Struct("@IIIHHII")
-"""struct tpacket2_hdr: status, length, length in the slot, offsets of frame and payload, s, ns."""
+_HEADER = struct.Struct("@IIIHHII8xHHi")
+"""struct tpacket2_hdr: status, length, length in the slot, offsets of frame and payload, s, ns, (8); then
+the first fields of struct sockaddr_ll: family, protocol, index of the interface."""
 
 _STATUS = struct.Struct("@I")
 _KERNEL = 0
 
 
 class Ring:
-    """A packet socket on an interface, with a ring for what comes in there (not for what goes out).
+    """A packet socket on all interfaces of this thread's network namespace, with a ring for what comes in.
 
     Args:
-        interface: its name in this thread's network namespace; of an MTU of 1500, for a slot to hold.
-        memory: bytes for the ring, 2048 for each frame, rounded down to blocks of 64 KiB, but at least one.
+        memory: bytes for the ring, 2048 for each frame (of an MTU of 1500), rounded down to blocks of
+            64 KiB, but at least one.
 
     Attributes:
-        socket: to be watched for frames coming in, and to send frames through.
+        socket: can be read when frames have come in. What is sent through it does not come in.
 
     Raises OSError.
     """
 
     __slots__ = ("_at", "_memory", "_size", "socket")
 
-    def __init__(self, interface: str, memory: int) -> None:
+    def __init__(self, memory: int) -> None:
         blocks = max(1, memory // _BLOCK)
         self._size = blocks * _BLOCK
         self._at = 0
-        # Protocol 0 hears nothing until bind() names the interface: no frame of another one slips in.
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         self.socket.setblocking(False)
         self.socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         self.socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
@@ -57,20 +59,20 @@ class Ring:
             _SOL_PACKET, _PACKET_RX_RING, struct.pack("@IIII", _BLOCK, blocks, _SLOT, self._size // _SLOT)
         )
         self._memory = mmap.mmap(self.socket.fileno(), self._size)
-        self.socket.bind((interface, _ETH_P_ALL))
 
-    def take(self, most: int) -> Iterator[tuple[int, bytes]]:
-        """Up to `most` frames that have come in, each with its time: CLOCK_REALTIME, in ns."""
+    def take(self, most: int) -> Iterator[tuple[int, int, bytes]]:
+        """Up to `most` frames: each with its time (CLOCK_REALTIME, ns) and the index of its interface."""
         memory = self._memory
         for _ in range(most):
             at = self._at
-            status, _, length, offset, _, seconds, nanoseconds = _HEADER.unpack_from(memory, at)
+            header = _HEADER.unpack_from(memory, at)
+            status, _, length, offset, _, seconds, nanoseconds, _, _, interface = header
             if status == _KERNEL:
                 return
             frame = memory[at + offset : at + offset + length]
             _STATUS.pack_into(memory, at, _KERNEL)
             self._at = (at + _SLOT) % self._size
-            yield seconds * 1_000_000_000 + nanoseconds, frame
+            yield seconds * 1_000_000_000 + nanoseconds, interface, frame
 
     def overflow(self) -> int:
         """Frames that found the ring full, since the last call."""
@@ -79,6 +81,6 @@ class Ring:
         return int(dropped)
 
     def close(self) -> None:
-        """Give the socket and its ring back; the kernel takes some 20 ms over it."""
+        """Give the socket and its memory back."""
         self._memory.close()
         self.socket.close()

@@ -38,7 +38,7 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
         if name.startswith(header, at) and name.startswith(_KEY_HEADER, at - KEY_BYTES - 2):
             number = name[at + 2 :]
             seq = int.from_bytes(number, "big")
-            if at >= KEY_BYTES + 2 and nni(seq) == number:
+            if at >= KEY_BYTES + 2 and seq and nni(seq) == number:
                 return name[:at], seq
     return None
 

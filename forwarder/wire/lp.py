@@ -5,7 +5,7 @@ equivalent to an LpPacket with nothing but a Fragment, and is how most packets t
 """
 
 from forwarder.wire.packet import DATA, INTEREST
-from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_nni
+from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
 LP_PACKET = 100
 _FRAGMENT = 0x50
@@ -16,6 +16,7 @@ _PIT_TOKEN = 0x62
 _NACK = 0x0320
 _NACK_REASON = 0x0321
 _CONGESTION_MARK = 0x0340
+_ACK = 0x0344  # the one field that may be repeated; not used here
 FEED_STATE = 0x0370
 """Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
 _TIP = 0x0371
@@ -38,7 +39,7 @@ class LpPacket:
         pit_token: opaque bytes to be returned with the answer, or None.
         congestion_mark: 0 if absent.
         tip, limit: FeedState: newest item that the sender has verified, and last item that it will push
-            under the credit it was given; None if absent.
+            under the credit it was given; both None if absent.
     """
 
     __slots__ = (
@@ -75,13 +76,18 @@ def parse_lp(frame: bytes) -> LpPacket:
     if kind != LP_PACKET:
         raise MalformedPacket(f"neither Interest, Data nor LpPacket: type {kind}")
     packet = LpPacket()
+    last = 0
     while at < end:
         kind, start, at = read_header(frame, at, end)
         if kind == _FRAGMENT:
             if at != end:
                 raise MalformedPacket("Fragment is an LpPacket's last field")
             packet.fragment = frame[start:at]
-        elif kind == _SEQUENCE:
+            break
+        if kind < last or (kind == last and kind != _ACK):
+            raise MalformedPacket(f"LpPacket field of type {kind} out of order or repeated")
+        last = kind
+        if kind == _SEQUENCE:
             if at - start != 8:
                 raise MalformedPacket("a Sequence has 8 bytes")
             packet.sequence = int.from_bytes(frame[start:at], "big")
@@ -94,12 +100,14 @@ def parse_lp(frame: bytes) -> LpPacket:
                 raise MalformedPacket("a PitToken has 1 to 32 bytes")
             packet.pit_token = frame[start:at]
         elif kind == _NACK:
-            packet.nack_reason = _inner(frame, start, at).get(_NACK_REASON, _UNSPECIFIED)
+            packet.nack_reason = _numbers(frame, start, at, (_NACK_REASON,)).get(_NACK_REASON, _UNSPECIFIED)
         elif kind == _CONGESTION_MARK:
             packet.congestion_mark = read_nni(frame[start:at])
         elif kind == FEED_STATE:
-            state = _inner(frame, start, at)
-            packet.tip, packet.limit = state.get(_TIP), state.get(_LIMIT)
+            state = _numbers(frame, start, at, (_TIP, _LIMIT))
+            if len(state) != 2:
+                raise MalformedPacket("a FeedState has a Tip and a Limit")
+            packet.tip, packet.limit = state[_TIP], state[_LIMIT]
         elif not (800 <= kind <= 959 and kind & 3 == 0):
             raise MalformedPacket(f"unrecognised LpPacket field of type {kind}")
     if packet.frag_index >= packet.frag_count:
@@ -107,13 +115,17 @@ def parse_lp(frame: bytes) -> LpPacket:
     return packet
 
 
-def _inner(frame: bytes, at: int, end: int) -> dict[int, int]:
-    """Read a field that holds numbers only, ignoring those of other types."""
-    numbers = {}
+def _numbers(frame: bytes, at: int, end: int, kinds: tuple[int, ...]) -> dict[int, int]:
+    """Read the numbers of the given types, at most one of each and in this order, that a field holds."""
+    numbers: dict[int, int] = {}
+    last = 0
     while at < end:
         kind, start, at = read_header(frame, at, end)
-        if kind in (_NACK_REASON, _TIP, _LIMIT):
-            numbers[kind] = read_nni(frame[start:at])
+        if kind not in kinds or kind <= last:
+            check_ignorable(kind)
+            continue
+        last = kind
+        numbers[kind] = read_nni(frame[start:at])
     return numbers
 
 

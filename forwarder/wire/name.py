@@ -28,7 +28,9 @@ _DIGESTS = {IMPLICIT_DIGEST: "sha256digest", PARAMETERS_DIGEST: "params-sha256"}
 _NUMBERS = {SEGMENT: "seg", BYTE_OFFSET: "off", VERSION: "v", TIMESTAMP: "t", SEQUENCE: "seq"}
 _TYPES = {text: kind for kind, text in (_DIGESTS | _NUMBERS).items()}
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-_TYPED = re.compile(r"([A-Za-z0-9-]+)=(.*)", re.DOTALL)
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_DIGEST = re.compile(r"[0-9A-Fa-f]{64}")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def component(kind: int, value: bytes) -> bytes:
@@ -52,14 +54,14 @@ def prefix_ends(name: bytes) -> list[int]:
     try:
         while at < size:
             kind, length = name[at], name[at + 1]
-            if kind in (GENERIC, SEQUENCE) and length < 253:
+            if PARAMETERS_DIGEST < kind < 253 and length < 253:
                 at += 2 + length
                 ends.append(at)
             else:
                 break
     except IndexError:
         raise MalformedPacket(f"name cut short at byte {at}") from None
-    if at < size:  # the rare component types and sizes
+    if at < size:  # digests, and what takes more than a byte
         for kind, start, end in elements(name, at, size):
             _check_component(kind, end - start)
             ends.append(end)
@@ -102,26 +104,41 @@ def _component_uri(kind: int, value: bytes) -> str:
 
 
 def from_uri(uri: str) -> bytes:
-    """Read a name from a URI (`ndn:` optional). Raises ValueError when it is not one."""
-    path = uri.removeprefix("ndn:").strip("/")
+    """Read a name from a URI (`ndn:` optional, authority ignored). Raises ValueError when it is not one."""
+    path = uri.removeprefix("ndn:")
+    if path.startswith("//"):
+        _, _, path = path[2:].partition("/")
+    path = path.removeprefix("/").removesuffix("/")
     return b"".join(_component_from_uri(part) for part in path.split("/")) if path else b""
 
 
 def _component_from_uri(part: str) -> bytes:
-    kind, text = GENERIC, part
-    if typed := _TYPED.fullmatch(part):
-        marker, text = typed.groups()
-        kind = _TYPES.get(marker) or (int(marker) if marker.isdecimal() else 0)
-        if not 1 <= kind <= 65535:
-            raise ValueError(f"{part!r}: unknown component type {marker!r}")
-        if marker in _TYPES:
-            value = bytes.fromhex(text) if kind in _DIGESTS else nni(int(text))
-            _check_component(kind, len(value))
-            return component(kind, value)
-    if text and not text.strip("."):
-        if len(text) < 3:
-            raise ValueError(f"{part!r}: a component of periods needs three more than it means")
-        text = text[3:]
+    marker, equals, text = part.partition("=")
+    if equals and marker in _TYPES:
+        return _marked_component(part, _TYPES[marker], text)
+    kind = GENERIC
+    if not equals:
+        text = part
+    elif _NUMBER.fullmatch(marker):
+        kind = int(marker)
+    else:
+        raise ValueError(f"{part!r}: unknown component type {marker!r}")
+    if _BAD_ESCAPE.search(text):
+        raise ValueError(f"{part!r}: a percent sign needs two hexadecimal digits after it")
     value = unquote_to_bytes(text)
+    if not value.strip(b"."):
+        if len(value) < 3:
+            raise ValueError(f"{part!r}: a component of periods needs three more than it means")
+        value = value[3:]
     _check_component(kind, len(value))
     return component(kind, value)
+
+
+def _marked_component(part: str, kind: int, text: str) -> bytes:
+    if kind in _DIGESTS:
+        if not _DIGEST.fullmatch(text):
+            raise ValueError(f"{part!r}: a digest has 64 hexadecimal digits")
+        return component(kind, bytes.fromhex(text))
+    if not _NUMBER.fullmatch(text) or int(text) >= 1 << 64:
+        raise ValueError(f"{part!r}: not a number from 0 to 2**64 - 1")
+    return component(kind, nni(int(text)))

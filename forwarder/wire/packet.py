@@ -13,6 +13,7 @@ from forwarder.wire.tlv import (
     MalformedPacket,
     check_ignorable,
     element,
+    elements,
     nni,
     read_header,
     read_nni,
@@ -43,6 +44,7 @@ _FRESHNESS = 25
 _FINAL_BLOCK = 26
 _SIGNATURE_TYPE = 27
 _KEY_LOCATOR = 28
+_VALIDITY_PERIOD = 253  # of a certificate; odd and yet meant to be ignored by who does not know it
 
 DIGEST_SHA256 = 0
 ED25519 = 5
@@ -60,7 +62,7 @@ class Interest:
         wire: the packet.
         name: its name (see :mod:`forwarder.wire.name`).
         can_be_prefix, must_be_fresh: its selectors.
-        nonce: 32-bit number; None if absent (allowed only between an application and its forwarder).
+        nonce: 32-bit number; None if absent: the first forwarder adds it.
         lifetime_ms: InterestLifetime, milliseconds.
         hop_limit: 0 to 255, or None if absent.
         send_credit: SendCredit, items; None makes this a classic Interest.
@@ -90,11 +92,21 @@ class Interest:
         self._hop_limit_at = 0
 
     def next_hop_wire(self) -> bytes:
-        """Return the packet with its HopLimit, if it has one, lowered by one."""
+        """Return the packet with its HopLimit, if it has one and that is not 0, lowered by one."""
         if self.hop_limit is None:
             return self.wire
         at = self._hop_limit_at
         return self.wire[:at] + bytes((self.hop_limit - 1,)) + self.wire[at + 1 :]
+
+    def with_nonce(self, nonce: int) -> bytes:
+        """Return the packet, which has no Nonce, with one."""
+        wire = self.wire
+        _, start, size = read_header(wire, 0, len(wire))
+        at = start
+        for kind, _, end in elements(wire, start, size):
+            if kind in _BEFORE_NONCE:
+                at = end
+        return element(INTEREST, wire[start:at] + element(_NONCE, nonce.to_bytes(4, "big")) + wire[at:])
 
 
 # Elements of an Interest in the order that the specification demands. SendCredit, being non-critical,
@@ -115,6 +127,7 @@ _INTEREST_ORDER = {
         )
     )
 }
+_BEFORE_NONCE = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
 
 
 def parse_interest(wire: bytes) -> Interest:
@@ -129,15 +142,12 @@ def parse_interest(wire: bytes) -> Interest:
     rank = -1
     while at < end:
         kind, start, at = read_header(wire, at, end)
-        if kind == SEND_CREDIT:
+        if kind == SEND_CREDIT and interest.send_credit is None:
             interest.send_credit = read_nni(wire[start:at])
             continue
-        place = _INTEREST_ORDER.get(kind)
-        if place is None:
-            check_ignorable(kind)
-            continue
+        place = _INTEREST_ORDER.get(kind, -1)
         if place <= rank:
-            check_ignorable(kind)  # a known element out of order counts as an unknown one
+            check_ignorable(kind)  # unknown, or out of order, which counts as unknown
             continue
         rank = place
         if kind == _NONCE:
@@ -228,7 +238,7 @@ class Data:
 
     @property
     def signed(self) -> bytes:
-        """The signed portion: Name to SignatureInfo."""
+        """The signed portion: everything from Name to SignatureValue."""
         return self.wire[slice(*self._signed)]
 
     @property
@@ -241,6 +251,10 @@ class Data:
         return hashlib.sha256(self.wire).digest()
 
 
+# In Data, MetaInfo and SignatureInfo the numbers of the elements ascend in the order that the specification
+# demands: one that is not above the rank of the last, and not above the highest, is unknown or out of order.
+
+
 def parse_data(wire: bytes) -> Data:
     """Parse a whole Data packet; raise MalformedPacket."""
     kind, at, end = read_header(wire, 0, len(wire))
@@ -251,11 +265,12 @@ def parse_data(wire: bytes) -> Data:
     if kind != NAME:
         raise MalformedPacket("a Data packet begins with a Name")
     data = Data(wire, wire[start:at])
-    rank = NAME
+    signature_type = None
+    rank = _META_INFO - 1
     while at < end:
+        element_at = at
         kind, start, at = read_header(wire, at, end)
-        # The numbers of Data's elements ascend in the order that the specification demands.
-        if not _META_INFO <= kind <= _SIGNATURE_VALUE or kind <= rank:
+        if not rank < kind <= _SIGNATURE_VALUE:
             check_ignorable(kind)
             continue
         rank = kind
@@ -264,36 +279,43 @@ def parse_data(wire: bytes) -> Data:
         elif kind == _META_INFO:
             _parse_meta_info(data, start, at)
         elif kind == _SIGNATURE_INFO:
-            data.signature_type = _parse_signature_type(wire, start, at)
-            data._signed = (signed_from, at)
+            data.signature_type = signature_type = _parse_signature_type(wire, start, at)
         else:
+            data._signed = (signed_from, element_at)
             data._signature = (start, at)
-    if not data._signed[1] or not data._signature[1]:
+    if signature_type is None or rank != _SIGNATURE_VALUE:
         raise MalformedPacket("a Data packet has SignatureInfo and SignatureValue")
     return data
 
 
-def _parse_meta_info(data: Data, start: int, end: int) -> None:
-    wire, at = data.wire, start
+def _parse_meta_info(data: Data, at: int, end: int) -> None:
+    wire, rank = data.wire, _CONTENT_TYPE - 1
     while at < end:
-        kind, value, at = read_header(wire, at, end)
+        kind, start, at = read_header(wire, at, end)
+        if not rank < kind <= _FINAL_BLOCK:
+            check_ignorable(kind)
+            continue
+        rank = kind
         if kind == _FRESHNESS:
-            data.freshness_ms = read_nni(wire[value:at])
+            data.freshness_ms = read_nni(wire[start:at])
         elif kind == _CONTENT_TYPE:
-            data.content_type = read_nni(wire[value:at])
-        elif kind != _FINAL_BLOCK:
-            check_ignorable(kind)
+            data.content_type = read_nni(wire[start:at])
 
 
-def _parse_signature_type(wire: bytes, start: int, end: int) -> int:
-    kind, value, at = read_header(wire, start, end)
-    if kind != _SIGNATURE_TYPE:
-        raise MalformedPacket("SignatureInfo begins with SignatureType")
-    signature_type = read_nni(wire[value:at])
+def _parse_signature_type(wire: bytes, at: int, end: int) -> int:
+    signature_type = None
+    rank = _SIGNATURE_TYPE - 1
     while at < end:
-        kind, _, at = read_header(wire, at, end)
-        if kind != _KEY_LOCATOR:
-            check_ignorable(kind)
+        kind, start, at = read_header(wire, at, end)
+        if not rank < kind <= _KEY_LOCATOR:
+            if kind != _VALIDITY_PERIOD:
+                check_ignorable(kind)
+            continue
+        rank = kind
+        if kind == _SIGNATURE_TYPE:
+            signature_type = read_nni(wire[start:at])
+    if signature_type is None:
+        raise MalformedPacket("SignatureInfo has a SignatureType")
     return signature_type
 
 

@@ -30,6 +30,7 @@ def read_number(buf: bytes, at: int) -> tuple[int, int]:
 
 
 _SHORTEST = {253: 253, 254: 1 << 16, 255: 1 << 32}
+_LARGEST_TYPE = 0xFFFF_FFFF
 
 
 def read_header(buf: bytes, at: int, limit: int) -> tuple[int, int, int]:
@@ -49,6 +50,8 @@ def read_header(buf: bytes, at: int, limit: int) -> tuple[int, int, int]:
         start = at + 4
     else:
         kind, start = read_number(buf, at)
+        if kind > _LARGEST_TYPE:
+            raise MalformedPacket(f"type {kind} at byte {at} is out of range")
         length, start = read_number(buf, start)
     end = start + length
     if end > limit:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from captures.ring import inside
+from captures.netns import inside
 
 WINDOW = 50  # datagrams on the way at once: what the smallest socket buffer holds
 

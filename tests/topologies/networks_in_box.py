@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from captures.netns import inside
 from topologies import box, namespaces, ring
 from topologies.generate import line
 from topologies.mininet_net import BringUpError, MininetNetwork
@@ -41,7 +42,7 @@ def opened(stack, up, topology):
     """A UDP socket at each interface, connected to its peer, by the interface's name."""
     found = {}
     for interface in topology.interfaces():
-        with namespaces.entered(up.netns(interface.node)):
+        with inside(up.netns(interface.node)):
             udp = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
             udp.bind((interface.ipv4, PORT))
             udp.connect((interface.peer_ipv4, PORT))
@@ -230,7 +231,8 @@ def relay_terminated():
         namespaces.settle(interface)
     # 60 bytes take 48 ms, 1514 bytes 1.2 s: when the first frame arrives, the others are on their way.
     link = {"a": "a", "b": "b", "bw_mbit": 0.01, "interface_a": "wire-a", "interface_b": "wire-b"}
-    receiver = ring.Ring("b-eth0", 1)
+    receiver = ring.Ring(1)
+    at_b = socket.if_nametoindex("b-eth0")
     with (
         tempfile.NamedTemporaryFile("w", suffix=".json") as specification,
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
@@ -247,8 +249,9 @@ def relay_terminated():
         sender.bind(("a-eth0", 0))
         for length in (60, 1514, 1514, 1514):
             sender.send(bytes(length))
-        select.select([receiver.socket], [], [], 5)
-        lengths = [len(frame) for _, frame in receiver.take(10)]
+        lengths = []
+        while not lengths and select.select([receiver.socket], [], [], 5)[0]:
+            lengths += [len(frame) for _, index, frame in receiver.take(10) if index == at_b]
         relay.send_signal(signal.SIGTERM)
         counters = json.loads(relay.communicate()[0])
     return {"ready": ready, "status": relay.returncode, "lengths": lengths, "counters": counters}
@@ -260,7 +263,7 @@ def ring_overflow():
     namespaces.ip(["link add name x0 type veth peer name x1", "link set dev x0 up", "link set dev x1 up"])
     for interface in ("x0", "x1"):
         namespaces.settle(interface)
-    receiver = ring.Ring("x1", 1)
+    receiver = ring.Ring(1)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         sender.bind(("x0", 0))
         start = time.time_ns()
@@ -268,19 +271,21 @@ def ring_overflow():
             sender.send(number.to_bytes(14) + bytes(1500))
         end = time.time_ns()
         first = list(receiver.take(10))
-        receiver.socket.send(bytes(60))  # what goes out there does not come in
         first += receiver.take(100)
         dropped = receiver.overflow()
         for number in range(100, 110):
             sender.send(number.to_bytes(14) + bytes(46))
-        second = [frame for _, frame in receiver.take(100)]
+        receiver.socket.sendto(bytes(60), ("x1", 0))
+        second = list(receiver.take(100))
     receiver.close()
+    times = [start, *(stamp for stamp, _, _ in first), end]
     return {
-        "numbers": [int.from_bytes(frame[:14]) for _, frame in first],
-        "lengths": sorted({len(frame) for _, frame in first}),
-        "stamps_fit": all(start <= a <= end for a, _ in first) and first == sorted(first, key=lambda f: f[0]),
+        "numbers": [int.from_bytes(frame[:14]) for _, _, frame in first],
+        "lengths": sorted({len(frame) for _, _, frame in first}),
+        "interfaces": sorted({socket.if_indextoname(index) for _, index, _ in first}),
+        "stamps_fit": times == sorted(times),
         "dropped": dropped,
-        "later": [int.from_bytes(frame[:14]) for frame in second],
+        "later": [(socket.if_indextoname(index), int.from_bytes(frame[:14])) for _, index, frame in second],
     }
 
 

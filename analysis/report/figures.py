@@ -1,0 +1,299 @@
+"""The report's plots, as Plotly figures in plain data.
+
+A colour is the name of a CSS variable, such as "--layering-0": the page puts in its value, so that one
+layering has one colour in every plot, and another in dark mode. Traces carry the layering's place in
+`meta`, by which the page shows and hides them.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from analysis.latency import ALL
+from analysis.manifest import Manifest
+from analysis.overhead import LAYERS
+from analysis.pit import NETWORK
+
+MOST_NODES = 24
+"""Nodes that are drawn one by one; of a larger network those with the highest means."""
+
+COLOURS = 6
+"""Layerings that the page can tell apart by colour."""
+
+Spec = dict[str, Any]
+
+
+class Figure(NamedTuple):
+    """A plot: `spec` holds its `data` and `layout`; `text` says what it shows, as its alternative text."""
+
+    id: str
+    title: str
+    text: str
+    spec: Spec
+
+
+_KINDS = {
+    "interest": ("Interests", "--interest"),
+    "lli": ("LLIs", "--lli"),
+    "nack": ("Nacks", "--nack"),
+    "data": ("Data", "--data"),
+    "fragment": ("later fragments", "--fragment"),
+    "other": ("other", "--other"),
+    "malformed": ("malformed", "--malformed"),
+}
+_LAYER_COLOURS = {
+    "ethernet": "--ethernet",
+    "ip": "--ip",
+    "udp": "--udp",
+    "ndnlp": "--ndnlp",
+    "interest": "--interest",
+    "data header": "--data-header",
+    "payload": "--payload",
+    "other": "--other",
+}
+_LAYER_TITLES = {
+    "ethernet": "Ethernet",
+    "ip": "IPv4",
+    "udp": "UDP",
+    "ndnlp": "NDNLPv2",
+    "interest": "Interests",
+    "data header": "Data, all but the message",
+    "payload": "message",
+    "other": "not NDN",
+}
+
+
+def pit_figures(
+    curves: pd.DataFrame, summary: pd.DataFrame, manifest: Manifest, what: str
+) -> tuple[Figure, list[Figure]]:
+    """Return the plots of PIT entries or bytes (`what`) over time: of the whole network, and of each node."""
+    network = Figure(
+        f"pit-{what}",
+        f"PIT {what}, whole network",
+        f"PIT {what} of all nodes together over time, a line for each layering",
+        _over_time(curves, manifest, NETWORK, what, None),
+    )
+    means = summary.groupby("node")[f"mean_{what}"].max()
+    shown = set(means.drop(NETWORK, errors="ignore").nlargest(MOST_NODES).index)
+    drawn = curves[curves["node"].isin(shown)]
+    top = float(drawn[what].max()) if len(drawn) else 0.0
+    nodes = [
+        Figure(
+            f"pit-{what}-{node.name}",
+            node.name,
+            f"PIT {what} of {node.name} over time",
+            _over_time(curves, manifest, node.name, what, top),
+        )
+        for node in manifest.topology.nodes
+        if node.name in shown
+    ]
+    return network, nodes
+
+
+def latency_cdf(latency: pd.DataFrame, manifest: Manifest) -> Figure:
+    """Return the share of deliveries within a time."""
+    data = []
+    for place, row in _by_layering(latency[latency["node"] == ALL], manifest):
+        values = [round(v / 1e6, 4) for v in row.quantiles_ns]
+        shares = [round(100 * k / (len(values) - 1), 2) for k in range(len(values))]
+        data.append(
+            _line(place, row.layering, values, shares) | {"hovertemplate": "%{y:.1f} % within %{x:.4g} ms"}
+        )
+    layout = {
+        "xaxis": {"type": "log", "title": {"text": "publish to delivery, ms (logarithmic)"}, "dtick": "D2"},
+        "yaxis": {"title": {"text": "deliveries, %"}, "range": [0, 101]},
+    }
+    return Figure(
+        "latency-cdf",
+        "Latency, share of deliveries within a time",
+        "Cumulative distribution of the publish-to-delivery latency, a line for each layering",
+        {"data": data, "layout": layout},
+    )
+
+
+def latency_boxes(latency: pd.DataFrame, manifest: Manifest) -> Figure:
+    """Return boxes of each subscriber's latencies: quartiles, and whiskers from 5 to 95 %."""
+    data = []
+    for place, layering in enumerate(manifest.layerings):
+        rows = latency[(latency["layering"] == layering) & (latency["node"] != ALL)]
+        named = dict(zip(rows["node"], rows["quantiles_ns"], strict=True))
+        nodes = [name for name in manifest.nodes("subscriber") if name in named]
+
+        def at(share: float, nodes: list[str] = nodes, named: dict[str, Any] = named) -> list[float]:
+            return [round(named[n][round(share * (len(named[n]) - 1))] / 1e6, 4) for n in nodes]
+
+        data.append(
+            {
+                "type": "box",
+                "name": layering,
+                "meta": place,
+                "x": nodes,
+                "lowerfence": at(0.05),
+                "q1": at(0.25),
+                "median": at(0.5),
+                "q3": at(0.75),
+                "upperfence": at(0.95),
+                "line": {"color": _colour(place), "width": 1.5},
+                "fillcolor": f"{_colour(place)}-soft",
+            }
+        )
+    layout = {
+        "boxmode": "group",
+        "yaxis": {"type": "log", "title": {"text": "ms (logarithmic)"}, "dtick": "D2"},
+        "xaxis": {"type": "category"},
+    }
+    return Figure(
+        "latency-boxes",
+        "Latency by subscriber",
+        "For each subscriber and layering the quartiles of its latencies, with whiskers from 5 to 95 percent",
+        {"data": data, "layout": layout},
+    )
+
+
+def wire_bytes(overhead: pd.DataFrame, delivered: dict[str, float], manifest: Manifest) -> Figure:
+    """Return the bytes on the wire per delivered item, stacked by layer."""
+    amounts = {(row.layering, row.layer): row.bytes for row in overhead.itertuples()}
+    stack = [(layer, _LAYER_TITLES[layer], _LAYER_COLOURS[layer]) for layer in LAYERS]
+    return Figure(
+        "wire-bytes",
+        "Bytes on the wire per delivered item, by layer",
+        "Stacked bars, one for each layering: bytes per delivered item in each protocol layer",
+        _stacked(amounts, stack, delivered, manifest, "bytes"),
+    )
+
+
+def wire_frames(traffic: pd.DataFrame, delivered: dict[str, float], manifest: Manifest) -> Figure:
+    """Return the frames on the wire per delivered item, stacked by kind."""
+    amounts = traffic.groupby(["layering", "kind"])["frames"].sum().to_dict()
+    stack = [(kind, title, colour) for kind, (title, colour) in _KINDS.items()]
+    return Figure(
+        "wire-frames",
+        "Frames on the wire per delivered item, by kind",
+        "Stacked bars, one for each layering: frames per delivered item of each kind",
+        _stacked(amounts, stack, delivered, manifest, "frames"),
+    )
+
+
+def interests(comparison: pd.DataFrame, manifest: Manifest) -> Figure:
+    """Return the Interests per item, at the subscribers and on the links."""
+    values = {(row.metric, row.layering): row.value for row in comparison.itertuples()}
+    groups = {
+        "interests_per_item": "sent by subscribers\N{RIGHT SINGLE QUOTATION MARK} nodes,<br>per delivered item",
+        "interests_per_link": "crossing a link,<br>per published item",
+    }
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": layering,
+            "meta": place,
+            "y": list(groups.values()),
+            "x": [_number(values[metric, layering]) for metric in groups],
+            "texttemplate": "%{x:.3g}",
+            "textposition": "outside",
+            "cliponaxis": False,
+            "marker": {"color": _colour(place)},
+            "hovertemplate": "%{x:.4g} " + layering,
+        }
+        for place, layering in enumerate(manifest.layerings)
+    ]
+    layout = {
+        "barmode": "group",
+        "xaxis": {"title": {"text": "Interests and LLIs per item"}, "rangemode": "tozero"},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+        "height": 110 + 56 * len(manifest.layerings),
+    }
+    return Figure(
+        "interests",
+        "Interests per item",
+        "Bars, one for each layering: Interests and LLIs per item",
+        {"data": data, "layout": layout},
+    )
+
+
+def _over_time(curves: pd.DataFrame, manifest: Manifest, node: str, what: str, top: float | None) -> Spec:
+    of_node = curves[curves["node"] == node]
+    data = []
+    end = 0.0
+    for place, layering in enumerate(manifest.layerings):
+        run = manifest.runs[layering]
+        rows = of_node[of_node["layering"] == layering].sort_values("time")
+        seconds = [0.0, *((rows["time"] - run.start_ns) / 1e9).round(6)]
+        amounts = [0, *map(int, rows[what])]
+        end = max(end, (run.end_ns - run.start_ns) / 1e9)
+        seconds.append(round((run.end_ns - run.start_ns) / 1e9, 6))
+        amounts.append(amounts[-1])
+        data.append(
+            _line(place, layering, seconds, amounts, "hv")
+            | {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
+        )
+    yaxis: Spec = {"rangemode": "tozero"} if top is None else {"range": [0, top * 1.08 or 1]}
+    if top is None:
+        yaxis["title"] = {"text": what}
+    xaxis: Spec = {"range": [0, end]}
+    if top is None:
+        xaxis["title"] = {"text": "time, s"}
+    return {"data": data, "layout": {"xaxis": xaxis, "yaxis": yaxis}}
+
+
+def _line(place: int, name: str, x: list[float], y: list[float], shape: str = "linear") -> Spec:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "meta": place,
+        "x": x,
+        "y": y,
+        "line": {"color": _colour(place), "width": 1.5, "shape": shape},
+    }
+
+
+def _stacked(
+    amounts: dict[tuple[str, str], float],
+    stack: list[tuple[str, str, str]],
+    delivered: dict[str, float],
+    manifest: Manifest,
+    unit: str,
+) -> Spec:
+    layerings = [layering for layering in manifest.layerings if delivered.get(layering)]
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": title,
+            "y": layerings,
+            "x": [round(amounts.get((x, part), 0) / delivered[x], 3) for x in layerings],
+            "texttemplate": "%{x:.3g}",
+            "textposition": "inside",
+            "insidetextanchor": "middle",
+            "textangle": 0,
+            "marker": {"color": colour, "line": {"color": "--paper", "width": 1}},
+            "hovertemplate": f"%{{x:.4g}} {unit} {title}",
+        }
+        for part, title, colour in stack
+        if any(amounts.get((layering, part)) for layering in layerings)
+    ]
+    layout = {
+        "barmode": "stack",
+        "showlegend": True,
+        "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": f"{unit} per delivered item"}},
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "height": 150 + 52 * len(layerings),
+    }
+    return {"data": data, "layout": layout}
+
+
+def _by_layering(rows: pd.DataFrame, manifest: Manifest) -> Iterator[tuple[int, Any]]:
+    for place, layering in enumerate(manifest.layerings):
+        for row in rows[rows["layering"] == layering].itertuples():
+            yield place, row
+
+
+def _colour(place: int) -> str:
+    return f"--layering-{place % COLOURS}"
+
+
+def _number(value: float) -> float | None:
+    return None if pd.isna(value) else round(value, 6)

@@ -1,0 +1,36 @@
+"""Numbers as people read them."""
+
+import math
+
+NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
+
+
+def pretty(value: float | None) -> str:
+    """Write a number with three significant digits, and thousands apart; an en dash for an unknown one."""
+    if value is None or math.isnan(value):
+        return "\N{EN DASH}"
+    if value == 0:
+        return "0"
+    places = 2 - math.floor(math.log10(abs(value)))
+    if places <= 0 or value == round(value):
+        return f"{value:,.0f}".replace(",", NARROW_SPACE)
+    return f"{value:.{places}f}"
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    """Write a number and its unit, "33.9 ms"."""
+    return f"{pretty(value)}{NARROW_SPACE}{unit}" if unit else pretty(value)
+
+
+def compared(value: float, base: float, less: str, more: str) -> str:
+    """Say how a value compares with another: "24 times fewer", "5 % more", "the same"."""
+    if value == base:
+        return "the same"
+    if not value or not base:
+        return less if value < base else more
+    word = less if value < base else more
+    factor = max(value, base) / min(value, base)
+    if factor >= 2:
+        return f"{pretty(round(factor, 1))} times {word}"
+    percent = abs(value - base) / base * 100
+    return f"{pretty(percent) if percent < 10 else round(percent)}{NARROW_SPACE}% {word}"

@@ -1,0 +1,28 @@
+"""Being in another network namespace for a moment: a socket stays in the one that it was opened in."""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def inside(netns: str) -> Iterator[None]:
+    """Be in the network namespace at the path `netns` inside the `with` block.
+
+    This thread only, so never await in it. Raises OSError if the namespace is gone or may not be entered.
+    """
+    with open("/proc/thread-self/ns/net", "rb") as home, open(netns, "rb") as there:
+        _setns(there.fileno())
+        try:
+            yield
+        finally:
+            _setns(home.fileno())
+
+
+def _setns(descriptor: int) -> None:
+    if _libc.setns(descriptor, _CLONE_NEWNET):  # os.setns is there from Python 3.12 on
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
