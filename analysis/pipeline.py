@@ -140,13 +140,13 @@ def _measure(run: Run, spark: SparkSession, packets: DataFrame, histories: DataF
         runs, events, again(by_subscriber), again(summary), again(sent), manifest.nodes("subscriber")
     )
     return Tables(
-        comparison=keep("comparison", compare(measures), "row", "position").to_pandas(),
-        overhead=keep("overhead", overhead(again(sent)), "layering", "layer").to_pandas(),
-        latency=by_subscriber.to_pandas(),
-        traffic=sent.to_pandas(),
-        pit_summary=summary.to_pandas(),
-        pit_curves=keep("pit_curves", pit.curves(pit_changes, runs), *by_node).to_pandas(),
-        pit_truth=keep("pit_truth_summary", pit.truth_summary(again(truth)), "layering").to_pandas(),
+        comparison=keep("comparison", compare(measures), "row", "position").to_pylist(),
+        overhead=keep("overhead", overhead(again(sent)), "layering", "layer").to_pylist(),
+        latency=by_subscriber.to_pylist(),
+        traffic=sent.to_pylist(),
+        pit_summary=summary.to_pylist(),
+        pit_curves=keep("pit_curves", pit.curves(pit_changes, runs), *by_node).to_pylist(),
+        pit_truth=keep("pit_truth_summary", pit.truth_summary(again(truth)), "layering").to_pylist(),
     )
 
 

@@ -327,7 +327,7 @@ def _rows(measured: Measured, no_echo: str) -> list[Row]:
     for name, kind in (("native", "native items"), ("SSB", "SSB messages")):
         push, share, rest = (measured[f"{name} {part}"] for part in ("push", "share", "rest"))
         checks = push.counts["verified"] / push.counts["received"]
-        note = f"one in, two out; {_readable(checks)} checks an item"
+        note = f"1 in, 2 out, {_readable(checks)} verified"
         rows.append(Row(f"push, {kind}", push, "items/s", share, "Ed25519", note))
         rows.append(Row("  without Ed25519", rest, "items/s"))
     feednet, echo = measured["feednet UDP"], measured.get("C UDP")
@@ -344,7 +344,7 @@ def _rows(measured: Measured, no_echo: str) -> list[Row]:
         packets = Series(
             [us * rate / 1e6 for us, rate in zip(measured[name].values, core.values, strict=True)]
         )
-        rows.append(Row(what, measured[name], "us", packets, "x core packet", note))
+        rows.append(Row(what, measured[name], "us", packets, "x packet", note))
     return rows
 
 

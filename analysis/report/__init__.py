@@ -10,28 +10,28 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from analysis.compare import METRICS
 from analysis.manifest import Manifest, Run
 from analysis.report import figures
+from analysis.report.figures import Rows
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, pretty
 from analysis.report.topology import draw
 
 
 class Tables(NamedTuple):
-    """What the report is made of: collected tables of analysis.pipeline, under their names there."""
+    """The rows that the report shows; each table is described where analysis.pipeline gets it from."""
 
-    comparison: pd.DataFrame
-    overhead: pd.DataFrame
-    latency: pd.DataFrame
-    traffic: pd.DataFrame
-    pit_summary: pd.DataFrame
-    pit_curves: pd.DataFrame
-    pit_truth: pd.DataFrame
+    comparison: Rows
+    overhead: Rows
+    latency: Rows
+    traffic: Rows
+    pit_summary: Rows
+    pit_curves: Rows
+    pit_truth: Rows
 
 
 class ComparedRow(NamedTuple):
@@ -53,10 +53,7 @@ def write_report(run: Run, tables: Tables) -> None:
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
     rows = list(_compared_rows(tables.comparison, manifest))
-    delivered = {
-        row.layering: row.value
-        for row in tables.comparison[tables.comparison["metric"] == "delivered"].itertuples()
-    }
+    delivered = {row["layering"]: row["value"] for row in tables.comparison if row["metric"] == "delivered"}
     pit_entries, node_entries = figures.pit_figures(
         tables.pit_curves, tables.pit_summary, manifest, "entries"
     )
@@ -88,7 +85,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
             figures.wire_frames(tables.traffic, delivered, manifest),
             figures.interests(tables.comparison, manifest),
         ],
-        truth=list(tables.pit_truth.itertuples()),
+        truth=tables.pit_truth,
         versions=_versions(manifest),
         css=_resource("page.css"),
         js=_resource("page.js"),
@@ -96,21 +93,20 @@ def render(manifest: Manifest, tables: Tables) -> str:
     )
 
 
-def _compared_rows(comparison: pd.DataFrame, manifest: Manifest) -> Iterator[ComparedRow]:
-    cells = {(row.metric, row.layering): row for row in comparison.itertuples()}
+def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow]:
+    cells = {(row["metric"], row["layering"]): row for row in comparison}
     for metric in METRICS:
         row = [cells[metric.key, layering] for layering in manifest.layerings]
-        known = [cell.value for cell in row if not pd.isna(cell.value)]
-        best = {"lower": min, "higher": max}.get(metric.better)
-        winner = best(known) if best and len(set(known)) > 1 else None
+        known = {cell["value"] for cell in row} - {None}
+        best = None
+        if metric.better and len(known) > 1:
+            best = min(known) if metric.better == "lower" else max(known)
+        ratios = [cell["ratio"] for cell in row[1:]]
         yield ComparedRow(
             metric.title,
             metric.unit,
-            [(pretty(cell.value), cell.value == winner) for cell in row],
-            [
-                "" if pd.isna(cell.ratio) else f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(cell.ratio)}"
-                for cell in row[1:]
-            ],
+            [(pretty(cell["value"]), cell["value"] == best) for cell in row],
+            [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
 
 

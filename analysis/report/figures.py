@@ -5,10 +5,9 @@ layering has one colour in every plot, and another in dark mode. Traces carry th
 `meta`, by which the page shows and hides them.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import pandas as pd
 
 from analysis.latency import ALL
 from analysis.manifest import Manifest
@@ -22,6 +21,7 @@ COLOURS = 6
 """Layerings that the page can tell apart by colour."""
 
 Spec = dict[str, Any]
+Rows = list[dict[str, Any]]
 
 
 class Figure(NamedTuple):
@@ -64,9 +64,10 @@ _LAYER_TITLES = {
 }
 
 
-def pit_figures(
-    curves: pd.DataFrame, summary: pd.DataFrame, manifest: Manifest, what: str
-) -> tuple[Figure, list[Figure]]:
+_BOX = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
+
+
+def pit_figures(curves: Rows, summary: Rows, manifest: Manifest, what: str) -> tuple[Figure, list[Figure]]:
     """Return the plots of PIT entries or bytes (`what`) over time: of the whole network, and of each node."""
     network = Figure(
         f"pit-{what}",
@@ -74,10 +75,12 @@ def pit_figures(
         f"PIT {what} of all nodes together over time, a line for each layering",
         _over_time(curves, manifest, NETWORK, what, None),
     )
-    means = summary.groupby("node")[f"mean_{what}"].max()
-    shown = set(means.drop(NETWORK, errors="ignore").nlargest(MOST_NODES).index)
-    drawn = curves[curves["node"].isin(shown)]
-    top = float(drawn[what].max()) if len(drawn) else 0.0
+    means: dict[str, float] = {}
+    for row in summary:
+        means[row["node"]] = max(row[f"mean_{what}"], means.get(row["node"], 0.0))
+    means.pop(NETWORK, None)
+    shown = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
+    top = max((row[what] for row in curves if row["node"] in shown), default=0)
     nodes = [
         Figure(
             f"pit-{what}-{node.name}",
@@ -91,14 +94,14 @@ def pit_figures(
     return network, nodes
 
 
-def latency_cdf(latency: pd.DataFrame, manifest: Manifest) -> Figure:
+def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
     """Return the share of deliveries within a time."""
     data = []
-    for place, row in _by_layering(latency[latency["node"] == ALL], manifest):
-        values = [round(v / 1e6, 4) for v in row.quantiles_ns]
+    for place, layering in enumerate(manifest.layerings):
+        values = _quantiles(latency, layering).get(ALL, [])
         shares = [round(100 * k / (len(values) - 1), 2) for k in range(len(values))]
         data.append(
-            _line(place, row.layering, values, shares) | {"hovertemplate": "%{y:.1f} % within %{x:.4g} ms"}
+            _line(place, layering, values, shares) | {"hovertemplate": "%{y:.1f} % within %{x:.4g} ms"}
         )
     layout = {
         "xaxis": {"type": "log", "title": {"text": "publish to delivery, ms (logarithmic)"}, "dtick": "D2"},
@@ -112,28 +115,23 @@ def latency_cdf(latency: pd.DataFrame, manifest: Manifest) -> Figure:
     )
 
 
-def latency_boxes(latency: pd.DataFrame, manifest: Manifest) -> Figure:
+def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
     """Return boxes of each subscriber's latencies: quartiles, and whiskers from 5 to 95 %."""
     data = []
     for place, layering in enumerate(manifest.layerings):
-        rows = latency[(latency["layering"] == layering) & (latency["node"] != ALL)]
-        named = dict(zip(rows["node"], rows["quantiles_ns"], strict=True))
-        nodes = [name for name in manifest.nodes("subscriber") if name in named]
-
-        def at(share: float, nodes: list[str] = nodes, named: dict[str, Any] = named) -> list[float]:
-            return [round(named[n][round(share * (len(named[n]) - 1))] / 1e6, 4) for n in nodes]
-
+        quantiles = _quantiles(latency, layering)
+        nodes = [name for name in manifest.nodes("subscriber") if name in quantiles]
+        fences = {
+            name: [quantiles[node][round(share * (len(quantiles[node]) - 1))] for node in nodes]
+            for name, share in _BOX.items()
+        }
         data.append(
             {
                 "type": "box",
                 "name": layering,
                 "meta": place,
                 "x": nodes,
-                "lowerfence": at(0.05),
-                "q1": at(0.25),
-                "median": at(0.5),
-                "q3": at(0.75),
-                "upperfence": at(0.95),
+                **fences,
                 "line": {"color": _colour(place), "width": 1.5},
                 "fillcolor": f"{_colour(place)}-soft",
             }
@@ -151,9 +149,9 @@ def latency_boxes(latency: pd.DataFrame, manifest: Manifest) -> Figure:
     )
 
 
-def wire_bytes(overhead: pd.DataFrame, delivered: dict[str, float], manifest: Manifest) -> Figure:
+def wire_bytes(overhead: Rows, delivered: dict[str, float], manifest: Manifest) -> Figure:
     """Return the bytes on the wire per delivered item, stacked by layer."""
-    amounts = {(row.layering, row.layer): row.bytes for row in overhead.itertuples()}
+    amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
     stack = [(layer, _LAYER_TITLES[layer], _LAYER_COLOURS[layer]) for layer in LAYERS]
     return Figure(
         "wire-bytes",
@@ -163,9 +161,11 @@ def wire_bytes(overhead: pd.DataFrame, delivered: dict[str, float], manifest: Ma
     )
 
 
-def wire_frames(traffic: pd.DataFrame, delivered: dict[str, float], manifest: Manifest) -> Figure:
+def wire_frames(traffic: Rows, delivered: dict[str, float], manifest: Manifest) -> Figure:
     """Return the frames on the wire per delivered item, stacked by kind."""
-    amounts = traffic.groupby(["layering", "kind"])["frames"].sum().to_dict()
+    amounts: Counter[tuple[str, str]] = Counter()
+    for row in traffic:
+        amounts[row["layering"], row["kind"]] += row["frames"]
     stack = [(kind, title, colour) for kind, (title, colour) in _KINDS.items()]
     return Figure(
         "wire-frames",
@@ -175,11 +175,11 @@ def wire_frames(traffic: pd.DataFrame, delivered: dict[str, float], manifest: Ma
     )
 
 
-def interests(comparison: pd.DataFrame, manifest: Manifest) -> Figure:
+def interests(comparison: Rows, manifest: Manifest) -> Figure:
     """Return the Interests per item, at the subscribers and on the links."""
-    values = {(row.metric, row.layering): row.value for row in comparison.itertuples()}
+    values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     groups = {
-        "interests_per_item": "sent by subscribers\N{RIGHT SINGLE QUOTATION MARK} nodes,<br>per delivered item",
+        "interests_per_item": "sent by subscribers’ nodes,<br>per delivered item",
         "interests_per_link": "crossing a link,<br>per published item",
     }
     data = [
@@ -189,7 +189,7 @@ def interests(comparison: pd.DataFrame, manifest: Manifest) -> Figure:
             "name": layering,
             "meta": place,
             "y": list(groups.values()),
-            "x": [_number(values[metric, layering]) for metric in groups],
+            "x": [_rounded(values[metric, layering]) for metric in groups],
             "texttemplate": "%{x:.3g}",
             "textposition": "outside",
             "cliponaxis": False,
@@ -212,15 +212,15 @@ def interests(comparison: pd.DataFrame, manifest: Manifest) -> Figure:
     )
 
 
-def _over_time(curves: pd.DataFrame, manifest: Manifest, node: str, what: str, top: float | None) -> Spec:
-    of_node = curves[curves["node"] == node]
+def _over_time(curves: Rows, manifest: Manifest, node: str, what: str, top: float | None) -> Spec:
+    of_node = [row for row in curves if row["node"] == node]
     data = []
     end = 0.0
     for place, layering in enumerate(manifest.layerings):
         run = manifest.runs[layering]
-        rows = of_node[of_node["layering"] == layering].sort_values("time")
-        seconds = [0.0, *((rows["time"] - run.start_ns) / 1e9).round(6)]
-        amounts = [0, *map(int, rows[what])]
+        rows = [row for row in of_node if row["layering"] == layering]
+        seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 6) for row in rows)]
+        amounts = [0, *(row[what] for row in rows)]
         end = max(end, (run.end_ns - run.start_ns) / 1e9)
         seconds.append(round((run.end_ns - run.start_ns) / 1e9, 6))
         amounts.append(amounts[-1])
@@ -237,7 +237,7 @@ def _over_time(curves: pd.DataFrame, manifest: Manifest, node: str, what: str, t
     return {"data": data, "layout": {"xaxis": xaxis, "yaxis": yaxis}}
 
 
-def _line(place: int, name: str, x: list[float], y: list[float], shape: str = "linear") -> Spec:
+def _line(place: int, name: str, x: Sequence[float], y: Sequence[float], shape: str = "linear") -> Spec:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -250,7 +250,7 @@ def _line(place: int, name: str, x: list[float], y: list[float], shape: str = "l
 
 
 def _stacked(
-    amounts: dict[tuple[str, str], float],
+    amounts: Counter[tuple[str, str]],
     stack: list[tuple[str, str, str]],
     delivered: dict[str, float],
     manifest: Manifest,
@@ -263,7 +263,7 @@ def _stacked(
             "orientation": "h",
             "name": title,
             "y": layerings,
-            "x": [round(amounts.get((x, part), 0) / delivered[x], 3) for x in layerings],
+            "x": [round(amounts[x, part] / delivered[x], 3) for x in layerings],
             "texttemplate": "%{x:.3g}",
             "textposition": "inside",
             "insidetextanchor": "middle",
@@ -272,7 +272,7 @@ def _stacked(
             "hovertemplate": f"%{{x:.4g}} {unit} {title}",
         }
         for part, title, colour in stack
-        if any(amounts.get((layering, part)) for layering in layerings)
+        if any(amounts[layering, part] for layering in layerings)
     ]
     layout = {
         "barmode": "stack",
@@ -285,15 +285,18 @@ def _stacked(
     return {"data": data, "layout": layout}
 
 
-def _by_layering(rows: pd.DataFrame, manifest: Manifest) -> Iterator[tuple[int, Any]]:
-    for place, layering in enumerate(manifest.layerings):
-        for row in rows[rows["layering"] == layering].itertuples():
-            yield place, row
+def _quantiles(latency: Rows, layering: str) -> dict[str, list[float]]:
+    """Return the quantile function of each subscriber's latencies, ms."""
+    return {
+        row["node"]: [round(value / 1e6, 4) for value in row["quantiles_ns"]]
+        for row in latency
+        if row["layering"] == layering
+    }
 
 
 def _colour(place: int) -> str:
     return f"--layering-{place % COLOURS}"
 
 
-def _number(value: float) -> float | None:
-    return None if pd.isna(value) else round(value, 6)
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

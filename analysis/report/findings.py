@@ -1,9 +1,7 @@
 """Findings: sentences computed from the comparison, honest whichever way the numbers fall."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import pandas as pd
+from typing import Any, NamedTuple
 
 from analysis.manifest import Manifest
 from analysis.report.numbers import compared, pretty, with_unit
@@ -21,8 +19,8 @@ class Finding(NamedTuple):
 FINDINGS = (
     Finding(
         "interests_per_item",
-        "For each item delivered, a subscriber\N{RIGHT SINGLE QUOTATION MARK}s node sent {b} Interests under {other} and {a} "
-        "under {first}: {compared}.",
+        "For each item delivered, a subscriber’s node sent {b} Interests under {other} and "
+        "{a} under {first}: {compared}.",
         "fewer",
         "more",
     ),
@@ -40,7 +38,7 @@ FINDINGS = (
     ),
     Finding(
         "pit_entries_mean",
-        "A node\N{RIGHT SINGLE QUOTATION MARK}s PIT held {b} on average under {other} and {a} under {first}: {compared}.",
+        "A node’s PIT held {b} on average under {other} and {a} under {first}: {compared}.",
         "fewer",
         "more",
     ),
@@ -52,23 +50,23 @@ FINDINGS = (
     ),
     Finding(
         "bytes_per_item",
-        "Bringing an item to a subscriber put {b} on the wire under {other} and {a} under {first}: {compared}.",
+        "An item brought to a subscriber put {b} on the wire under {other} and {a} under {first}: {compared}.",
         "fewer",
         "more",
     ),
 )
 
 
-def findings(comparison: pd.DataFrame, manifest: Manifest) -> list[str]:
-    """Return the findings of a comparison (analysis.compare.compare); each names both figures."""
-    values = {(row.metric, row.layering): row.value for row in comparison.itertuples()}
-    units = dict(zip(comparison["metric"], comparison["unit"], strict=True))
+def findings(comparison: list[dict[str, Any]], manifest: Manifest) -> list[str]:
+    """Return the findings of a comparison (the rows of analysis.compare.compare); each names both figures."""
+    values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
+    units = {row["metric"]: row["unit"] for row in comparison}
     first, *others = manifest.layerings
     told = [_delivery(values, manifest)]
     for finding in FINDINGS:
         for other in others:
             a, b = values[finding.metric, first], values[finding.metric, other]
-            if pd.isna(a) or pd.isna(b):
+            if a is None or b is None:
                 continue
             told.append(
                 finding.text.format(
@@ -95,11 +93,11 @@ def _delivery(values: dict[tuple[str, str], float], manifest: Manifest) -> str:
 
 
 def _caveats(values: dict[tuple[str, str], float], manifest: Manifest) -> Iterator[str]:
-    if any(values["delivered_share", x] < 100 for x in manifest.layerings):
+    if any(values["delivered_share", x] != 100 for x in manifest.layerings):
         yield "Latencies are those of items that arrived; what never arrived has none."
     for layering in manifest.layerings:
         if dropped := values["capture_drops", layering]:
             yield (
-                f"The capture of {layering} lost {with_unit(dropped, 'frames')}, so what is told from packets "
-                "is too low there."
+                f"The capture of {layering} lost {with_unit(dropped, 'frames')}: what is told from packets is "
+                "too low there."
             )

@@ -7,7 +7,7 @@ NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 def pretty(value: float | None) -> str:
     """Write a number with three significant digits, and thousands apart; an en dash for an unknown one."""
-    if value is None or math.isnan(value):
+    if value is None:
         return "\N{EN DASH}"
     if value == 0:
         return "0"
