@@ -18,7 +18,7 @@ from forwarder.content_store import ContentStore
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib
 from forwarder.lli.relay import RANGE_BYTES, FeedTable, Verdict
-from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry
+from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit
 from forwarder.strategy import BestRoute, Strategy
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import prefix_ends
@@ -30,7 +30,11 @@ MS = 1_000_000
 
 @dataclass(slots=True)
 class Counters:
-    """Packets, counted where they happen. LLIs and items of feeds are counted in FeedTable.counters too."""
+    """Packets, counted where they happen.
+
+    All packets that come in count here; of those that go out, LLIs, items pushed under them, and their
+    Nacks count in FeedTable.counters instead.
+    """
 
     in_interests: int = 0
     out_interests: int = 0
@@ -76,7 +80,9 @@ class Forwarder:
         self.cs = ContentStore(cs_capacity)
         self.counters = Counters()
         self._outputs: list[tuple[int, bytes]] = []
-        self.feeds = FeedTable(self.fib, self._send, rng, feed_store) if controlled_push else None
+        self.feeds = (
+            FeedTable(self.fib, self._send, self._is_local, rng, feed_store) if controlled_push else None
+        )
         self._strategy: Strategy = strategy or BestRoute()
         self._rng = rng
         self._network_faces: set[int] = set()
@@ -151,9 +157,12 @@ class Forwarder:
             total += RECORD_BYTES * sum(record.face in faces for record in entry.out_records)
         for feed in self.feeds or ():
             total += len(feed.feed)
-            total += RANGE_BYTES * sum(face in faces for face in feed.ranges.by_face)
+            total += RANGE_BYTES * sum(face in faces for face, _ in feed.ranges.items())
             total += RANGE_BYTES * (feed.face in faces)
         return total
+
+    def _is_local(self, face: int) -> bool:
+        return face not in self._network_faces
 
     def _send(self, face: int, packet: bytes) -> None:
         self._outputs.append((face, packet))
@@ -164,7 +173,7 @@ class Forwarder:
             raise MalformedPacket("the link service reassembles before the core")
         kind = lp.fragment[0] if lp.fragment else 0
         if lp.nack_reason is not None:
-            self._on_nack(face, lp.fragment, lp.nack_reason)
+            self._on_nack(face, lp.fragment, lp.nack_reason, now)
         elif kind == INTEREST:
             self._on_interest(face, lp.fragment, lp.pit_token, now)
         elif kind == DATA:
@@ -192,7 +201,7 @@ class Forwarder:
         counters.in_interests += 1
 
         # An item may have been in the feeds' cache for long: it does not count as fresh.
-        if feeds is not None and feeds.store and not interest.must_be_fresh:
+        if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
             item = feeds.find(interest.name)
             if item is not None:
                 counters.cs_hits += 1
@@ -231,7 +240,8 @@ class Forwarder:
 
     def _on_data(self, face: int, packet: bytes, header: LpPacket | None, now: int) -> None:
         data = parse_data(packet)
-        verdict = self.feeds.on_data(data, header, now) if self.feeds else Verdict.FOREIGN
+        feeds = self.feeds
+        verdict = feeds.on_data(data, header, now) if feeds is not None and len(feeds) else Verdict.FOREIGN
         entries = self.pit.match(data) if verdict is not Verdict.FORGED else []
         counters = self.counters
         if not entries:
@@ -252,10 +262,13 @@ class Forwarder:
         for out, token in waiting:
             self._send_data(out, packet, token)
 
-    def _on_nack(self, face: int, packet: bytes, reason: int) -> None:
+    def _on_nack(self, face: int, packet: bytes, reason: int, now: int) -> None:
         interest = parse_interest(packet)
         prefix_ends(interest.name)
         self.counters.in_nacks += 1
+        if self.feeds is not None and interest.send_credit is not None:
+            self.feeds.on_nack(face, interest, reason, now)
+            return
         entry = self.pit.find(interest)
         if entry is None:
             return
@@ -277,6 +290,3 @@ class Forwarder:
     def _send_nack(self, face: int, packet: bytes, reason: int, token: bytes | None) -> None:
         self.counters.out_nacks += 1
         self._outputs.append((face, make_lp(packet, nack_reason=reason, pit_token=token)))
-
-
-__all__ = ["Counters", "Forwarder", "PitEntry"]

@@ -3,9 +3,7 @@
 from random import Random
 
 from forwarder.lli.consumer import Consumer
-from forwarder.wire.lp import parse_lp
-from forwarder.wire.packet import DATA, parse_data
-from forwarder.wire.tlv import MalformedPacket
+from forwarder.wire.lp import open_data
 from ssb_over_ndn.events import Event
 
 
@@ -20,22 +18,19 @@ class LliSubscriber:
     """
 
     def __init__(
-        self, feed: bytes, *, start: int, stop: int, rng: Random, credit: int = 64, lifetime_ms: int = 60_000
+        self, feed: bytes, *, start: int, stop: int, rng: Random, credit: int, lifetime_ms: int
     ) -> None:
         self._consumer = Consumer(feed, rng=rng, credit=credit, lifetime_ms=lifetime_ms)
-        self._due = [stop, start]
+        self._start: int | None = start
+        self._stop: int | None = stop
         self._events: list[Event] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a Data packet; anything else is ignored."""
-        try:
-            header = parse_lp(packet)
-            if header.nack_reason is not None or header.fragment[:1] != bytes((DATA,)):
-                return
-            data = parse_data(header.fragment)
-        except MalformedPacket:
+        opened = open_data(packet)
+        if opened is None:
             return
-        self._consumer.receive(data, header, now)
+        self._consumer.receive(*opened, now)
         for item in self._consumer.take_items():
             self._events.append(Event(now, "delivered", item.seq, len(item.message)))
 
@@ -50,18 +45,15 @@ class LliSubscriber:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        own = self._due[-1] if self._due else None
-        consumer = self._consumer.next_deadline()
-        return min((d for d in (own, consumer) if d is not None), default=None)
+        due = (self._start, self._stop, self._consumer.next_deadline())
+        return min((d for d in due if d is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Subscribe, cancel, or let the consumer act."""
-        while self._due and self._due[-1] <= now:
-            self._due.pop()
-            if self._due:
-                self._consumer.start(now)
-            else:
-                self._consumer.cancel(now)
-        consumer = self._consumer.next_deadline()
-        if consumer is not None and consumer <= now:
-            self._consumer.wake(now)
+        if self._start is not None and self._start <= now:
+            self._start = None
+            self._consumer.start(now)
+        if self._stop is not None and self._stop <= now:
+            self._stop = None
+            self._consumer.cancel(now)
+        self._consumer.wake(now)

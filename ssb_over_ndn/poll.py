@@ -1,8 +1,8 @@
 """Layering `poll`: SSB over plain NDN by per-item polling (Tarr et al. 2019, section 4.3).
 
 The subscriber keeps Interests for the next `window` items pending, whether these exist yet or not, and
-repeats each when its lifetime ends. That is the strongest plain form of polling: an item that is
-published while its Interest waits travels at once, and a lost packet costs one lifetime.
+repeats each when its lifetime ends. An item that is published while its Interest waits travels at once; a
+lost packet costs one lifetime.
 """
 
 from random import Random
@@ -10,9 +10,8 @@ from random import Random
 from forwarder.feedcache.cache import Chain
 from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.wire.feed import item_name, split_item
-from forwarder.wire.lp import parse_lp
-from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, make_interest, parse_data
-from forwarder.wire.tlv import MalformedPacket
+from forwarder.wire.lp import open_data
+from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from ssb_over_ndn.events import Event
 
 MS = 1_000_000
@@ -26,16 +25,18 @@ class PollSubscriber:
         start, stop: when to begin and to end polling, ns.
         window: items polled for at a time.
         lifetime_ms: InterestLifetime, and so the polling period.
+
+    Raises ValueError for a window below 1.
     """
 
     def __init__(
-        self, feed: bytes, *, start: int, stop: int, rng: Random, window: int = 8, lifetime_ms: int = 1000
+        self, feed: bytes, *, start: int, stop: int, rng: Random, window: int, lifetime_ms: int
     ) -> None:
         if window < 1:
             raise ValueError(f"window {window}: polling needs a window of at least 1")
         self._feed = feed
         self._rng = rng
-        self._start = start
+        self._start: int | None = start
         self._stop = stop
         self._window = window
         self._lifetime_ms = lifetime_ms
@@ -48,13 +49,10 @@ class PollSubscriber:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a Data packet; anything else is ignored."""
-        try:
-            header = parse_lp(packet)
-            if header.nack_reason is not None or header.fragment[:1] != bytes((DATA,)):
-                return
-            data = parse_data(header.fragment)
-        except MalformedPacket:
+        opened = open_data(packet)
+        if opened is None:
             return
+        data, _ = opened
         parts = split_item(data.name)
         if parts is None or parts[0] != self._feed or parts[1] not in self._pending:
             return
@@ -79,12 +77,14 @@ class PollSubscriber:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        if not self._asked:
+        if self._start is not None:
             return self._start
         return min(self._pending.values(), default=None)
 
     def wake(self, now: int) -> None:
         """Begin, or poll again for what has not come."""
+        if self._start is not None and self._start <= now:
+            self._start = None
         ended = [seq for seq, expiry in self._pending.items() if expiry <= now]
         for seq in ended:
             del self._pending[seq]
@@ -104,7 +104,7 @@ class PollSubscriber:
             self._events.append(Event(now, "delivered", item.seq, len(item.message)))
 
     def _ask(self, now: int) -> None:
-        if self._start <= now < self._stop:
+        if self._start is None and now < self._stop:
             while self._asked < self._chain.tip + self._window:
                 self._asked += 1
                 self._poll(self._asked, now)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from forwarder.lli.producer import Producer
-from forwarder.wire.feed import split_item
-from forwarder.wire.lp import parse_lp
-from forwarder.wire.packet import INTEREST, Data, parse_data, parse_interest
-from forwarder.wire.tlv import MalformedPacket
+from forwarder.wire.lp import open_interest
+from forwarder.wire.packet import Data, parse_data
 from ssb.message import Message
 from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import hash_name, hash_packet, log_name, message_packet
@@ -34,16 +32,12 @@ class Publisher:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Answer an Interest; anything else is ignored."""
-        try:
-            inner = parse_lp(packet)
-            if inner.nack_reason is not None or inner.fragment[:1] != bytes((INTEREST,)):
-                return
-            interest = parse_interest(inner.fragment)
-        except MalformedPacket:
+        interest = open_interest(packet)
+        if interest is None:
             return
         if message := self._by_hash.get(interest.name):
             self._outputs.append(hash_packet(message))
-        elif split_item(interest.name):
+        else:
             self._producer.receive(interest, now)
 
     def take_outputs(self) -> list[bytes]:

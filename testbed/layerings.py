@@ -6,7 +6,6 @@ LAYERINGS.
 """
 
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,25 +52,17 @@ class Layering(NamedTuple):
     Attributes:
         title: for people, a few words.
         parameters: model of its parameters.
-        publisher: (messages, times) -> the publishing end.
-        subscriber: (feed name, start, stop, rng, parameters) -> a subscribing end; times in ns.
+        publisher: (messages, times in ns) -> the publishing end.
+        subscriber: (feed name, start=ns, stop=ns, rng=, and the parameters) -> a subscribing end.
     """
 
     title: str
     parameters: type[Parameters]
     publisher: Callable[[Sequence[Message], Sequence[int]], Endpoint]
-    subscriber: Callable[[bytes, int, int, Random, Parameters], Endpoint]
-
-
-def _poll(feed: bytes, start: int, stop: int, rng: Random, parameters: Parameters) -> Endpoint:
-    return PollSubscriber(feed, start=start, stop=stop, rng=rng, **parameters.model_dump())
-
-
-def _lli(feed: bytes, start: int, stop: int, rng: Random, parameters: Parameters) -> Endpoint:
-    return LliSubscriber(feed, start=start, stop=stop, rng=rng, **parameters.model_dump())
+    subscriber: Callable[..., Endpoint]
 
 
 LAYERINGS: dict[str, Layering] = {
-    "poll": Layering("SSB over plain NDN, per-item polling", PollParameters, Publisher, _poll),
-    "lli": Layering("SSB over NDN with controlled push", LliParameters, Publisher, _lli),
+    "poll": Layering("SSB over plain NDN, per-item polling", PollParameters, Publisher, PollSubscriber),
+    "lli": Layering("SSB over NDN with controlled push", LliParameters, Publisher, LliSubscriber),
 }

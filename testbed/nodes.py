@@ -71,7 +71,11 @@ class Node:
             if name in scenario.subscribers:
                 parameters = scenario.layering_parameters(layering)
                 self._application = kind.subscriber(
-                    prefixes[0], timeline.start, timeline.stop, rng, parameters
+                    prefixes[0],
+                    start=timeline.start,
+                    stop=timeline.stop,
+                    rng=rng,
+                    **parameters.model_dump(),
                 )
                 self.host.attach(self._application)
             route = scenario.network.routes(scenario.publisher).get(name)

@@ -11,8 +11,7 @@ from captures import pcapng
 from captures.frames import parse_udp
 from forwarder.link import LinkService
 from forwarder.wire.feed import split_item
-from forwarder.wire.lp import parse_lp
-from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
+from forwarder.wire.lp import open_data
 from ssb.generate import generate_feed
 from ssb.message import Message
 from testbed.files import capture_interfaces
@@ -106,18 +105,8 @@ def _packets(capture: bytes) -> list[Seen]:
     return seen
 
 
-def interest_in(packet: bytes) -> Interest | None:
-    """The Interest in a packet, if there is one and it is not a Nack's."""
-    lp = parse_lp(packet)
-    if lp.nack_reason is not None or lp.fragment[:1] != bytes((INTEREST,)):
-        return None
-    return parse_interest(lp.fragment)
-
-
 def item_in(packet: bytes) -> int | None:
     """The sequence number of the item in a packet, if there is one."""
-    lp = parse_lp(packet)
-    if lp.fragment[:1] != bytes((DATA,)):
-        return None
-    parts = split_item(parse_data(lp.fragment).name)
+    opened = open_data(packet)
+    parts = split_item(opened[0].name) if opened else None
     return parts[1] if parts else None

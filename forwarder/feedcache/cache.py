@@ -37,14 +37,13 @@ class FeedCache:
         max_items, max_bytes: bounds of the run; the tip's number outlives the items.
     """
 
-    __slots__ = ("_bytes", "_ids", "_items", "chain", "max_bytes", "max_items")
+    __slots__ = ("_bytes", "_items", "chain", "max_bytes", "max_items")
 
     def __init__(self, max_items: int, max_bytes: int) -> None:
         self.max_items = max_items
         self.max_bytes = max_bytes
         self.chain = Chain()
-        self._items: OrderedDict[int, Data] = OrderedDict()
-        self._ids: dict[int, bytes] = {}
+        self._items: dict[int, Item] = {}  # oldest first
         self._bytes = 0
 
     @property
@@ -54,36 +53,31 @@ class FeedCache:
 
     def get(self, seq: int) -> Data | None:
         """Return a retained item."""
-        return self._items.get(seq)
+        item = self._items.get(seq)
+        return item.data if item else None
 
     def accept(self, item: Item) -> None:
-        """Take in a verified item that is next, an anchor, or older than what is retained.
+        """Take in a verified item.
 
-        An older one (fetched again for a late joiner) is vouched for by its own signature and not
-        retained. Raises RejectedItem if it contradicts the chain.
+        The next one must name the tip as its previous. One further on is a new anchor: everyone who wanted
+        the items between has gone. An older one (fetched again for a late joiner) is vouched for by
+        its own signature and not retained. Raises RejectedItem if it contradicts the chain.
         """
-        if self.chain.tip == 0 or item.seq == self.chain.tip + 1:
-            self.chain.extend(item)
-            self._retain(item)
-        elif item.seq > self.chain.tip:
-            # Everyone who wanted the items between has gone: a new anchor.
+        if item.seq <= self.tip:
+            known = self._items.get(item.seq)
+            if known is not None and known.id != item.id:
+                raise RejectedItem("fork", f"two items have sequence number {item.seq}")
+            return
+        if item.seq != self.tip + 1:
             self._items.clear()
-            self._ids.clear()
             self._bytes = 0
             self.chain = Chain()
-            self.chain.extend(item)
-            self._retain(item)
-        elif (known := self._ids.get(item.seq)) is not None and known != item.id:
-            raise RejectedItem("fork", f"two items have sequence number {item.seq}")
-
-    def _retain(self, item: Item) -> None:
-        self._items[item.seq] = item.data
-        self._ids[item.seq] = item.id
+        self.chain.extend(item)
+        self._items[item.seq] = item
         self._bytes += len(item.data.wire)
         while len(self._items) > self.max_items or (self._bytes > self.max_bytes and len(self._items) > 1):
-            seq, data = self._items.popitem(last=False)
-            del self._ids[seq]
-            self._bytes -= len(data.wire)
+            oldest = self._items.pop(next(iter(self._items)))
+            self._bytes -= len(oldest.data.wire)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -116,10 +110,18 @@ class FeedStore:
         self._caches.move_to_end(feed)
         return cache
 
+    def touch(self, feed: bytes) -> None:
+        """Note that a feed is in use."""
+        if feed in self._caches:
+            self._caches.move_to_end(feed)
+
     def get(self, feed: bytes, seq: int) -> Data | None:
         """Return a retained item of a feed."""
         cache = self._caches.get(feed)
-        return cache.get(seq) if cache else None
+        if cache is None:
+            return None
+        self._caches.move_to_end(feed)
+        return cache.get(seq)
 
     def __len__(self) -> int:
         return len(self._caches)

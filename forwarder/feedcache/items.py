@@ -4,12 +4,11 @@ An item proves by itself who wrote it and where it stands (signature, author, se
 feed is the chain's business, see :mod:`forwarder.feedcache.cache`.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE, feed_key
 from forwarder.wire.packet import ED25519, Data
-from forwarder.wire.tlv import MalformedPacket, read_header
+from forwarder.wire.tlv import MalformedPacket, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
 
@@ -43,22 +42,25 @@ class Item(NamedTuple):
 
 def open_item(feed: bytes, seq: int, data: Data) -> Item:
     """Verify `data` as item `seq` of the feed of that name; raise RejectedItem."""
+    content = data.content
     try:
-        kind, start, end = read_header(data.content, 0, len(data.content))
-        opener = _FORMATS.get(kind)
-        if opener is None:
-            raise RejectedItem("format", f"no item format begins with element {kind}")
-        return opener(feed, seq, data, start, end)
+        parts = [(kind, content[start:end]) for kind, start, end in elements(content, 0, len(content))]
     except MalformedPacket as error:
         raise RejectedItem("format", str(error)) from error
+    match parts:
+        case [(kind, text)] if kind == SSB_MESSAGE:
+            return _open_ssb(feed, seq, data, text)
+        case [(kind, payload)] if kind == PAYLOAD:
+            return _open_native(feed, seq, data, None, payload)
+        case [(first, backlink), (kind, payload)] if (first, kind) == (BACKLINK, PAYLOAD):
+            return _open_native(feed, seq, data, backlink, payload)
+    raise RejectedItem("format", "the content is no item: neither an SSB message nor Backlink and Payload")
 
 
-def _open_ssb(feed: bytes, seq: int, data: Data, start: int, end: int) -> Item:
+def _open_ssb(feed: bytes, seq: int, data: Data, text: bytes) -> Item:
     """Open a classic SSB message; its own signature and backlink count, not the Data packet's."""
-    if end != len(data.content):
-        raise RejectedItem("format", "bytes after the message")
     try:
-        message = Message.from_text(data.content[start:end])
+        message = Message.from_text(text)
         if message.author != feed_ref(feed_key(feed)):
             raise RejectedItem("author", "the message's author is not the feed's key")
         if message.sequence != seq:
@@ -70,27 +72,12 @@ def _open_ssb(feed: bytes, seq: int, data: Data, start: int, end: int) -> Item:
     return Item(seq, parse_message(message.id), previous, message.encoded, data)
 
 
-def _open_native(feed: bytes, seq: int, data: Data, start: int, end: int) -> Item:
+def _open_native(feed: bytes, seq: int, data: Data, previous: bytes | None, payload: bytes) -> Item:
     """Open a native item: signed by the feed's key, with the previous packet's digest as backlink."""
-    content = data.content
-    previous = None
-    kind, start, end = read_header(content, 0, len(content))
-    if kind == BACKLINK:
-        previous = content[start:end]
-        kind, start, end = read_header(content, end, len(content))
-    if kind != PAYLOAD or end != len(content):
-        raise RejectedItem("format", "a native item is a Backlink and a Payload")
     if (previous is None) != (seq == 1) or (previous is not None and len(previous) != 32):
         raise RejectedItem("backlink", "every item but the first has a Backlink of 32 bytes")
     if data.signature_type != ED25519:
         raise RejectedItem("signature", f"signature type {data.signature_type}, not Ed25519")
     if not verify(feed_key(feed), data.signature, data.signed):
         raise RejectedItem("signature", "does not verify")
-    return Item(seq, data.digest(), previous, content[start:end], data)
-
-
-_FORMATS: dict[int, Callable[[bytes, int, Data, int, int], Item]] = {
-    SSB_MESSAGE: _open_ssb,
-    BACKLINK: _open_native,
-    PAYLOAD: _open_native,
-}
+    return Item(seq, data.digest(), previous, payload, data)

@@ -1,13 +1,14 @@
 """The subscribing end of a feed: every item once, in order, verified."""
 
+from collections import Counter
 from random import Random
 
 from forwarder.feedcache.cache import Chain
 from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.lli.upstream import NEVER, Lli, Upstream
-from forwarder.wire.feed import item_name, split_item
+from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket
-from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
+from forwarder.wire.packet import Data
 
 
 class Consumer:
@@ -20,19 +21,19 @@ class Consumer:
         lifetime_ms: InterestLifetime of each LLI.
         rng: source of nonces.
 
+    Raises ValueError for a credit below 1.
+
     Attributes:
         rejected: items refused, by reason.
     """
 
-    def __init__(
-        self, feed: bytes, *, rng: Random, after: int = 0, credit: int = 64, lifetime_ms: int = 60_000
-    ) -> None:
+    def __init__(self, feed: bytes, *, rng: Random, after: int = 0, credit: int, lifetime_ms: int) -> None:
         if credit < 1:
             raise ValueError(f"credit {credit}: a subscription needs a credit of at least 1")
         self.feed = feed
         self.credit = credit
         self.lifetime_ms = lifetime_ms
-        self.rejected: dict[str, int] = {}
+        self.rejected: Counter[str] = Counter()
         self._rng = rng
         self._upstream = Upstream(after + 1, lifetime_ms)
         self._chain = Chain(after)
@@ -49,7 +50,7 @@ class Consumer:
         """End the subscription, upstream too."""
         if self._open:
             self._open = False
-            self._send(Lli(self._upstream.next, 0, self.lifetime_ms))
+            self._send(self._upstream.cancel(now))
 
     def receive(self, data: Data, header: LpPacket, now: int) -> None:
         """Take in a Data packet of the feed, with the NDNLPv2 header that it came with."""
@@ -59,19 +60,22 @@ class Consumer:
         seq = parts[1]
         up = self._upstream
         if seq < up.next or seq > up.limit:
-            return self._reject("duplicate" if seq < up.next else "unasked")
+            self.rejected["duplicate" if seq < up.next else "unasked"] += 1
+            return
         try:
             item = open_item(self.feed, seq, data)
             if seq > up.next:
-                return self._send(up.missed(seq, now))
+                self._send(up.missed(seq, now))
+                return
             self._chain.extend(item)
         except RejectedItem as error:
-            return self._reject(error.reason)
+            self.rejected[error.reason] += 1
+            return
         if header.tip is not None:
             up.heard(header.tip)
         up.arrived(now)
         self._items.append(item)
-        return self._renew(now)
+        self._renew(now)
 
     def take_items(self) -> list[Item]:
         """Return the items that have become deliverable."""
@@ -85,7 +89,8 @@ class Consumer:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return self._upstream.deadline if self._open else None
+        deadline = self._upstream.deadline
+        return deadline if self._open and deadline != NEVER else None
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""
@@ -98,15 +103,4 @@ class Consumer:
 
     def _send(self, lli: Lli | None) -> None:
         if lli is not None:
-            self._outputs.append(
-                make_interest(
-                    item_name(self.feed, lli.first),
-                    nonce=self._rng.getrandbits(32),
-                    lifetime_ms=lli.lifetime_ms,
-                    hop_limit=SENT_HOP_LIMIT,
-                    send_credit=lli.credit,
-                )
-            )
-
-    def _reject(self, reason: str) -> None:
-        self.rejected[reason] = self.rejected.get(reason, 0) + 1
+            self._outputs.append(lli.packet(self.feed, self._rng.getrandbits(32)))

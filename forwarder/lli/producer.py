@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from forwarder.lli.ranges import MS, Ranges
 from forwarder.wire.feed import split_item
-from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import Data, Interest
 
 _FORWARDER = 0  # the one face of an application
@@ -46,8 +45,8 @@ class Producer:
             return
         seq = parts[1]
         if interest.send_credit is not None:
-            if self._ranges.grant(_FORWARDER, seq, interest, now):
-                self._serve()
+            self._ranges.grant(_FORWARDER, seq, interest, now)
+            self._serve()
         elif data := self._get(seq):
             self._outputs.append(data.wire)
         else:
@@ -69,12 +68,9 @@ class Producer:
         return outputs
 
     def _serve(self) -> bool:
-        tip = self._tip()
-        sent = False
-        for data, limit in self._ranges.serve(_FORWARDER, self._get, tip):
-            self._outputs.append(data.wire if limit is None else make_lp(data.wire, tip=tip, limit=limit))
-            sent = True
-        return sent
+        packets = list(self._ranges.serve(_FORWARDER, self._get, self._tip()))
+        self._outputs += packets
+        return bool(packets)
 
     def _expire(self, now: int) -> None:
         self._pending = {seq: expiry for seq, expiry in self._pending.items() if expiry > now}

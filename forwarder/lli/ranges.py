@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import Data, Interest
 
 MS = 1_000_000
@@ -37,48 +38,42 @@ class Ranges:
     later still tells that a renewal between was lost, and grants what that one did.
     """
 
-    __slots__ = ("by_face",)
+    __slots__ = ("_by_face",)
 
     def __init__(self) -> None:
-        self.by_face: dict[int, Range] = {}
+        self._by_face: dict[int, Range] = {}
 
-    def grant(self, face: int, first: int, lli: Interest, now: int) -> Range | None:
-        """Apply an LLI for items from `first`; return its range, None if cancelled or a duplicate."""
+    def grant(self, face: int, first: int, lli: Interest, now: int) -> None:
+        """Apply an LLI for items from `first`."""
         credit = lli.send_credit or 0
-        granted = self.by_face.get(face)
         if credit == 0:
-            self.by_face.pop(face, None)
-            return None
+            self.drop(face)
+            return
+        granted = self._by_face.get(face)
         limit = first + credit - 1
         expiry = now + lli.lifetime_ms * MS
-        if granted is None:
-            granted = self.by_face[face] = Range(first, limit, expiry, lli.nonce)
-            return granted
-        if self.is_repeated(face, lli.nonce):
-            return None
-        if limit < granted.next - 1:
-            granted.limit = limit  # apart from what was granted before, which therefore goes
-        granted.next = min(granted.next, first)
-        granted.limit = max(granted.limit, limit)
-        granted.expiry = expiry
-        granted.nonce = lli.nonce
-        granted.announce = True
-        return granted
+        if granted is None or granted.expiry <= now or limit < granted.next - 1:
+            # New, or apart from what was granted before, which is void.
+            self._by_face[face] = Range(first, limit, expiry, lli.nonce)
+        elif granted.nonce != lli.nonce:
+            granted.next = min(granted.next, first)
+            granted.limit = max(granted.limit, limit)
+            granted.expiry = expiry
+            granted.nonce = lli.nonce
+            granted.announce = True
 
     def is_repeated(self, face: int, nonce: int | None) -> bool:
         """Tell whether the newest LLI from `face` had this nonce: the link has duplicated it."""
-        granted = self.by_face.get(face)
+        granted = self._by_face.get(face)
         return granted is not None and granted.nonce == nonce
 
-    def serve(
-        self, face: int, get: Callable[[int], Data | None], tip: int
-    ) -> Iterator[tuple[Data, int | None]]:
-        """Yield what `face` may be sent now from the items that `get` has.
+    def serve(self, face: int, get: Callable[[int], Data | None], tip: int) -> Iterator[bytes]:
+        """Yield the packets that `face` may be sent now, of the items that `get` has.
 
-        Each comes with the limit to announce beside it, or None: the first item after an LLI tells the
-        downstream that it is pushed to and how far; an item behind the tip tells that more follow.
+        The first one after an LLI carries FeedState, to tell the downstream that it is pushed to, and so
+        does one that is not the newest, to tell that there are more.
         """
-        granted = self.by_face.get(face)
+        granted = self._by_face.get(face)
         while granted is not None and granted.next <= granted.limit:
             data = get(granted.next)
             if data is None:
@@ -87,32 +82,41 @@ class Ranges:
             granted.announce = False
             granted.next += 1
             if granted.next > granted.limit:
-                del self.by_face[face]
-            yield data, granted.limit if announce else None
+                del self._by_face[face]
+            yield make_lp(data.wire, tip=tip, limit=granted.limit) if announce else data.wire
 
-    def first_wanted(self) -> int:
-        """Return the lowest item that some downstream waits for; there must be a range."""
-        return min(granted.next for granted in self.by_face.values())
-
-    def last_wanted(self) -> int:
-        """Return the highest limit; there must be a range."""
-        return max(granted.limit for granted in self.by_face.values())
-
-    def last_expiry(self) -> int:
-        """Return when the longest grant ends, ns; there must be a range."""
-        return max(granted.expiry for granted in self.by_face.values())
-
-    def next_deadline(self) -> int | None:
-        """Return when the next range expires, ns."""
-        return min((granted.expiry for granted in self.by_face.values()), default=None)
+    def drop(self, face: int) -> bool:
+        """Forget a downstream; return whether it had a range."""
+        return self._by_face.pop(face, None) is not None
 
     def expire(self, now: int) -> None:
         """Drop the ranges whose lifetime is over."""
-        for face in [f for f, granted in self.by_face.items() if granted.expiry <= now]:
-            del self.by_face[face]
+        for face, granted in self.items():
+            if granted.expiry <= now:
+                del self._by_face[face]
 
-    def __bool__(self) -> bool:
-        return bool(self.by_face)
+    def items(self) -> list[tuple[int, Range]]:
+        """Return (face, range) of every downstream."""
+        return list(self._by_face.items())
+
+    def first_wanted(self) -> int:
+        """Return the lowest item that some downstream waits for; there must be a range."""
+        return min(granted.next for granted in self._by_face.values())
+
+    def last_wanted(self) -> int:
+        """Return the highest limit; there must be a range."""
+        return max(granted.limit for granted in self._by_face.values())
+
+    def first_expiry(self) -> int:
+        """Return when the first range expires, ns; there must be a range."""
+        return min(granted.expiry for granted in self._by_face.values())
+
+    def last_expiry(self) -> int:
+        """Return when the last range expires, ns; there must be a range."""
+        return max(granted.expiry for granted in self._by_face.values())
+
+    def __contains__(self, face: int) -> bool:
+        return face in self._by_face
 
     def __len__(self) -> int:
-        return len(self.by_face)
+        return len(self._by_face)

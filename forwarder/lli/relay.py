@@ -12,13 +12,13 @@ from random import Random
 from forwarder.feedcache.cache import FeedCache, FeedStore
 from forwarder.feedcache.items import RejectedItem, open_item
 from forwarder.fib import Fib
-from forwarder.lli.ranges import Ranges
+from forwarder.lli.ranges import MS, Ranges
 from forwarder.lli.upstream import NEVER, Lli, Upstream
 from forwarder.timers import TimerWheel
-from forwarder.wire.feed import item_name, split_item
+from forwarder.wire.feed import split_item
 from forwarder.wire.lp import NO_ROUTE, LpPacket, make_lp
 from forwarder.wire.name import prefix_ends
-from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_interest
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest
 from forwarder.wire.tlv import MalformedPacket
 
 RANGE_BYTES = 28
@@ -47,10 +47,11 @@ class FeedEntry:
         face: the upstream face, None while there is no way to go.
         upstream: what was asked there.
         nonce: of the newest LLI sent there.
+        hop_limit: for the LLIs sent there.
         deadline: when the entry wants to be woken, ns.
     """
 
-    __slots__ = ("cache", "deadline", "face", "feed", "nonce", "ranges", "upstream")
+    __slots__ = ("cache", "deadline", "face", "feed", "hop_limit", "nonce", "ranges", "upstream")
 
     def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
         self.feed = feed
@@ -59,6 +60,7 @@ class FeedEntry:
         self.face: int | None = None
         self.upstream = Upstream(first)
         self.nonce: int | None = None
+        self.hop_limit = SENT_HOP_LIMIT
         self.deadline = NEVER
 
 
@@ -68,17 +70,20 @@ class FeedTable:
     Args:
         fib: where to find upstreams.
         send: called with (face, packet) for everything that goes out.
+        is_local: tells whether a face leads to an application of this node.
         rng: source of nonces.
         store: the verified cache.
 
     Attributes:
-        counters: llis_in, llis_out, items_in, items_out, gaps, loops, and rejected_<reason> for items.
+        counters: llis_in, llis_out, items_in, items_out, gaps, loops, nacks_in, nacks_out, and
+            rejected_<reason> for items.
     """
 
     def __init__(
         self,
         fib: Fib,
         send: Callable[[int, bytes], None],
+        is_local: Callable[[int], bool],
         rng: Random,
         store: FeedStore | None = None,
     ) -> None:
@@ -86,6 +91,7 @@ class FeedTable:
         self.counters: Counter[str] = Counter()
         self._fib = fib
         self._send = send
+        self._is_local = is_local
         self._rng = rng
         self._entries: dict[bytes, FeedEntry] = {}
         self._timers: TimerWheel[FeedEntry] = TimerWheel()
@@ -95,24 +101,37 @@ class FeedTable:
         parts = split_item(lli.name)
         if parts is None:
             raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
-        self.counters["llis_in"] += 1
         feed, first = parts
         entry = self._entries.get(feed)
+        if entry is None and len(feed) not in prefix_ends(lli.name):
+            raise MalformedPacket("the feed's key is not a component of its own")
+        self.counters["llis_in"] += 1
         if entry is None:
             if not lli.send_credit:
                 return
-            if len(feed) not in prefix_ends(lli.name):
-                raise MalformedPacket("the feed's key is not a component of its own")
             entry = self._entries[feed] = FeedEntry(feed, self.store.open(feed), first)
             self._timers.add(entry)
         elif lli.nonce == entry.nonce and not entry.ranges.is_repeated(face, lli.nonce):
             self.counters["loops"] += 1
             return
+        if lli.hop_limit is not None:
+            entry.hop_limit = lli.hop_limit - 1
         entry.ranges.grant(face, first, lli, now)
-        self._serve(entry, face)
-        self._ask(entry, now, lli)
-        if entry.ranges and entry.face is None:
-            self._refuse(entry, face, lli)
+        self._serve(entry, face, entry.cache.get)
+        self._ask(entry, now, lli.nonce)
+        if entry.face is None and entry.ranges.drop(face):
+            self._send_nack(face, lli.wire, NO_ROUTE)
+        self._settle(entry, now)
+
+    def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
+        """Take in the refusal of an LLI that was sent upstream: nobody downstream will get more."""
+        parts = split_item(lli.name)
+        entry = self._entries.get(parts[0]) if parts else None
+        if entry is None or face != entry.face or lli.nonce != entry.nonce:
+            return
+        self.counters["nacks_in"] += 1
+        entry.face = None
+        self._refuse_all(entry, reason, now)
         self._settle(entry, now)
 
     def on_data(self, data: Data, header: LpPacket | None, now: int) -> Verdict:
@@ -124,24 +143,28 @@ class FeedTable:
         seq = parts[1]
         self.counters["items_in"] += 1
         up = entry.upstream
-        if seq < up.next:
+        known = entry.cache.get(seq)
+        if seq < up.next and known is not None and known.wire == data.wire:
             self.counters["rejected_duplicate"] += 1
             return Verdict.ITEM
         try:
             item = open_item(entry.feed, seq, data)
-            if seq == up.next:
+            if seq == up.next or seq <= entry.cache.tip:
                 entry.cache.accept(item)
         except RejectedItem as error:
             self.counters[f"rejected_{error.reason}"] += 1
             return Verdict.FORGED
-        if seq > up.next:
+        if seq < up.next:
+            self.counters["rejected_duplicate"] += 1
+        elif seq > up.next:
             self.counters["gaps"] += 1
             self._send_lli(entry, up.missed(seq, now), None)
         else:
+            self.store.touch(entry.feed)
             if header is not None and header.tip is not None:
                 up.heard(header.tip)
             up.arrived(now)
-            self._push(entry, data)
+            self._push(entry, seq, data)
             self._ask(entry, now, None)
         self._settle(entry, now)
         return Verdict.ITEM
@@ -152,10 +175,16 @@ class FeedTable:
         return self.store.get(*parts) if parts else None
 
     def remove_face(self, face: int, now: int) -> None:
-        """Forget a downstream that has gone."""
+        """Forget a downstream that has gone; ask another upstream if that is what has gone."""
         for entry in list(self._entries.values()):
-            if entry.ranges.by_face.pop(face, None):
-                self._settle(entry, now)
+            entry.ranges.drop(face)
+            if entry.face == face:
+                entry.face = None
+                entry.upstream = Upstream(entry.upstream.next)
+                self._ask(entry, now, None)
+                if entry.face is None:
+                    self._refuse_all(entry, NO_ROUTE, now)
+            self._settle(entry, now)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -176,30 +205,22 @@ class FeedTable:
     def __iter__(self) -> Iterator[FeedEntry]:
         return iter(self._entries.values())
 
-    def _serve(self, entry: FeedEntry, face: int) -> None:
-        """Send a downstream what the cache has for it."""
-        tip = entry.cache.tip
-        for data, limit in entry.ranges.serve(face, entry.cache.get, tip):
-            self.counters["items_out"] += 1
-            self._send(face, data.wire if limit is None else make_lp(data.wire, tip=tip, limit=limit))
-
-    def _push(self, entry: FeedEntry, data: Data) -> None:
+    def _push(self, entry: FeedEntry, seq: int, data: Data) -> None:
         """Send the item that has just arrived to every downstream that waits for it, then what follows."""
-        seq = entry.upstream.next - 1
-        if entry.cache.get(seq) is None:
-            # Older than what the cache retains, fetched again for a late joiner.
-            tip = entry.cache.tip
-            one = {seq: data}
-            for face in list(entry.ranges.by_face):
-                for _, limit in entry.ranges.serve(face, one.get, tip):
-                    self.counters["items_out"] += 1
-                    self._send(face, data.wire if limit is None else make_lp(data.wire, tip=tip, limit=limit))
-        for face in list(entry.ranges.by_face):
-            self._serve(entry, face)
+        # The cache may have let go of an old item already, fetched again for a late joiner.
+        arrived = {seq: data}
+        for face, _ in entry.ranges.items():
+            self._serve(entry, face, lambda number: arrived.get(number) or entry.cache.get(number))
 
-    def _ask(self, entry: FeedEntry, now: int, cause: Interest | None) -> None:
+    def _serve(self, entry: FeedEntry, face: int, get: Callable[[int], Data | None]) -> None:
+        """Send a downstream what there is for it."""
+        for packet in entry.ranges.serve(face, get, entry.cache.tip):
+            self.counters["items_out"] += 1
+            self._send(face, packet)
+
+    def _ask(self, entry: FeedEntry, now: int, nonce: int | None) -> None:
         """Ask upstream for what downstreams may be sent and the cache does not have."""
-        if not entry.ranges:
+        if not entry.ranges or not self._find_way(entry):
             return
         first = entry.ranges.first_wanted()
         up = entry.upstream
@@ -208,50 +229,44 @@ class FeedTable:
             up = entry.upstream = Upstream(first)
         # The cache is the buffer: never more under way than it can hold.
         limit = min(entry.ranges.last_wanted(), first - 1 + entry.cache.max_items)
-        self._send_lli(entry, up.want(limit, entry.ranges.last_expiry(), now), cause)
+        self._send_lli(entry, up.want(limit, entry.ranges.last_expiry(), now), nonce)
 
-    def _send_lli(self, entry: FeedEntry, lli: Lli | None, cause: Interest | None) -> None:
-        """Send an LLI upstream, as the continuation of `cause` if a downstream's LLI caused it."""
-        if lli is None:
-            return
+    def _find_way(self, entry: FeedEntry) -> bool:
+        """Settle on an upstream face; return whether an LLI may go there."""
         if entry.face is None:
             hops = self._fib.lookup(entry.feed)
-            entry.face = next((h.face for h in hops if h.face not in entry.ranges.by_face), None)
-            if entry.face is None:
-                return
-        hop_limit = SENT_HOP_LIMIT
-        entry.nonce = self._rng.getrandbits(32)
-        if cause is not None:
-            entry.nonce = cause.nonce
-            if cause.hop_limit is not None:
-                hop_limit = cause.hop_limit - 1
-        self.counters["llis_out"] += 1
-        self._send(
-            entry.face,
-            make_interest(
-                item_name(entry.feed, lli.first),
-                nonce=entry.nonce or 0,
-                lifetime_ms=lli.lifetime_ms,
-                hop_limit=hop_limit,
-                send_credit=lli.credit,
-            ),
-        )
+            entry.face = next((hop.face for hop in hops if hop.face not in entry.ranges), None)
+        return entry.face is not None and (entry.hop_limit > 0 or self._is_local(entry.face))
 
-    def _refuse(self, entry: FeedEntry, face: int, lli: Interest) -> None:
-        """Answer an LLI that has nowhere to go."""
-        entry.ranges.by_face.pop(face, None)
-        self._send(face, make_lp(lli.wire, nack_reason=NO_ROUTE))
+    def _send_lli(self, entry: FeedEntry, lli: Lli | None, nonce: int | None) -> None:
+        """Send an LLI upstream, with the nonce of the downstream's LLI that caused it, if one did."""
+        if lli is None or entry.face is None:
+            return
+        self.counters["llis_out"] += 1
+        sent = entry.nonce = self._rng.getrandbits(32) if nonce is None else nonce
+        self._send(entry.face, lli.packet(entry.feed, sent, entry.hop_limit))
+
+    def _refuse_all(self, entry: FeedEntry, reason: int, now: int) -> None:
+        """Tell every downstream that it will get no more."""
+        for face, granted in entry.ranges.items():
+            credit = granted.limit - granted.next + 1
+            asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
+            entry.ranges.drop(face)
+            self._send_nack(face, asked.packet(entry.feed, granted.nonce or 0), reason)
+
+    def _send_nack(self, face: int, lli: bytes, reason: int) -> None:
+        self.counters["nacks_out"] += 1
+        self._send(face, make_lp(lli, nack_reason=reason))
 
     def _settle(self, entry: FeedEntry, now: int) -> None:
         """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
         if not entry.ranges:
             self._timers.cancel(entry)
             del self._entries[entry.feed]
-            up = entry.upstream
-            if entry.face is not None and up.next <= up.limit and up.expiry > now:
-                self._send_lli(entry, Lli(up.next, 0, 1000), None)
+            if entry.face is not None:
+                self._send_lli(entry, entry.upstream.cancel(now), None)
             return
-        deadline = min(entry.ranges.next_deadline() or NEVER, entry.upstream.deadline)
+        deadline = min(entry.ranges.first_expiry(), entry.upstream.deadline)
         if deadline != entry.deadline:
             self._timers.cancel(entry)
             entry.deadline = deadline

@@ -8,6 +8,9 @@ that will outlive its LLI repeats it in time.
 
 from typing import NamedTuple
 
+from forwarder.wire.feed import item_name
+from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+
 MS = 1_000_000
 
 INITIAL_RTO = 250 * MS
@@ -26,6 +29,16 @@ class Lli(NamedTuple):
     first: int
     credit: int
     lifetime_ms: int
+
+    def packet(self, feed: bytes, nonce: int, hop_limit: int = SENT_HOP_LIMIT) -> bytes:
+        """Build the packet, for the feed of that name."""
+        return make_interest(
+            item_name(feed, self.first),
+            nonce=nonce,
+            lifetime_ms=self.lifetime_ms,
+            hop_limit=hop_limit,
+            send_credit=self.credit,
+        )
 
 
 class Upstream:
@@ -128,6 +141,13 @@ class Upstream:
             self._backoff = min(self._backoff + 1, 10)  # the upstream has it, and our asking was lost
         self._idle_probes = min(self._idle_probes + 1, 20)
         return self._ask_again(now)
+
+    def cancel(self, now: int) -> Lli | None:
+        """Want nothing more; return the LLI that says so, None if the upstream knows."""
+        self.deadline = NEVER
+        if self.next > self.limit or self.expiry <= now:
+            return None
+        return Lli(self.next, 0, 1)
 
     def _ask_again(self, now: int) -> Lli | None:
         if self.next > self.limit:

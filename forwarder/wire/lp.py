@@ -4,7 +4,7 @@ An LpPacket carries header fields and one Fragment of a network-layer packet. A 
 equivalent to an LpPacket with nothing but a Fragment, and is how most packets travel.
 """
 
-from forwarder.wire.packet import DATA, INTEREST
+from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
 LP_PACKET = 100
@@ -159,3 +159,25 @@ def make_lp(
         fields.append(element(FEED_STATE, element(_TIP, nni(tip)) + element(_LIMIT, nni(limit))))
     fields.append(element(_FRAGMENT, fragment))
     return element(LP_PACKET, b"".join(fields))
+
+
+def open_data(packet: bytes) -> tuple[Data, LpPacket] | None:
+    """Return the Data packet in an LpPacket or bare packet, and the header; None if there is none."""
+    try:
+        header = parse_lp(packet)
+        if header.nack_reason is None and header.fragment[:1] == bytes((DATA,)):
+            return parse_data(header.fragment), header
+    except MalformedPacket:
+        pass
+    return None
+
+
+def open_interest(packet: bytes) -> Interest | None:
+    """Return the Interest in an LpPacket or bare packet; None if there is none, or it is a Nack's."""
+    try:
+        header = parse_lp(packet)
+        if header.nack_reason is None and header.fragment[:1] == bytes((INTEREST,)):
+            return parse_interest(header.fragment)
+    except MalformedPacket:
+        pass
+    return None

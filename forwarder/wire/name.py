@@ -28,7 +28,7 @@ _DIGESTS = {IMPLICIT_DIGEST: "sha256digest", PARAMETERS_DIGEST: "params-sha256"}
 _NUMBERS = {SEGMENT: "seg", BYTE_OFFSET: "off", VERSION: "v", TIMESTAMP: "t", SEQUENCE: "seq"}
 _TYPES = {text: kind for kind, text in (_DIGESTS | _NUMBERS).items()}
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
 _DIGEST = re.compile(r"[0-9A-Fa-f]{64}")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 

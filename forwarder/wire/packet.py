@@ -238,7 +238,7 @@ class Data:
 
     @property
     def signed(self) -> bytes:
-        """The signed portion: everything from Name to SignatureValue."""
+        """The signed portion: Name and all that follows, short of SignatureValue."""
         return self.wire[slice(*self._signed)]
 
     @property
@@ -251,8 +251,8 @@ class Data:
         return hashlib.sha256(self.wire).digest()
 
 
-# In Data, MetaInfo and SignatureInfo the numbers of the elements ascend in the order that the specification
-# demands: one that is not above the rank of the last, and not above the highest, is unknown or out of order.
+# The elements of Data, MetaInfo and SignatureInfo stand in the order of their types. One whose type is not
+# above that of the last known one, or is above that of all known ones, is unknown or out of order.
 
 
 def parse_data(wire: bytes) -> Data:

@@ -8,7 +8,7 @@ from simulation import feed_of
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import item_name, ssb_content
-from forwarder.wire.lp import NO_ROUTE, parse_lp
+from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.name import to_uri
 from forwarder.wire.packet import INTEREST, make_data, make_interest, parse_data, parse_interest
 from ssb_over_ndn.naming import LOGS, log_name, message_packet
@@ -274,3 +274,56 @@ def test_without_controlled_push_an_lli_is_a_classic_interest() -> None:
     assert core.take_outputs() == [(A, message_packet(FEED[0]))]
     core.receive(UP, message_packet(FEED[1]), 2)
     assert core.take_outputs() == []
+
+
+def test_an_old_item_that_is_forged_is_refused_too() -> None:
+    relay = Relay(max_items=1)
+    relay.lli(A, 1, 8)
+    relay.item(1)
+    relay.item(2)
+    relay.core.receive(B, make_interest(item_name(NAME, 1), nonce=9, lifetime_ms=5000), 0)
+    relay.out()
+    relay.core.receive(UP, forged(1, b"{}"), 5)
+    assert relay.out() == []
+    assert relay.counters["rejected_message"] == 1
+    assert relay.item(1) == ["3 item 1"]
+    assert relay.counters["rejected_duplicate"] == 1
+
+
+def test_a_hop_limit_ends_the_way_of_an_lli() -> None:
+    relay = Relay()
+    packet = make_interest(item_name(NAME, 1), nonce=1, lifetime_ms=9000, hop_limit=1, send_credit=4)
+    relay.core.receive(A, packet, 0)
+    assert relay.out() == []
+    relay.now = 1
+    assert relay.lli(B, 1, 6) == ["1 lli 1+6"]
+
+
+def test_a_refusal_from_upstream_is_passed_down() -> None:
+    relay = Relay()
+    relay.lli(A, 1, 4, nonce=5)
+    relay.lli(B, 3, 2)
+    sent = make_interest(item_name(NAME, 1), nonce=5, lifetime_ms=9000, send_credit=4)
+    relay.core.receive(B, make_lp(sent, nack_reason=NO_ROUTE), 1)
+    assert relay.out() == []
+    relay.core.receive(UP, make_lp(sent, nack_reason=NO_ROUTE), 1)
+    assert relay.out() == [f"2 nack {NO_ROUTE} of 1", f"3 nack {NO_ROUTE} of 3"]
+    assert relay.core.pit_entries() == 0
+
+
+def test_when_the_upstream_goes_another_is_asked_from_the_first_missing_item() -> None:
+    relay = Relay()
+    relay.core.fib.add(LOGS, B, cost=10)
+    relay.lli(A, 1, 8)
+    relay.item(1)
+    relay.core.remove_face(UP, relay.now)
+    assert relay.out() == ["3 lli 2+7"]
+    assert relay.item(2, face=B) == ["2 item 2"]
+
+
+def test_without_another_upstream_downstreams_are_told() -> None:
+    relay = Relay()
+    relay.lli(A, 1, 8)
+    relay.core.remove_face(UP, relay.now)
+    assert relay.out() == [f"2 nack {NO_ROUTE} of 1"]
+    assert relay.core.pit_entries() == 0

@@ -4,9 +4,11 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
-from simulation import Result, interest_in, item_in, scenario, simulate
+from simulation import Result, item_in, scenario, simulate
 
 from forwarder.wire.feed import split_item
+from forwarder.wire.lp import open_interest
+from testbed.layerings import LAYERINGS
 
 CLEAN: dict[str, Any] = {"delay_ms": 5.0, "bw_mbit": 10.0}
 HARSH = [
@@ -33,7 +35,7 @@ def assert_nothing_pending(result: Result) -> None:
         assert node.host.forwarder.pit_bytes() == 0, name
 
 
-@pytest.mark.parametrize("layering", ["poll", "lli"])
+@pytest.mark.parametrize("layering", LAYERINGS)
 def test_every_item_once_and_in_order_then_no_state(layering: str) -> None:
     result = simulate(network(CLEAN), layering)
     assert_all_delivered(result, 20)
@@ -41,7 +43,7 @@ def test_every_item_once_and_in_order_then_no_state(layering: str) -> None:
     assert all(n.host.forwarder.counters.malformed == 0 for n in result.nodes.values())
 
 
-@pytest.mark.parametrize("layering", ["poll", "lli"])
+@pytest.mark.parametrize("layering", LAYERINGS)
 @pytest.mark.parametrize("link", HARSH, ids=str)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_every_item_once_and_in_order_over_bad_links(layering: str, link: dict[str, Any], seed: int) -> None:
@@ -56,7 +58,7 @@ def granted_before_sent(result: Result) -> int:
     allowed: dict[str, set[int]] = defaultdict(set)
     checked = 0
     for seen in result.packets:
-        interest = interest_in(seen.packet)
+        interest = open_interest(seen.packet)
         if not seen.sent and interest is not None:
             parts = split_item(interest.name)
             assert parts is not None
@@ -69,7 +71,7 @@ def granted_before_sent(result: Result) -> int:
     return checked
 
 
-@pytest.mark.parametrize("layering", ["poll", "lli"])
+@pytest.mark.parametrize("layering", LAYERINGS)
 @pytest.mark.parametrize("link", [CLEAN, HARSH[1]], ids=str)
 def test_no_link_carries_an_item_that_was_not_granted(layering: str, link: dict[str, Any]) -> None:
     wanted = network(link, parameters={"lli": {"credit": 4}}, settle_ms=60_000)
@@ -93,7 +95,7 @@ def test_an_lli_asks_for_half_a_window_at_a_time(credit: int) -> None:
     llis = [
         interest
         for seen in result.packets
-        if seen.sent and seen.interface == "s1-eth0" and (interest := interest_in(seen.packet))
+        if seen.sent and seen.interface == "s1-eth0" and (interest := open_interest(seen.packet))
     ]
     assert all(lli.send_credit is not None for lli in llis)
     renewals = -(-20 // -(-credit // 2))
@@ -107,7 +109,7 @@ def test_poll_keeps_its_window_and_no_more() -> None:
         for seen in result.packets
         if seen.sent
         and seen.interface == "s1-eth0"
-        and (interest := interest_in(seen.packet))
+        and (interest := open_interest(seen.packet))
         and (parts := split_item(interest.name))
     ]
     assert asked[:3] == [1, 2, 3]
@@ -125,3 +127,10 @@ def test_same_seed_same_capture_other_seed_another() -> None:
     first, again, other = (simulate(network(link, seed), "lli").capture for seed in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+@pytest.mark.parametrize("layering", LAYERINGS)
+def test_a_run_without_time_ends(layering: str) -> None:
+    result = simulate(network(CLEAN, warmup_ms=0, settle_ms=0), layering, items=1)
+    assert result.timeline.start == result.timeline.stop
+    assert_nothing_pending(result)

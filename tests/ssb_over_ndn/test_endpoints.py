@@ -31,8 +31,8 @@ def publisher() -> Publisher:
 
 def subscribers() -> list[Application]:
     both: list[Application] = [
-        LliSubscriber(NAME, start=0, stop=100 * S, rng=Random(1)),
-        PollSubscriber(NAME, start=0, stop=100 * S, rng=Random(1)),
+        LliSubscriber(NAME, start=0, stop=100 * S, rng=Random(1), credit=8, lifetime_ms=60_000),
+        PollSubscriber(NAME, start=0, stop=100 * S, rng=Random(1), window=8, lifetime_ms=1000),
     ]
     for subscriber in both:
         subscriber.wake(0)
@@ -93,8 +93,8 @@ def test_a_forged_item_is_not_delivered_and_the_true_one_still_is(index: int) ->
 
 def test_wrong_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="credit of at least 1"):
-        LliSubscriber(NAME, start=0, stop=1, rng=Random(1), credit=0)
+        LliSubscriber(NAME, start=0, stop=1, rng=Random(1), credit=0, lifetime_ms=1)
     with pytest.raises(ValueError, match="window of at least 1"):
-        PollSubscriber(NAME, start=0, stop=1, rng=Random(1), window=0)
+        PollSubscriber(NAME, start=0, stop=1, rng=Random(1), window=0, lifetime_ms=1)
     with pytest.raises(ValueError, match="one each"):
         Publisher(FEED, [1])

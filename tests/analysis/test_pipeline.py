@@ -1,0 +1,171 @@
+"""A whole run, made by hand: its tables, its report, and what is wrong with a run that is not whole."""
+
+import json
+import shutil
+from html.parser import HTMLParser
+
+import pyarrow.parquet as pq
+import pytest
+from handmade import FEED, INTERFACES, MS, NAME_LENGTH, PAYLOADS, STORIES
+
+from analysis.errors import AnalysisError
+from analysis.pipeline import analyze
+
+
+@pytest.fixture(scope="module")
+def analyzed(spark, handmade_run):
+    told = []
+    report = analyze(handmade_run, progress=told.append)
+    assert report == handmade_run / "report.html"
+    assert len(told) >= 5
+    return handmade_run
+
+
+@pytest.mark.spark
+class TestTables:
+    def test_every_table_is_there(self, analyzed):
+        for layering in STORIES:
+            for name in ("packets", "messages", "pit_intervals", "pit_steps", "latency"):
+                table = pq.read_table(analyzed / layering / "tables" / f"{name}.parquet")
+                assert len(table) > 0
+                assert set(table["layering"].to_pylist()) == {layering}
+
+    def test_the_packets_tell_the_truth(self, analyzed):
+        truth = pq.read_table(analyzed / "tables" / "pit_truth.parquet").to_pylist()
+        assert len(truth) == 2 * 3 * 100
+        assert [row for row in truth if row["derived_entries"] != row["counted_entries"]] == []
+        assert [row for row in truth if row["derived_bytes"] != row["counted_bytes"]] == []
+        most = {x: max(r["counted_bytes"] for r in truth if r["layering"] == x) for x in STORIES}
+        assert most == {"poll": NAME_LENGTH + 32, "lli": len(FEED) + 56}
+
+    def test_the_comparison(self, analyzed):
+        rows = pq.read_table(analyzed / "tables" / "comparison.parquet").to_pylist()
+        got = {(row["metric"], row["layering"]): row["value"] for row in rows}
+        assert {got["delivered_share", x] for x in STORIES} == {100}
+        # Items 1 and 2 take two hops of 10 ms; item 3 of poll is asked for 30 ms late, over two hops.
+        assert got["latency_max", "lli"] == pytest.approx(20)
+        assert got["latency_max", "poll"] == pytest.approx(30 + 20 + 20)
+        assert got["interests_per_item", "poll"] == 1
+        assert got["interests_per_item", "lli"] == pytest.approx(1 / 3)
+        assert got["frames_per_item", "poll"] == pytest.approx((6 + 8) / 3)
+        assert got["frames_per_item", "lli"] == pytest.approx((2 + 8) / 3)
+        assert got["pit_entries_peak", "poll"] == 1
+        held = {
+            layering: sum(h.closed - h.opened for h in STORIES[layering]().held) / (500 * MS) / 3
+            for layering in STORIES
+        }
+        for layering in STORIES:
+            assert got["pit_entries_mean", layering] == pytest.approx(held[layering])
+
+    def test_bytes_on_the_wire_add_up(self, analyzed):
+        overhead = pq.read_table(analyzed / "tables" / "overhead.parquet").to_pylist()
+        packets = pq.read_table(analyzed / "lli" / "tables" / "packets.parquet").to_pylist()
+        sent = [row for row in packets if row["direction"] == "out"]
+        lli = {row["layer"]: row["bytes"] for row in overhead if row["layering"] == "lli"}
+        assert sum(lli.values()) == sum(row["frame_bytes"] for row in sent)
+        assert lli["payload"] == 2 * sum(PAYLOADS)
+        assert lli["ethernet"] == 14 * len(sent)
+        assert lli["other"] == 0
+        assert {row["interface"] for row in packets} == set(INTERFACES)
+
+
+class Page(HTMLParser):
+    """What a page loads, and the ids in it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads = []
+        self.ids = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.loads += [attributes[key] for key in ("src", "href", "data", "srcset") if key in attributes]
+        if "id" in attributes:
+            self.ids.add(attributes["id"])
+
+
+@pytest.mark.spark
+class TestReport:
+    def test_it_is_self_contained_and_shows_every_plot(self, analyzed):
+        text = (analyzed / "report.html").read_text(encoding="utf-8")
+        page = Page(text)
+        assert page.loads == []
+        style = text[text.index("<style>") : text.index("</style>")]
+        assert "url(" not in style
+        assert "@import" not in style
+        wanted = {"pit-entries", "pit-bytes", "latency-cdf", "latency-boxes"}
+        wanted |= {"wire-bytes", "wire-frames", "interests"}
+        wanted |= {f"pit-{what}-{node}" for what in ("entries", "bytes") for node in "prs"}
+        assert wanted <= page.ids
+
+    def test_again_is_the_same(self, analyzed):
+        before = (analyzed / "report.html").read_bytes()
+        analyze(analyzed)
+        assert (analyzed / "report.html").read_bytes() == before
+
+
+class TestBadRuns:
+    """What can be found without Spark is found before it starts."""
+
+    @pytest.fixture
+    def run(self, handmade_run, tmp_path):
+        copy = tmp_path / "run"
+        shutil.copytree(handmade_run, copy, ignore=shutil.ignore_patterns("tables", "report.html"))
+        return copy
+
+    def complaint(self, run):
+        with pytest.raises(AnalysisError) as error:
+            analyze(run)
+        assert "\n" not in str(error.value)
+        assert not (run / "report.html").exists()
+        return str(error.value)
+
+    def test_no_manifest(self, tmp_path):
+        assert self.complaint(tmp_path) == f"{tmp_path}/manifest.json: missing: not a run directory"
+
+    def test_a_manifest_that_is_not_json(self, run):
+        (run / "manifest.json").write_text('{"feednet": ')
+        assert f"{run}/manifest.json: Invalid JSON" in self.complaint(run)
+
+    def test_a_manifest_with_a_bad_value(self, run):
+        text = (run / "manifest.json").read_text()
+        (run / "manifest.json").write_text(text.replace('"items": 3', '"items": "three"'))
+        assert f"{run}/manifest.json: workload.items: Input should be" in self.complaint(run)
+
+    def test_a_layering_without_a_run(self, run):
+        manifest = json.loads((run / "manifest.json").read_text())
+        del manifest["runs"]["lli"]
+        (run / "manifest.json").write_text(json.dumps(manifest))
+        assert "runs: nothing about layering 'lli'" in self.complaint(run)
+
+    @pytest.mark.parametrize("name", ["capture.pcapng", "events.jsonl", "counters.jsonl"])
+    def test_a_missing_file(self, run, name):
+        (run / "lli" / name).unlink()
+        assert self.complaint(run).startswith(f"{run}/lli/{name}: missing: ")
+
+    def test_a_capture_that_is_cut_off(self, run):
+        path = run / "lli" / "capture.pcapng"
+        path.write_bytes(path.read_bytes()[:-10])
+        assert f"{path}: byte " in self.complaint(run)
+
+    def test_a_capture_that_is_none(self, run):
+        path = run / "lli" / "capture.pcapng"
+        path.write_bytes(b"hello, world")
+        assert self.complaint(run).startswith(f"{path}: byte 0: ")
+
+    @pytest.mark.spark
+    def test_a_packet_that_does_not_fit_its_block(self, spark, run):
+        path = run / "lli" / "capture.pcapng"
+        content = bytearray(path.read_bytes())
+        at = content.rindex(b"\x06\x00\x00\x00", 0, content.rindex(b"\x06\x00\x00\x00") - 200)
+        while int.from_bytes(content[at + 4 : at + 8], "little") > 5000:
+            at = content.rindex(b"\x06\x00\x00\x00", 0, at)
+        content[at + 20 : at + 24] = (60000).to_bytes(4, "little")
+        path.write_bytes(content)
+        assert f"{path}: byte {at}: a packet of 60000 bytes does not fit its block" == self.complaint(run)
+
+    def test_a_line_that_is_not_json(self, run):
+        path = run / "poll" / "counters.jsonl"
+        path.write_text(path.read_text() + "{nonsense\n")
+        assert self.complaint(run).startswith(f"{path}: ")

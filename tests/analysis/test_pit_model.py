@@ -1,0 +1,412 @@
+"""The PIT model against cases computed by hand: times are small numbers, each rule of its text has a test."""
+
+from analysis.pit_model import FOREVER, Interval, Message, PitModel, Step, follow
+
+FEED = "/f/key"
+FEED_LENGTH = 10
+
+
+def interest(time, way, interface, name="/a/b", *, nonce=1, lifetime=100, **fields):
+    return Message(
+        time, interface, way, "interest", name, 6, nonce=nonce, lifetime_ns=lifetime, hop_limit=9
+    )._replace(**fields)
+
+
+def data(time, way, interface, name="/a/b"):
+    return Message(time, interface, way, "data", name, 6)
+
+
+def nack(time, way, interface, name="/a/b", *, nonce=1, reason=150, **fields):
+    message = interest(time, way, interface, name, nonce=nonce, nack_reason=reason, **fields)
+    return message._replace(kind="nack")
+
+
+def lli(time, way, interface, first, credit, *, nonce, lifetime=1000, hop_limit=9):
+    return Message(
+        time,
+        interface,
+        way,
+        "lli",
+        f"{FEED}/seq={first}",
+        FEED_LENGTH + 3,
+        nonce=nonce,
+        lifetime_ns=lifetime,
+        hop_limit=hop_limit,
+        send_credit=credit,
+        feed=FEED,
+        seq=first,
+    )
+
+
+def item(time, way, interface, seq):
+    return Message(time, interface, way, "data", f"{FEED}/seq={seq}", FEED_LENGTH + 3, feed=FEED, seq=seq)
+
+
+def spans(*messages):
+    """Return (name, opened, closed) of every entry, in the order of closing."""
+    return [(i.name, i.opened, i.closed) for i in follow(messages)]
+
+
+def sizes(*messages):
+    """Return (time, bytes) after each step of the one entry."""
+    (interval,) = follow(messages)
+    total = 0
+    return [(step.time, total := total + step.delta_bytes) for step in interval.steps]
+
+
+# --- classic Interests ------------------------------------------------------------------------------------
+
+
+def test_an_interest_opens_and_data_closes():
+    (interval,) = follow([interest(10, "in", "i"), data(30, "in", "j")])
+    assert interval == Interval("classic", "/a/b", 10, 30, (Step(10, 1, 6 + 16), Step(30, -1, -22)))
+
+
+def test_an_interval_is_told_when_it_ends():
+    model = PitModel()
+    assert model.receive(interest(10, "in", "i", lifetime=100)) == []
+    (interval,) = model.receive(interest(500, "in", "i", "/other", lifetime=5))
+    assert interval.closed == 110
+    (interval,) = model.finish()
+    assert (interval.name, interval.closed) == ("/other", 505)
+
+
+def test_an_entry_ends_exactly_at_its_expiry():
+    assert spans(interest(0, "in", "i", lifetime=100)) == [("/a/b", 0, 100)]
+
+
+def test_an_interest_at_the_moment_of_expiry_makes_a_new_entry():
+    messages = interest(0, "in", "i", lifetime=100), interest(100, "in", "i", nonce=2, lifetime=100)
+    assert spans(*messages) == [("/a/b", 0, 100), ("/a/b", 100, 200)]
+
+
+def test_data_at_the_moment_of_expiry_comes_too_late():
+    (interval,) = follow([interest(0, "in", "i", lifetime=100), data(100, "in", "j")])
+    assert interval.closed == 100
+    assert interval.steps == (Step(0, 1, 22), Step(100, -1, -22))
+
+
+def test_a_repetition_extends_and_a_shorter_lifetime_does_not_shorten():
+    longer = interest(0, "in", "i", lifetime=100), interest(50, "in", "i", nonce=2, lifetime=100)
+    assert spans(*longer) == [("/a/b", 0, 150)]
+    shorter = interest(0, "in", "i", lifetime=100), interest(50, "in", "i", nonce=2, lifetime=10)
+    assert spans(*shorter) == [("/a/b", 0, 100)]
+
+
+def test_an_interest_sent_opens_and_extends_too():
+    assert spans(interest(0, "out", "j", lifetime=100)) == [("/a/b", 0, 100)]
+    both = interest(0, "in", "i", lifetime=100), interest(5, "out", "j", lifetime=100)
+    assert spans(*both) == [("/a/b", 0, 105)]
+
+
+def test_bytes_are_name_and_16_a_distinct_record():
+    assert sizes(
+        interest(0, "in", "i"),
+        interest(0, "out", "u"),
+        interest(5, "in", "j", nonce=2),
+        interest(6, "in", "j", nonce=3),  # a record of its own only once
+        data(20, "in", "u"),
+    ) == [(0, 6 + 32), (5, 6 + 48), (20, 0)]
+
+
+def test_hop_limit_0_is_dropped():
+    assert spans(interest(0, "in", "i", hop_limit=0)) == []
+
+
+def test_a_loop_is_dropped():
+    begin = interest(0, "in", "i", nonce=7, lifetime=100)
+    from_another = interest(50, "in", "j", nonce=7, lifetime=1000)
+    assert spans(begin, from_another) == [("/a/b", 0, 100)]
+    sent = interest(0, "out", "u", nonce=7, lifetime=100)
+    assert spans(sent, interest(50, "in", "j", nonce=7, lifetime=1000)) == [("/a/b", 0, 100)]
+    assert spans(sent, interest(50, "in", "u", nonce=7, lifetime=1000)) == [("/a/b", 0, 100)]
+
+
+def test_the_same_nonce_from_the_same_interface_is_a_repetition():
+    begin = interest(0, "in", "i", nonce=7, lifetime=100), interest(0, "out", "u", nonce=7, lifetime=100)
+    assert spans(*begin, interest(50, "in", "i", nonce=7, lifetime=100)) == [("/a/b", 0, 150)]
+
+
+def test_interests_without_a_nonce_are_no_loops():
+    messages = interest(0, "in", "i", nonce=None), interest(50, "in", "j", nonce=None)
+    assert spans(*messages) == [("/a/b", 0, 150)]
+    nonceless = lli(0, "in", "i", 1, 2, nonce=None, lifetime=50), lli(9, "in", "i", 1, 2, nonce=None)
+    assert spans(*nonceless) == [(FEED, 0, 1009)]
+
+
+def test_the_key_has_both_selectors():
+    kinds = [(p, f) for p in (False, True) for f in (False, True)]
+    messages = [
+        interest(n, "in", "i", nonce=n, can_be_prefix=p, must_be_fresh=f) for n, (p, f) in enumerate(kinds)
+    ]
+    assert len(spans(*messages)) == 4
+    assert [closed for _, _, closed in spans(*messages, data(50, "in", "u"))] == [50] * 4
+
+
+def test_data_matches_prefixes_of_whole_components_only():
+    asked = [
+        interest(0, "in", "i", "/a", can_be_prefix=True),
+        interest(0, "in", "i", "/a/b", can_be_prefix=True),
+        interest(0, "in", "i", "/a/bc", can_be_prefix=True),
+        interest(0, "in", "i", "/a/bc/d", can_be_prefix=True),
+        interest(0, "in", "i", "/a", can_be_prefix=False),
+    ]
+    closed = {name: end for name, _, end in spans(*asked, data(50, "in", "u", "/a/bc")) if end == 50}
+    assert closed == {"/a": 50, "/a/bc": 50}
+    ends = sorted(end for _, _, end in spans(*asked, data(50, "in", "u", "/a/bc")))
+    assert ends == [50, 50, 100, 100, 100]
+
+
+def test_data_matches_an_interest_with_its_digest():
+    asked = interest(0, "in", "i", "/a/b/sha256digest=" + "00" * 32)
+    assert spans(asked, data(50, "in", "u", "/a/b"))[0][2] == 50
+    assert spans(asked, data(50, "in", "u", "/a"))[0][2] == 100
+
+
+def test_data_sent_takes_its_record_and_the_last_one_closes():
+    messages = (
+        interest(0, "in", "i", nonce=1),
+        interest(1, "in", "j", nonce=2),
+        data(10, "out", "i"),
+        data(20, "out", "j"),
+    )
+    assert spans(*messages) == [("/a/b", 0, 20)]
+    assert sizes(*messages) == [(0, 22), (1, 38), (10, 22), (20, 0)]
+
+
+def test_data_sent_to_who_has_no_record_closes_nothing():
+    assert spans(interest(0, "out", "u"), data(10, "out", "i")) == [("/a/b", 0, 100)]
+    assert spans(interest(0, "in", "i"), data(10, "out", "j")) == [("/a/b", 0, 100)]
+
+
+def test_an_answer_from_the_cache_leaves_no_step():
+    (interval,) = follow([interest(10, "in", "i"), data(10, "out", "i")])
+    assert (interval.opened, interval.closed, interval.steps) == (10, 10, ())
+
+
+def test_a_nack_sent_takes_its_record():
+    two = interest(0, "in", "i", nonce=1), interest(1, "in", "j", nonce=2)
+    assert spans(*two, nack(10, "out", "i", nonce=1)) == [("/a/b", 0, 101)]
+    assert spans(*two, nack(10, "out", "i", nonce=1), nack(12, "out", "j", nonce=2)) == [("/a/b", 0, 12)]
+
+
+def test_a_nack_for_duplicate_takes_no_record():
+    messages = (
+        interest(0, "in", "i", nonce=1),
+        interest(1, "in", "j", nonce=2),
+        interest(5, "in", "i", nonce=2),  # j's, that has gone round
+        nack(5, "out", "i", nonce=2, reason=100),
+        nack(6, "out", "j", nonce=2),
+    )
+    assert spans(*messages) == [("/a/b", 0, 101)]
+
+
+def test_an_entry_closes_when_every_upstream_has_refused():
+    asked = (
+        interest(0, "in", "i", nonce=1),
+        interest(0, "out", "u", nonce=1),
+        interest(5, "out", "v", nonce=1),
+    )
+    assert spans(*asked, nack(10, "in", "u", nonce=1)) == [("/a/b", 0, 105)]
+    assert spans(*asked, nack(10, "in", "u", nonce=1), nack(20, "in", "v", nonce=1)) == [("/a/b", 0, 20)]
+
+
+def test_a_nack_for_an_older_nonce_or_from_elsewhere_changes_nothing():
+    asked = interest(0, "in", "i", nonce=1), interest(0, "out", "u", nonce=1)
+    assert spans(*asked, nack(10, "in", "u", nonce=2)) == [("/a/b", 0, 100)]
+    assert spans(*asked, nack(10, "in", "v", nonce=1)) == [("/a/b", 0, 100)]
+    assert spans(nack(10, "in", "u")) == []
+
+
+def test_sending_again_takes_a_refusal_back():
+    messages = (
+        interest(0, "out", "u", nonce=1),
+        interest(0, "out", "v", nonce=1),
+        nack(10, "in", "u", nonce=1),
+        interest(20, "out", "u", nonce=2),
+        nack(30, "in", "v", nonce=1),
+    )
+    assert spans(*messages) == [("/a/b", 0, 120)]
+
+
+def test_a_lifetime_without_end_stays_a_number_that_tables_hold():
+    assert spans(interest(5, "in", "i", lifetime=FOREVER)) == [("/a/b", 5, FOREVER)]
+
+
+# --- long-lived Interests ---------------------------------------------------------------------------------
+
+
+def test_a_range_lasts_until_its_items_are_sent():
+    (interval,) = follow(
+        [
+            lli(0, "in", "i", 1, 3, nonce=1),
+            item(10, "out", "i", 1),
+            item(20, "out", "i", 2),
+            item(30, "out", "i", 3),
+        ]
+    )
+    size = FEED_LENGTH + 28
+    assert interval == Interval("feed", FEED, 0, 30, (Step(0, 1, size), Step(30, -1, -size)))
+
+
+def test_an_lli_makes_no_classic_entry():
+    assert [i.kind for i in follow([lli(0, "in", "i", 1, 3, nonce=1), item(10, "in", "u", 1)])] == ["feed"]
+
+
+def test_a_range_expires():
+    assert spans(lli(0, "in", "i", 1, 3, nonce=1, lifetime=50)) == [(FEED, 0, 50)]
+
+
+def test_credit_0_cancels_and_alone_makes_nothing():
+    assert spans(lli(0, "in", "i", 1, 3, nonce=1), lli(10, "in", "i", 1, 0, nonce=2)) == [(FEED, 0, 10)]
+    assert spans(lli(0, "in", "i", 1, 0, nonce=1)) == []
+    assert spans(lli(0, "out", "u", 1, 0, nonce=1)) == []
+
+
+def test_a_second_lli_extends_limit_and_expiry():
+    messages = [
+        lli(0, "in", "i", 1, 2, nonce=1, lifetime=50),
+        lli(10, "in", "i", 3, 1, nonce=2, lifetime=1000),
+        item(20, "out", "i", 1),
+        item(60, "out", "i", 2),
+    ]
+    assert spans(*messages) == [(FEED, 0, 1010)]
+    assert spans(*messages, item(70, "out", "i", 3)) == [(FEED, 0, 70)]
+
+
+def test_a_shorter_lifetime_does_shorten_a_range():
+    messages = lli(0, "in", "i", 1, 2, nonce=1, lifetime=500), lli(10, "in", "i", 1, 2, nonce=2, lifetime=50)
+    assert spans(*messages) == [(FEED, 0, 60)]
+
+
+def test_an_lli_from_before_the_next_item_rewinds():
+    sent = [
+        lli(0, "in", "i", 1, 2, nonce=1),
+        item(10, "out", "i", 1),
+        lli(20, "in", "i", 1, 2, nonce=2),
+        item(30, "out", "i", 1),
+    ]
+    assert spans(*sent) == [(FEED, 0, 1020)]
+    assert spans(*sent, item(40, "out", "i", 2)) == [(FEED, 0, 40)]
+
+
+def test_an_lli_that_ends_before_what_was_sent_takes_the_ranges_place():
+    sent = [
+        lli(0, "in", "i", 1, 9, nonce=1),
+        item(10, "out", "i", 5),
+        lli(20, "in", "i", 2, 2, nonce=2),
+        item(30, "out", "i", 2),
+    ]
+    assert spans(*sent) == [(FEED, 0, 1020)]
+    assert spans(*sent, item(40, "out", "i", 3)) == [(FEED, 0, 40)]
+
+
+def test_an_item_beyond_the_range_does_not_use_it_up():
+    assert spans(lli(0, "in", "i", 1, 2, nonce=1), item(10, "out", "i", 3)) == [(FEED, 0, 1000)]
+    # One within it takes those before with it.
+    assert spans(lli(0, "in", "i", 1, 2, nonce=1), item(10, "out", "i", 2)) == [(FEED, 0, 10)]
+
+
+def test_the_links_duplicate_changes_nothing():
+    twice = lli(0, "in", "i", 1, 2, nonce=1, lifetime=50), lli(10, "in", "i", 1, 2, nonce=1, lifetime=500)
+    assert spans(*twice) == [(FEED, 0, 50)]
+
+
+def test_an_lli_with_the_nonce_of_the_nodes_own_is_a_loop():
+    begin = [
+        lli(0, "in", "i", 1, 2, nonce=1, lifetime=50),
+        lli(0, "out", "u", 1, 2, nonce=1, lifetime=50),
+    ]
+    assert sizes(*begin, lli(10, "in", "j", 1, 2, nonce=1, lifetime=500)) == [
+        (0, FEED_LENGTH + 56),
+        (50, 0),
+    ]
+
+
+def test_an_lli_with_hop_limit_0_is_dropped():
+    assert spans(lli(0, "in", "i", 1, 2, nonce=1, hop_limit=0)) == []
+
+
+def test_an_upstream_range_alone_shows_a_local_subscription():
+    asked = lli(0, "out", "u", 1, 2, nonce=1)
+    assert spans(asked) == [(FEED, 0, 1000)]
+    assert spans(asked, item(10, "in", "u", 1), item(20, "in", "u", 2)) == [(FEED, 0, 20)]
+    assert spans(asked, item(10, "in", "u", 1), item(20, "in", "u", 3)) == [(FEED, 0, 1000)]
+    assert spans(asked, lli(30, "out", "u", 1, 0, nonce=2)) == [(FEED, 0, 30)]
+    assert sizes(asked, item(10, "in", "u", 1), item(20, "in", "u", 2)) == [(0, FEED_LENGTH + 28), (20, 0)]
+
+
+def test_an_upstream_lli_extends_and_repeats():
+    asked = lli(0, "out", "u", 3, 2, nonce=1)
+    items = [item(10 * n, "in", "u", n) for n in range(8)]
+    assert spans(asked, lli(1, "out", "u", 5, 1, nonce=2), *items[3:6]) == [(FEED, 0, 50)]
+    again = lli(35, "out", "u", 4, 1, nonce=2)
+    assert spans(asked, items[3], again, items[4]) == [(FEED, 0, 40)]
+
+
+def test_an_upstream_lli_from_elsewhere_begins_anew():
+    asked = lli(0, "out", "u", 3, 2, nonce=1)
+    items = [item(10 * n, "in", "u", n) for n in range(8)]
+    assert spans(asked, lli(1, "out", "u", 1, 2, nonce=2), *items[1:3]) == [(FEED, 0, 20)]
+    assert spans(asked, lli(1, "out", "u", 6, 2, nonce=2), *items[6:8]) == [(FEED, 0, 70)]
+
+
+def test_a_spent_upstream_counts_until_the_entry_ends():
+    messages = (
+        lli(0, "in", "i", 1, 2, nonce=1),
+        lli(0, "out", "u", 1, 1, nonce=1),
+        item(10, "in", "u", 1),
+        item(10, "out", "i", 1),
+        item(30, "out", "i", 2),
+    )
+    assert sizes(*messages) == [(0, FEED_LENGTH + 56), (30, 0)]
+
+
+def test_an_expired_upstream_counts_until_the_entry_ends():
+    messages = lli(0, "in", "i", 1, 2, nonce=1, lifetime=100), lli(0, "out", "u", 1, 2, nonce=1, lifetime=40)
+    assert sizes(*messages) == [(0, FEED_LENGTH + 56), (100, 0)]
+
+
+def test_each_downstream_has_its_range():
+    assert sizes(
+        lli(0, "in", "i", 1, 1, nonce=1),
+        lli(5, "in", "j", 1, 2, nonce=2),
+        item(10, "out", "i", 1),
+        item(10, "out", "j", 1),
+        item(20, "out", "j", 2),
+    ) == [(0, FEED_LENGTH + 28), (5, FEED_LENGTH + 56), (10, FEED_LENGTH + 28), (20, 0)]
+
+
+def test_an_lli_refused_takes_its_range():
+    asked = lli(0, "in", "i", 1, 2, nonce=1)
+    refused = asked._replace(kind="nack", direction="out", nack_reason=150)
+    assert spans(asked, refused) == [(FEED, 0, 0)]
+    assert spans(lli(0, "out", "u", 1, 2, nonce=1), refused._replace(direction="in", interface="u")) == [
+        (FEED, 0, 1000)
+    ]
+
+
+def test_a_feeds_state_goes_with_its_entry():
+    messages = (
+        lli(0, "in", "i", 1, 1, nonce=1),
+        lli(0, "out", "u", 1, 1, nonce=1),
+        item(10, "in", "u", 1),
+        item(10, "out", "i", 1),
+        lli(20, "in", "i", 2, 1, nonce=1, lifetime=30),  # no loop: the node's own LLI is forgotten
+    )
+    assert spans(*messages) == [(FEED, 0, 10), (FEED, 20, 50)]
+
+
+def test_the_feeds_name_is_the_items_without_its_number():
+    numbered = lli(0, "in", "i", 300, 1, nonce=1)._replace(name_length=FEED_LENGTH + 4)
+    assert sizes(numbered)[0] == (0, FEED_LENGTH + 28)
+
+
+def test_a_pushed_item_also_answers_a_classic_interest():
+    messages = (
+        interest(0, "in", "j", f"{FEED}/seq=1"),
+        lli(0, "in", "i", 1, 1, nonce=1),
+        item(10, "in", "u", 1),
+        item(10, "out", "i", 1),
+    )
+    assert sorted(spans(*messages)) == [(FEED, 0, 10), (f"{FEED}/seq=1", 0, 10)]

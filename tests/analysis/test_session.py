@@ -1,0 +1,67 @@
+"""Starting Spark: quietly, or with one line that says what is missing."""
+
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.session import check_java, spark_session
+
+
+def fake_java(directory, text, status=0):
+    java = directory / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit {status}\n")
+    java.chmod(0o755)
+
+
+def complaint(monkeypatch, home):
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(AnalysisError) as error:
+        check_java()
+    assert "\n" not in str(error.value)
+    assert "default-jre-headless" in str(error.value)
+    return str(error.value)
+
+
+def test_no_java(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AnalysisError, match=r"there is none: .*apt install default-jre-headless"):
+        check_java()
+
+
+def test_a_java_home_without_java(monkeypatch, tmp_path):
+    assert f"{tmp_path}/bin/java does not run" in complaint(monkeypatch, tmp_path)
+
+
+def test_a_java_that_fails(monkeypatch, tmp_path):
+    fake_java(tmp_path, "broken", status=1)
+    assert "does not run" in complaint(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [('openjdk version "11.0.2"', "11"), ('java version "1.8.0_292"', "1"), ("?", "unknown")],
+)
+def test_a_java_that_is_too_old(monkeypatch, tmp_path, text, found):
+    fake_java(tmp_path, text)
+    assert f"is version {found}" in complaint(monkeypatch, tmp_path)
+
+
+def test_a_new_java_will_do(monkeypatch, tmp_path):
+    fake_java(tmp_path, 'openjdk version "21.0.1" 2023-10-17')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    check_java()
+
+
+@pytest.mark.spark
+def test_the_start_is_silent_and_shared(spark_start):
+    session, said = spark_start
+    assert said == ""
+    assert spark_session() is session
+
+
+@pytest.mark.spark
+def test_settings(spark):
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert spark.conf.get("spark.ui.enabled") == "false"

@@ -1,0 +1,176 @@
+"""The Content Store against a list, most recently used last."""
+
+import hashlib
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from forwarder.content_store import ContentStore
+from forwarder.wire.name import component, components, from_uri
+from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
+
+MS = 1_000_000
+
+
+def packet(name: bytes, freshness_ms: int | None = None, content: bytes = b"") -> Data:
+    return parse_data(make_data(name, content, freshness_ms=freshness_ms))
+
+
+def interest(name: bytes, can_be_prefix: bool = False, must_be_fresh: bool = False) -> Interest:
+    wire = make_interest(name, nonce=1, can_be_prefix=can_be_prefix, must_be_fresh=must_be_fresh)
+    return parse_interest(wire)
+
+
+def digest_of(data: Data) -> bytes:
+    return component(1, hashlib.sha256(data.wire).digest())
+
+
+PARTS = [component(8, b"a"), component(8, b"b"), component(8, b"aa"), component(32, b"a")]
+NAMES = [b"".join(parts) for parts in ([], *([p] for p in PARTS), *([p, q] for p in PARTS for q in PARTS))]
+DATA = [packet(name, freshness, content) for name in NAMES for freshness, content in ((None, b""), (1, b"x"))]
+INTEREST_NAMES = [*NAMES[1:], *(data.name + digest_of(data) for data in DATA), component(1, bytes(32))]
+
+
+@dataclass
+class Held:
+    data: Data
+    arrived: int
+
+
+class StoreAgainstList(RuleBasedStateMachine):
+    @initialize(capacity=st.sampled_from([0, 1, 2, 5, 100]))
+    def begin(self, capacity: int) -> None:
+        self.store = ContentStore(capacity)
+        self.held: list[Held] = []
+        self.now = 0
+
+    @rule(data=st.sampled_from(DATA))
+    def insert(self, data: Data) -> None:
+        self.store.insert(data, self.now)
+        self.held = [held for held in self.held if held.data.name != data.name]
+        self.held.append(Held(data, self.now))
+        if len(self.held) > self.store.capacity:
+            del self.held[0]
+
+    @rule(name=st.sampled_from(INTEREST_NAMES), can_be_prefix=st.booleans(), must_be_fresh=st.booleans())
+    def find(self, name: bytes, can_be_prefix: bool, must_be_fresh: bool) -> None:
+        found = self.store.find(interest(name, can_be_prefix, must_be_fresh), self.now)
+        expected = self.search(components(name), can_be_prefix, must_be_fresh)
+        assert found is (expected.data if expected else None)
+        if expected:
+            self.held.remove(expected)
+            self.held.append(expected)
+
+    @rule(ns=st.sampled_from([1, MS - 1, MS, 10 * MS]))
+    def wait(self, ns: int) -> None:
+        self.now += ns
+
+    def search(
+        self, wanted: list[tuple[int, bytes]], can_be_prefix: bool, must_be_fresh: bool
+    ) -> Held | None:
+        """The packet of that name; that one packet; or the first in canonical order under the prefix."""
+        usable = [
+            held
+            for held in self.held
+            if not must_be_fresh or self.now < held.arrived + held.data.freshness_ms * MS
+        ]
+        for held in usable:
+            full = [*components(held.data.name), (1, hashlib.sha256(held.data.wire).digest())]
+            if wanted in (full, full[:-1]):
+                return held
+        under = [held for held in usable if components(held.data.name)[: len(wanted)] == wanted]
+        return min(under, key=lambda held: held.data.name, default=None) if can_be_prefix else None
+
+    @invariant()
+    def same_size(self) -> None:
+        assert len(self.store) == len(self.held) <= self.store.capacity
+
+
+TestStoreAgainstList = StoreAgainstList.TestCase
+TestStoreAgainstList.settings = settings(max_examples=100, stateful_step_count=40)
+
+
+def test_exact_name() -> None:
+    store = ContentStore(10)
+    data = packet(from_uri("/a/b"))
+    store.insert(data, 0)
+    assert store.find(interest(from_uri("/a/b")), 0) is data
+    assert store.find(interest(from_uri("/a")), 0) is None
+    assert store.find(interest(from_uri("/a/b/c")), 0) is None
+    assert store.find(interest(from_uri("/a"), can_be_prefix=True), 0) is data
+    assert store.find(interest(from_uri("/a/b"), can_be_prefix=True), 0) is data
+
+
+@pytest.mark.parametrize(("age", "fresh"), [(0, True), (5 * MS - 1, True), (5 * MS, False), (6 * MS, False)])
+def test_fresh_until_the_nanosecond(age: int, fresh: bool) -> None:
+    store = ContentStore(10)
+    data = packet(from_uri("/a"), freshness_ms=5)
+    store.insert(data, 1000)
+    assert store.find(interest(from_uri("/a"), must_be_fresh=True), 1000 + age) is (data if fresh else None)
+    assert store.find(interest(from_uri("/a")), 1000 + age) is data
+
+
+@pytest.mark.parametrize("freshness", [None, 0])
+def test_without_a_freshness_period_never_fresh(freshness: int | None) -> None:
+    store = ContentStore(10)
+    store.insert(packet(from_uri("/a"), freshness_ms=freshness), 0)
+    assert store.find(interest(from_uri("/a"), must_be_fresh=True), 0) is None
+
+
+def test_a_new_arrival_is_fresh_again() -> None:
+    store = ContentStore(10)
+    data = packet(from_uri("/a"), freshness_ms=5)
+    store.insert(data, 0)
+    store.insert(data, 5 * MS)
+    assert store.find(interest(from_uri("/a"), must_be_fresh=True), 9 * MS) is data
+    assert len(store) == 1
+
+
+def test_a_stale_one_does_not_hide_a_fresh_one_under_the_prefix() -> None:
+    store = ContentStore(10)
+    store.insert(packet(from_uri("/a/1")), 0)
+    fresh = packet(from_uri("/a/2"), freshness_ms=5)
+    store.insert(fresh, 0)
+    assert store.find(interest(from_uri("/a"), can_be_prefix=True, must_be_fresh=True), 0) is fresh
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    store = ContentStore(2)
+    one, two, three = (packet(from_uri(f"/{n}")) for n in (1, 2, 3))
+    store.insert(one, 0)
+    store.insert(two, 0)
+    assert store.find(interest(one.name), 0) is one
+    store.insert(three, 0)
+    assert store.find(interest(two.name), 0) is None
+    assert store.find(interest(one.name), 0) is one
+    assert store.find(interest(three.name), 0) is three
+
+
+def test_a_digest_finds_that_very_packet() -> None:
+    store = ContentStore(10)
+    old, new = packet(from_uri("/a"), content=b"old"), packet(from_uri("/a"), content=b"new")
+    store.insert(old, 0)
+    store.insert(new, 0)
+    assert store.find(interest(from_uri("/a") + digest_of(new)), 0) is new
+    assert store.find(interest(from_uri("/a") + digest_of(old)), 0) is None
+    assert store.find(interest(from_uri("/a") + digest_of(old), can_be_prefix=True), 0) is None
+
+
+def test_capacity_zero_keeps_nothing() -> None:
+    store = ContentStore(0)
+    store.insert(packet(from_uri("/a")), 0)
+    assert len(store) == 0
+    assert store.find(interest(from_uri("/a"), can_be_prefix=True), 0) is None
+
+
+def test_the_index_does_not_outgrow_the_store() -> None:
+    """Whether names were indexed when they were let go, or not yet."""
+    store = ContentStore(3)
+    for n in range(200):
+        store.insert(packet(from_uri(f"/a/{n}")), 0)
+        if n % 7 == 0:
+            store.find(interest(from_uri("/a"), can_be_prefix=True), 0)
+        assert len(store._index) + len(store._unindexed) == len(store)

@@ -1,0 +1,116 @@
+"""Best-route: which next hop, and when a repetition goes out."""
+
+from collections.abc import Sequence
+
+import pytest
+from scripted_node import MS, Node
+
+from forwarder.fib import NextHop
+from forwarder.pit import OutRecord, PitEntry
+from forwarder.strategy import BestRoute
+
+HOPS = (NextHop(2, 0), NextHop(3, 1), NextHop(4, 2))
+
+
+def choose(entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Sequence[int] | None:
+    """What best-route decides, noted in the entry as the forwarder does."""
+    faces = BestRoute().after_interest(entry, face, hops, now)
+    for out in faces or ():
+        entry.set_out_record(OutRecord(out, 1, now))
+    return faces
+
+
+def new_entry() -> PitEntry:
+    return PitEntry((b"\x08\x01a", False, False))
+
+
+def test_the_cheapest_next_hop_but_not_back() -> None:
+    assert choose(new_entry(), 1, HOPS, 0) == (2,)
+    assert choose(new_entry(), 2, HOPS, 0) == (3,)
+    assert choose(new_entry(), 2, HOPS[:1], 0) is None
+    assert choose(new_entry(), 1, (), 0) is None
+
+
+@pytest.mark.parametrize("hops", [HOPS[:1], HOPS], ids=["one hop", "three hops"])
+def test_suppression_doubles_from_10_ms_to_250_ms(hops: Sequence[NextHop]) -> None:
+    """As in NFD: from the last one sent, wherever that went, to the nanosecond."""
+    entry = new_entry()
+    now = 5 * MS
+    assert choose(entry, 1, hops, now) == (2,)
+    for interval in (10, 20, 40, 80, 160, 250, 250):
+        assert choose(entry, 1, hops, now + 1) == ()
+        assert choose(entry, 1, hops, now + interval * MS - 1) == ()
+        now += interval * MS
+        assert choose(entry, 1, hops, now) != ()
+
+
+def test_what_is_held_back_does_not_lengthen_the_interval() -> None:
+    entry = new_entry()
+    choose(entry, 1, HOPS, 0)
+    for now in range(0, 10 * MS, MS):
+        assert choose(entry, 1, HOPS, now) == ()
+    assert choose(entry, 1, HOPS, 10 * MS) == (3,)
+
+
+def test_repetitions_take_unused_next_hops_first_then_the_one_used_longest_ago() -> None:
+    entry = new_entry()
+    taken = [choose(entry, 1, HOPS, now * 300 * MS) for now in range(6)]
+    assert taken == [(2,), (3,), (4,), (2,), (3,), (4,)]
+
+
+def test_a_repetition_does_not_go_back_where_it_came_from() -> None:
+    entry = new_entry()
+    assert choose(entry, 1, HOPS[:2], 0) == (2,)
+    assert choose(entry, 3, HOPS[:2], 300 * MS) == (2,)
+    assert choose(entry, 2, HOPS[:2], 900 * MS) == (3,)
+
+
+def test_a_repetition_with_nowhere_else_to_go_waits() -> None:
+    """An answer may still come to the first."""
+    entry = new_entry()
+    assert choose(entry, 1, HOPS[:1], 0) == (2,)
+    assert choose(entry, 2, HOPS[:1], 300 * MS) == ()
+    assert choose(entry, 1, (), 300 * MS) == ()
+
+
+def test_a_new_entry_begins_anew() -> None:
+    entry = new_entry()
+    choose(entry, 1, HOPS[:1], 0)
+    choose(entry, 1, HOPS[:1], 10 * MS)
+    assert entry.suppress_ns == 20 * MS
+    again = new_entry()
+    choose(again, 1, HOPS[:1], 15 * MS)
+    assert again.suppress_ns == 10 * MS
+
+
+@pytest.mark.parametrize("second_face", [1, 3], ids=["the same consumer", "another consumer"])
+def test_suppression_in_a_forwarder(second_face: int) -> None:
+    node = Node()
+    node.route("/a", 2)
+    assert node.interest(1, "/a", 1) == ["2 interest /a nonce=1"]
+    node.wait(10 * MS - 1)
+    assert node.interest(second_face, "/a", 2) == []
+    node.wait(1)
+    assert node.interest(second_face, "/a", 3) == ["2 interest /a nonce=3"]
+    node.wait(20 * MS - 1)
+    assert node.interest(1, "/a", 4) == []
+    node.wait(1)
+    assert node.interest(1, "/a", 5) == ["2 interest /a nonce=5"]
+
+
+class Flood:
+    """A strategy of one's own."""
+
+    def after_interest(
+        self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int] | None:
+        return [hop.face for hop in hops if hop.face != face] or None
+
+
+def test_a_strategy_of_ones_own() -> None:
+    node = Node(strategy=Flood())
+    node.route("/a", 1, 2, 3)
+    assert node.interest(1, "/a", 7) == ["2 interest /a nonce=7", "3 interest /a nonce=7"]
+    assert node.interest(2, "/b", 7) == ["2 nack /b nonce=7 no-route"]
+    (entry,) = node.core.pit
+    assert [record.face for record in entry.out_records] == [2, 3]

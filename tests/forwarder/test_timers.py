@@ -1,0 +1,115 @@
+"""The timer wheel against a list that is sorted when asked."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from forwarder.timers import TimerWheel
+
+MS = 1_000_000
+TICK = 1 << 20  # the width of a bucket, ns
+
+DEADLINES = st.one_of(
+    st.integers(0, 20 * MS),
+    st.integers(0, 1 << 40),
+    st.builds(lambda tick, offset: tick * TICK + offset, st.integers(1, 20), st.sampled_from([-1, 0, 1])),
+)
+
+
+class Alarm:
+    def __init__(self, deadline: int) -> None:
+        self.deadline = deadline
+
+
+class WheelAgainstList(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wheel: TimerWheel[Alarm] = TimerWheel()
+        self.alarms: list[Alarm] = []
+
+    @rule(deadline=DEADLINES)
+    def add(self, deadline: int) -> None:
+        alarm = Alarm(deadline)
+        self.wheel.add(alarm)
+        self.alarms.append(alarm)
+
+    @precondition(lambda self: self.alarms)
+    @rule(data=st.data())
+    def add_another_at_the_same_time(self, data: st.DataObject) -> None:
+        self.add(data.draw(st.sampled_from(self.alarms)).deadline)
+
+    @precondition(lambda self: self.alarms)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        alarm = data.draw(st.sampled_from(self.alarms))
+        self.wheel.cancel(alarm)
+        self.alarms.remove(alarm)
+
+    @precondition(lambda self: self.alarms)
+    @rule(data=st.data(), deadline=DEADLINES)
+    def move(self, data: st.DataObject, deadline: int) -> None:
+        alarm = data.draw(st.sampled_from(self.alarms))
+        self.wheel.cancel(alarm)
+        self.alarms.remove(alarm)
+        alarm.deadline = deadline
+        self.wheel.add(alarm)
+        self.alarms.append(alarm)
+
+    @rule(now=DEADLINES)
+    def expire(self, now: int) -> None:
+        self.expire_by(now)
+
+    @precondition(lambda self: self.alarms)
+    @rule(early=st.sampled_from([0, 1]))
+    def expire_at_the_next_deadline(self, early: int) -> None:
+        self.expire_by(min(alarm.deadline for alarm in self.alarms) - early)
+
+    def expire_by(self, now: int) -> None:
+        due = sorted((a for a in self.alarms if a.deadline <= now), key=lambda alarm: alarm.deadline)
+        assert self.wheel.expire(now) == due  # of equal deadlines, the one added first
+        self.alarms = [alarm for alarm in self.alarms if alarm.deadline > now]
+
+    @invariant()
+    def the_next_deadline_is_the_earliest(self) -> None:
+        assert self.wheel.next_deadline() == min((alarm.deadline for alarm in self.alarms), default=None)
+
+
+TestWheelAgainstList = WheelAgainstList.TestCase
+TestWheelAgainstList.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("deadline", [0, 1, TICK - 1, TICK, TICK + 1, 10 * MS, 3_600_000 * MS])
+def test_an_alarm_goes_off_at_its_nanosecond(deadline: int) -> None:
+    wheel: TimerWheel[Alarm] = TimerWheel()
+    alarm = Alarm(deadline)
+    wheel.add(alarm)
+    assert wheel.next_deadline() == deadline
+    assert wheel.expire(deadline - 1) == []
+    assert wheel.expire(deadline) == [alarm]
+    assert wheel.next_deadline() is None
+    assert wheel.expire(deadline + TICK) == []
+
+
+def test_alarms_go_off_in_order_across_buckets() -> None:
+    wheel: TimerWheel[Alarm] = TimerWheel()
+    alarms = [Alarm(deadline) for deadline in (5 * TICK, 3, 2 * TICK + 7, 2 * TICK, 3, 9 * TICK)]
+    for alarm in alarms:
+        wheel.add(alarm)
+    assert [alarm.deadline for alarm in wheel.expire(5 * TICK)] == [3, 3, 2 * TICK, 2 * TICK + 7, 5 * TICK]
+    assert wheel.next_deadline() == 9 * TICK
+
+
+def test_cancelled_alarms_leave_nothing_behind() -> None:
+    """However far away they were: whoever sets the deadlines must not make the wheel grow."""
+    wheel: TimerWheel[Alarm] = TimerWheel()
+    kept = [Alarm(day * 86_400_000 * MS) for day in range(1, 11)]
+    for alarm in kept:
+        wheel.add(alarm)
+    for far in range(1, 5001):
+        alarm = Alarm(far * 10_000 * MS)
+        wheel.add(alarm)
+        wheel.cancel(alarm)
+    assert len(wheel._ticks) < 200
+    assert len(wheel._buckets) == len(kept)
+    assert wheel.expire(10 * 86_400_000 * MS) == kept
