@@ -26,7 +26,17 @@ from captures.netns import inside
 from forwarder.faces.udp import PORT, UdpDriver
 from ssb.export import read_export
 from ssb.message import Message
-from testbed.files import FEED, SCENARIO, capture_interfaces, write_rows
+from testbed.files import (
+    CAPTURE,
+    COUNTERS,
+    EVENTS,
+    FEED,
+    RESULT,
+    SCENARIO,
+    capture_interfaces,
+    write_json,
+    write_rows,
+)
 from testbed.nodes import Node, Timeline, sample_times
 from testbed.scenario import Scenario
 from topologies import box
@@ -59,7 +69,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": capture,
     }
-    (output / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    write_json(output / RESULT, result)
 
 
 @contextmanager
@@ -74,7 +84,7 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
     ]
     specification = output / "recorder.json"
     specification.write_text(
-        json.dumps({"output": str(output / "capture.pcapng"), "application": "feednet", "interfaces": taps}),
+        json.dumps({"output": str(output / CAPTURE), "application": "feednet", "interfaces": taps}),
         encoding="utf-8",
     )
     recorder = subprocess.Popen(
@@ -89,11 +99,11 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
     capture: dict[str, Any] = {}
     try:
         if recorder.stdout.readline() != "ready\n":
-            raise RunError(f"the recorder did not start: {recorder.communicate()[1].strip()}")
+            raise RunError(f"the recorder did not start: {_last_line(recorder.communicate()[1])}")
         yield capture
         counts, errors = recorder.communicate(timeout=_GRACE_S)
         if recorder.returncode:
-            raise RunError(f"the recorder failed: {errors.strip()}")
+            raise RunError(f"the recorder failed: {_last_line(errors)}")
         capture |= {key: value for key, value in json.loads(counts).items() if key != "interfaces"}
     finally:
         recorder.kill()
@@ -101,12 +111,16 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
     specification.unlink()
 
 
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2] or "it said nothing"
+
+
 def _run_nodes(
     scenario: Scenario, layering: str, feed: Sequence[Message], network: MininetNetwork, output: Path
 ) -> Timeline:
     """Run all nodes from start to end, and collect what they report."""
     fork = multiprocessing.get_context("fork")
-    scenario.network.routes(scenario.publisher)  # what it imports, every node then has
+    scenario.network.routes(scenario.publisher)  # imports networkx once, before the fork
     gc.collect()
     gc.freeze()  # pages that no collection touches stay shared
     processes: list[tuple[str, ForkProcess, Connection]] = []
@@ -131,8 +145,8 @@ def _run_nodes(
             report = _expect(name, connection, "report", patience)
             events += report["events"]
             samples += report["samples"]
-        write_rows(output / "events.jsonl", events)
-        write_rows(output / "counters.jsonl", samples)
+        write_rows(output / EVENTS, events)
+        write_rows(output / COUNTERS, samples)
         return timeline
     finally:
         for _, process, _ in processes:
@@ -196,7 +210,7 @@ def main() -> int:
     box.prepare()
     try:
         run(Path(directory), layering, cast(Literal["auto", "netem", "relay"], impairment))
-    except (RunError, OSError) as error:
+    except (RunError, OSError, subprocess.TimeoutExpired) as error:
         print(f"feednet: {layering} over Mininet: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -6,11 +6,11 @@ Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 13
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -63,7 +63,7 @@ def run(
     feed: Path | None,
     items: int | None,
     seed: int | None,
-    net: running.Net,
+    net: running.Net | Literal["auto"],
     impairment: running.Impairment,
     topology_file: Path | None,
     layerings: tuple[str, ...],
@@ -85,7 +85,7 @@ def run(
     messages = workload.messages(chosen.workload, chosen.seed)
     where, why = running.choose_net(net)
     if not no_report:
-        _check_analysis(master)
+        _check_analysis()
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
@@ -93,7 +93,6 @@ def run(
     subscribers = len(chosen.subscribers)
     console.print(f"workload  {len(messages)} messages of {source}, {subscribers} subscribers")
     seconds = running.duration_s(chosen, messages)
-    steps = iter([f"{name:9} {LAYERINGS[name].title}" for name in chosen.layerings])
     with _stages() as stage:
         running.run(
             chosen,
@@ -102,7 +101,9 @@ def run(
             why,
             directory,
             impairment=impairment,
-            progress=lambda _: stage(next(steps), seconds if where == "mininet" else None),
+            progress=lambda name: stage(
+                f"{name:9} {LAYERINGS[name].title}", seconds if where == "mininet" else None
+            ),
         )
     if no_report:
         console.print(f"captures  {directory}")
@@ -115,7 +116,7 @@ def run(
 @click.option("--master", help="Spark master; default local.")
 def report(directory: Path, master: str | None) -> None:
     """Analyse the captures of a run in DIRECTORY (again) and write its report."""
-    _check_analysis(master)
+    _check_analysis()
     _report(directory, master)
 
 
@@ -148,7 +149,7 @@ def _report(directory: Path, master: str | None) -> None:
     console.print(f"[bold green]report[/]    {page}")
 
 
-def _check_analysis(master: str | None) -> None:
+def _check_analysis() -> None:
     """Find out that Spark cannot start before the run, not after it."""
     from analysis.errors import AnalysisError
     from analysis.session import check_java
@@ -178,7 +179,7 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _stages() -> Iterator[Any]:
+def _stages() -> Iterator[Callable[[str, float | None], None]]:
     """Show stages one after the other: a bar where the duration is known, then a line with the time taken.
 
     Yields stage(text, seconds or None).

@@ -6,7 +6,7 @@ from typing import Any
 
 from captures import pcapng
 from ssb.message import Message
-from testbed.files import capture_interfaces, write_rows
+from testbed.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_rows
 from testbed.nodes import Node, Timeline, sample_times
 from testbed.scenario import Scenario
 from topologies.emulated import EmulatedNetwork
@@ -18,7 +18,7 @@ def run(scenario: Scenario, layering: str, feed: Sequence[Message], directory: P
     nodes = {name: Node(scenario, layering, name, feed, timeline) for name in scenario.network.nodes}
     samples: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
-    with (directory / "capture.pcapng").open("wb") as file:
+    with (directory / CAPTURE).open("wb") as file:
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
         network = EmulatedNetwork(
             scenario.network,
@@ -33,8 +33,8 @@ def run(scenario: Scenario, layering: str, feed: Sequence[Message], directory: P
         network.write_statistics()
     for node in nodes.values():
         events += node.take_events()
-    write_rows(directory / "events.jsonl", events)
-    write_rows(directory / "counters.jsonl", samples)
+    write_rows(directory / EVENTS, events)
+    write_rows(directory / COUNTERS, samples)
     return {
         "start_ns": timeline.start,
         "end_ns": timeline.end,

@@ -11,12 +11,19 @@ MANIFEST = "manifest.json"
 SCENARIO = "scenario.json"
 FEED = "feed.jsonl"
 
+# In the directory of each layering:
+CAPTURE = "capture.pcapng"
+EVENTS = "events.jsonl"
+COUNTERS = "counters.jsonl"
+RESULT = "result.json"
+"""What a run in a box tells its parent; goes into the manifest."""
+
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write rows as JSON lines in order of time."""
-    rows.sort(key=lambda row: (row["time"], row["node"]))
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+        for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -6,6 +6,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,16 +16,16 @@ from ssb.export import entry_line
 from ssb.message import Message
 from testbed import emulate
 from testbed.errors import UserError
-from testbed.files import FEED, MANIFEST, SCENARIO, write_json
+from testbed.files import FEED, MANIFEST, RESULT, SCENARIO, write_json
 from testbed.nodes import Timeline
 from testbed.scenario import Scenario
 from topologies import box
 
-Net = Literal["auto", "emulated", "mininet"]
+Net = Literal["emulated", "mininet"]
 Impairment = Literal["auto", "netem", "relay"]
 
 
-def choose_net(asked: Net) -> tuple[Literal["emulated", "mininet"], str]:
+def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     """Decide how to bring a network up; return it and why, in a few words. Raises UserError."""
     if asked == "emulated":
         return "emulated", "asked for"
@@ -44,7 +45,7 @@ def duration_s(scenario: Scenario, feed: Sequence[Message]) -> float:
 def run(
     scenario: Scenario,
     feed: Sequence[Message],
-    net: Literal["emulated", "mininet"],
+    net: Net,
     net_reason: str,
     directory: Path,
     *,
@@ -85,7 +86,7 @@ def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str
         status = box.box(program)
     except OSError as error:
         raise UserError(str(error)) from error
-    result = partial / layering / "result.json"
+    result = partial / layering / RESULT
     if status or not result.exists():
         raise UserError(f"the run over Mininet failed (status {status}); what there is lies in {partial}")
     counts: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
@@ -93,9 +94,7 @@ def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str
     return counts
 
 
-def _manifest(
-    scenario: Scenario, feed: Sequence[Message], net: Literal["emulated", "mininet"], net_reason: str
-) -> dict[str, Any]:
+def _manifest(scenario: Scenario, feed: Sequence[Message], net: Net, net_reason: str) -> dict[str, Any]:
     """Describe a run. An emulated run names nothing that differs between two of them."""
     manifest: dict[str, Any] = {
         "feednet": version("feednet"),
@@ -136,16 +135,6 @@ def _manifest(
 def _links(scenario: Scenario) -> list[dict[str, Any]]:
     interfaces = scenario.network.interfaces()
     return [
-        {
-            "a": link.a,
-            "b": link.b,
-            "interface_a": interfaces[2 * index].name,
-            "interface_b": interfaces[2 * index + 1].name,
-            "bw_mbit": link.bw_mbit,
-            "delay_ms": link.delay_ms,
-            "loss_percent": link.loss_percent,
-            "jitter_ms": link.jitter_ms,
-            "max_queue_size": link.max_queue_size,
-        }
-        for index, link in enumerate(scenario.network.links)
+        asdict(link) | {"interface_a": a.name, "interface_b": b.name}
+        for link, a, b in zip(scenario.network.links, interfaces[0::2], interfaces[1::2], strict=True)
     ]

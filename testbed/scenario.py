@@ -1,6 +1,7 @@
 """Scenarios: TOML files that say what is compared, on which network, under which load."""
 
 import tomllib
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -126,12 +127,19 @@ def available() -> dict[str, Path]:
     return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
 
 
-def load(name_or_path: str, **overrides: Any) -> Scenario:
+def load(
+    name_or_path: str,
+    *,
+    seed: int | None = None,
+    layerings: tuple[str, ...] | None = None,
+    feed: str | None = None,
+    items: int | None = None,
+    topology_file: str | None = None,
+    parameters: dict[str, dict[str, Any]] | None = None,
+) -> Scenario:
     """Read a scenario by name or path and check all of it; raise UserError.
 
-    Args:
-        overrides: seed, layerings, feed, items, topology_file, parameters (as {layering: {name: value}});
-            None leaves the file's value.
+    What is given besides replaces what the file says; `parameters` is {layering: {name: value}}.
     """
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
@@ -145,14 +153,23 @@ def load(name_or_path: str, **overrides: Any) -> Scenario:
         raise UserError(f"{path}: not valid TOML: {error}") from error
     table = {"name": path.stem, **table}
     _resolve_files(table, path.parent)
-    _override(table, overrides)
+    _replace(table, {"seed": seed, "layerings": layerings})
+    _replace_in(table, "workload", {"feed": feed, "items": items})
+    for layering, values in (parameters or {}).items():
+        _replace_in(table.setdefault("parameters", {}), layering, values)
+    if topology_file is not None:
+        table["topology"] = {"file": topology_file}
     try:
-        return _complete(Scenario.model_validate(table))
+        scenario = Scenario.model_validate(table)
     except ValidationError as error:
         raise UserError(f"{path}: {_first_line(error)}") from error
+    try:
+        return _complete(scenario)
     except TopologyError as error:
-        source = "" if table.get("topology", {}).get("file") else f"{path}: "
-        raise UserError(f"{source}{error}") from error
+        # A topology file's errors name that file themselves.
+        raise UserError(str(error) if scenario.topology.file else f"{path}: {error}") from error
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _resolve_files(table: dict[str, Any], directory: Path) -> None:
@@ -163,60 +180,53 @@ def _resolve_files(table: dict[str, Any], directory: Path) -> None:
             inner[key] = str(directory / inner[key])
 
 
-def _override(table: dict[str, Any], overrides: dict[str, Any]) -> None:
-    def put(section: str, values: dict[str, Any]) -> None:
-        inner = table.get(section, {})
-        if isinstance(inner, dict):  # else the model will say what is wrong with it
-            table[section] = {**inner, **values}
+def _replace(table: Any, values: dict[str, Any]) -> None:
+    """Put the values that are given into a table; if it is none, the model will say so."""
+    if isinstance(table, dict):
+        table |= {key: value for key, value in values.items() if value is not None}
 
-    given = {key: value for key, value in overrides.items() if value is not None}
-    table |= {key: given[key] for key in ("seed", "layerings") if key in given}
-    put("workload", {key: given[key] for key in ("feed", "items") if key in given})
-    for layering, values in given.get("parameters", {}).items():
-        parameters = table.get("parameters")
-        before = parameters.get(layering) if isinstance(parameters, dict) else None
-        put("parameters", {layering: {**before, **values} if isinstance(before, dict) else values})
-    if "topology_file" in given:
-        table["topology"] = {"file": given["topology_file"]}
+
+def _replace_in(table: Any, key: str, values: dict[str, Any]) -> None:
+    if isinstance(table, dict):
+        _replace(table.setdefault(key, {}), values)
 
 
 def _complete(scenario: Scenario) -> Scenario:
-    """Fill in what follows from the topology, and check what depends on it."""
+    """Fill in what follows from the topology, and check what depends on it.
+
+    Raises TopologyError for the topology, ValueError for the rest.
+    """
     nodes = scenario.network.nodes
     publisher = scenario.publisher
     if publisher not in nodes:
         if "publisher" in scenario.model_fields_set or not scenario.topology.file:
-            raise TopologyError(f"publisher {publisher!r} is not a node; there are {', '.join(nodes)}")
+            raise ValueError(f"publisher {publisher!r} is not a node; there are {', '.join(nodes)}")
         publisher = nodes[0]
     subscribers = scenario.subscribers or _leaves(scenario.network, publisher)
     for node in subscribers:
         if node not in nodes:
-            raise TopologyError(f"subscriber {node!r} is not a node; there are {', '.join(nodes)}")
+            raise ValueError(f"subscriber {node!r} is not a node; there are {', '.join(nodes)}")
         if node == publisher:
-            raise TopologyError(f"subscriber {node!r} is the publisher")
+            raise ValueError(f"subscriber {node!r} is the publisher")
     unreachable = set(subscribers) - set(scenario.network.routes(publisher))
     if unreachable:
-        raise TopologyError(f"no path joins {publisher} and {', '.join(sorted(unreachable))}")
-    for layering in scenario.layerings:
+        raise ValueError(f"no path joins {publisher} and {', '.join(sorted(unreachable))}")
+    for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
+        if layering not in LAYERINGS:
+            known = ", ".join(LAYERINGS)
+            raise ValueError(f"[parameters.{layering}]: unknown layering; there are {known}")
         try:
             scenario.layering_parameters(layering)
         except ValidationError as error:
-            raise TopologyError(f"[parameters.{layering}] {_first_line(error)}") from error
-    for layering in scenario.parameters:
-        if layering not in LAYERINGS:
-            known = ", ".join(LAYERINGS)
-            raise TopologyError(f"[parameters.{layering}]: unknown layering; there are {known}")
+            raise ValueError(f"[parameters.{layering}] {_first_line(error)}") from error
     return scenario.model_copy(update={"publisher": publisher, "subscribers": subscribers})
 
 
 def _leaves(topology: Topology, publisher: str) -> tuple[str, ...]:
     """Return the nodes with one link, the publisher aside; all others if there are none."""
-    degree = dict.fromkeys(topology.nodes, 0)
-    for link in topology.links:
-        degree[link.a] += 1
-        degree[link.b] += 1
-    leaves = tuple(node for node in topology.nodes if degree[node] == 1 and node != publisher)
-    return leaves or tuple(node for node in topology.nodes if node != publisher)
+    degree = Counter(interface.node for interface in topology.interfaces())
+    others = [node for node in topology.nodes if node != publisher]
+    return tuple(node for node in others if degree[node] == 1) or tuple(others)
 
 
 _PLAIN = {

@@ -37,7 +37,9 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     # shellcheck disable=SC2086 # lists of words
     { apt-get update -qq && apt-get install -qq --no-install-recommends $required $wanted; } >/dev/null 2>&1 ||
         say "apt could not install all of:$required$wanted"
-    command -v java >/dev/null || { say "Java 17 or newer is missing"; exit 1; }
+    version=0
+    if command -v java >/dev/null; then version=$(java_version); fi
+    [ "${version:-0}" -ge 17 ] || { say "Java 17 or newer is missing; Spark needs it"; exit 1; }
     exit 0
 fi
 
