@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packet_makers import NNI, data, interests, lp_packets
+from packet_makers import ANY_BYTES, NNI, data, interests, lp_packets
 
-from forwarder.wire.lp import LpPacket, make_lp, parse_lp
+from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
-from forwarder.wire.packet import make_interest
+from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.tlv import MalformedPacket, element
 
 INTEREST = make_interest(from_uri("/A"), nonce=1)
@@ -208,3 +208,43 @@ def test_more_in_a_feed_state_than_we_know(tip: int, limit: int) -> None:
     inner = element(0x0371, b"\x05") + element(0x0372, b"\x08") + element(0x0374, b"later")
     lp = lp_of([element(0x0370, inner), FRAGMENT])
     assert (lp.tip, lp.limit) == (5, 8)
+
+
+DATA = make_data(from_uri("/A"), b"x")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_opening_what_arrives(wrapped: bool) -> None:
+    data_packet = make_lp(DATA, tip=3, limit=9) if wrapped else DATA
+    interest_packet = make_lp(INTEREST, pit_token=b"t") if wrapped else INTEREST
+    opened = open_data(data_packet)
+    assert opened is not None
+    assert opened[0].wire == DATA
+    assert (opened[1].tip, opened[1].limit) == ((3, 9) if wrapped else (None, None))
+    asked = open_interest(interest_packet)
+    assert asked is not None
+    assert asked.wire == INTEREST
+    assert open_data(interest_packet) is None
+    assert open_interest(data_packet) is None
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        make_lp(INTEREST, nack_reason=150),
+        make_lp(DATA, nack_reason=0),
+        b"\x64\x00",
+        b"",
+        INTEREST[:-1],
+        DATA[:-1],
+    ],
+    ids=["Nack", "Nack of Data", "idle packet", "nothing", "cut Interest", "cut Data"],
+)
+def test_nothing_to_open(packet: bytes) -> None:
+    assert open_data(packet) is None
+    assert open_interest(packet) is None
+
+
+@given(ANY_BYTES)
+def test_anything_opens_or_does_not(packet: bytes) -> None:
+    assert open_data(packet) is None or open_interest(packet) is None
