@@ -35,11 +35,13 @@ METRICS = (
     Metric("pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
     Metric("pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
     Metric("pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
-    Metric("interests_per_item", "Interests sent by subscribers' nodes, per delivered item", "", "lower"),
-    Metric("interests_per_link", "Interests sent over a link, per published item", "", "lower"),
+    Metric(
+        "interests_per_item", "Interests sent by subscribers’ nodes, per delivered item", "Interests", "lower"
+    ),
+    Metric("interests_per_link", "Interests sent over a link, per published item", "Interests", "lower"),
     Metric("frames_per_item", "Frames on the wire, per delivered item", "frames", "lower"),
     Metric("bytes_per_item", "Bytes on the wire, per delivered item", "bytes", "lower"),
-    Metric("overhead_ratio", "Bytes on the wire, per byte of message delivered", "", "lower"),
+    Metric("overhead_ratio", "Bytes on the wire, per byte of message delivered", "bytes", "lower"),
     Metric("capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
 """Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are

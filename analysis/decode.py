@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from captures.frames import UDP_HEADER, parse_udp
-from forwarder.wire.feed import PAYLOAD, SSB_MESSAGE, split_item
+from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
@@ -29,6 +29,7 @@ LARGEST = (1 << 63) - 1
 """Spark's integers are signed: a larger number on the wire is given as this one."""
 _MS = 1_000_000
 _CONTENT = 21
+_KEY_COMPONENT = 2 + KEY_BYTES
 
 _LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
 
@@ -177,7 +178,7 @@ def decode_payload(payload: bytes) -> tuple[str | int | bool | None, ...]:
         else:
             network = _network(fragment, packet.frag_count > 1)
             if packet.nack_reason is not None:
-                if network.nonce is None:
+                if network.kind not in ("interest", "lli"):
                     raise MalformedPacket("a Nack without an Interest")
                 network = network._replace(kind="nack")
     except MalformedPacket:
@@ -212,8 +213,6 @@ def _interest(interest: Interest) -> Network:
     credit = interest.send_credit
     if credit is not None and feed is None:
         raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
-    if interest.nonce is None:
-        raise MalformedPacket("an Interest on a link carries a Nonce")
     return Network(
         "interest" if credit is None else "lli",
         uri,
@@ -234,9 +233,14 @@ def _describe(name: bytes) -> tuple[str, str | None, int | None]:
     """Return (URI, feed's URI, sequence number) of a name. The same few names come by at every hop."""
     uri = to_uri(name)
     item = split_item(name)
-    if item is None or len(item[0]) not in prefix_ends(name):
+    if item is None:
         return uri, None, None
-    return uri, uri[: uri.rindex("/")], min(item[1], LARGEST)
+    feed, seq = item
+    # split_item() looks at the end only: the key and the number must be components of this name.
+    boundaries = {0, *prefix_ends(name)}
+    if not {len(feed), len(feed) - _KEY_COMPONENT} <= boundaries:
+        return uri, None, None
+    return uri, uri[: uri.rindex("/")], min(seq, LARGEST)
 
 
 def _payload_bytes(content: bytes, length: int) -> int:

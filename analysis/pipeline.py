@@ -6,12 +6,15 @@ one file each.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
@@ -63,18 +66,19 @@ def analyze(
     run = Run(Path(run_dir))
     with _one_line_errors():
         _check_captures(run)
+        events = _read_lines(run, _EVENTS, run.events)
+        counters = _read_lines(run, _COUNTERS, run.counters)
         progress("starting Spark")
         spark = spark_session(master, small=_capture_bytes(run) < SMALL_BYTES)
-        packets = []
-        for layering in run.manifest.layerings:
-            progress(f"decoding packets: {layering}")
-            frames = read_capture(spark, run.capture(layering))
-            rows = decode(frames).withColumn("layering", F.lit(layering))
-            packets.append(_settle(rows, run.table("packets", layering)))
+        progress("decoding packets")
+        parts = _in_parallel(partial(_read_layering, run, spark, x, events) for x in run.manifest.layerings)
         progress("following every PIT")
-        histories = _pit_histories(run, packets)
-        progress("measuring latency and overhead")
-        tables = _measure(run, spark, _union(packets), histories)
+        with _cached(pit.reconstruct(_union(part.messages for part in parts))) as histories:
+            _settle_histories(run, histories)
+            progress("measuring")
+            packets = _union(part.packets for part in parts)
+            latencies = _union(part.latencies for part in parts)
+            tables = _measure(run, packets, histories, latencies, events, counters)
         progress("writing the report")
         write_report(run, tables)
     return run.report
@@ -91,34 +95,43 @@ def _check_captures(run: Run) -> None:
             pass
 
 
-def _pit_histories(run: Run, packets: list[DataFrame]) -> DataFrame:
-    messages = [
-        _settle(reassemble(rows), run.table("messages", layering))
-        for layering, rows in zip(run.manifest.layerings, packets, strict=True)
-    ]
-    histories = pit.reconstruct(_union(messages)).persist(StorageLevel.MEMORY_AND_DISK)
+class _Layering(NamedTuple):
+    """One layering's own tables, settled."""
+
+    packets: DataFrame
+    messages: DataFrame
+    latencies: DataFrame
+
+
+def _read_layering(run: Run, spark: SparkSession, layering: str, events: pa.Table) -> _Layering:
+    frames = read_capture(spark, run.capture(layering))
+    packets = _settle(decode(frames).withColumn("layering", F.lit(layering)), run.table("packets", layering))
+    messages = _settle(reassemble(packets), run.table("messages", layering))
+    of_layering = spark.createDataFrame(events.filter(pc.field("layering") == layering))
+    return _Layering(packets, messages, _settle(latency(of_layering), run.table("latency", layering)))
+
+
+def _settle_histories(run: Run, histories: DataFrame) -> None:
     for layering in run.manifest.layerings:
         of_layering = histories.where(F.col("layering") == layering)
         _settle(pit.intervals(of_layering), run.table("pit_intervals", layering))
         _settle(pit.steps(of_layering), run.table("pit_steps", layering))
-    return histories
 
 
-def _measure(run: Run, spark: SparkSession, packets: DataFrame, histories: DataFrame) -> Tables:
+def _measure(
+    run: Run,
+    packets: DataFrame,
+    histories: DataFrame,
+    latencies: DataFrame,
+    events: pa.Table,
+    counters: pa.Table,
+) -> Tables:
     manifest = run.manifest
     nodes = [node.name for node in manifest.topology.nodes]
-    runs = _runs(run, spark)
-    events = _read_lines(run, spark, _EVENTS, run.events)
-    counters = _read_lines(run, spark, _COUNTERS, run.counters)
-    latencies = _union(
-        [
-            _settle(latency(events.where(F.col("layering") == layering)), run.table("latency", layering))
-            for layering in manifest.layerings
-        ]
-    )
+    spark = packets.sparkSession
+    runs = spark.createDataFrame(_runs(run))
     pit_steps = pit.steps(histories)
-    pit_changes = pit.changes(pit.with_network(pit_steps)).persist(StorageLevel.MEMORY_AND_DISK)
-    slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
+    by_time = ("layering", "node", "time")
 
     def keep(name: str, table: DataFrame, *order: str) -> pa.Table:
         rows = table.toArrow().sort_by([(column, "ascending") for column in order])
@@ -127,64 +140,80 @@ def _measure(run: Run, spark: SparkSession, packets: DataFrame, histories: DataF
         pq.write_table(rows, path)
         return rows
 
-    def again(rows: pa.Table) -> DataFrame:
-        return spark.createDataFrame(rows)
+    def check() -> pa.Table:
+        counted = spark.createDataFrame(counters)
+        slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
+        occupancy = keep("pit_occupancy", pit.occupancy(pit_steps, counted, slack), *by_time)
+        truth = keep("pit_truth", pit.truth(spark.createDataFrame(occupancy), counted), *by_time)
+        return keep("pit_truth_summary", pit.truth_summary(spark.createDataFrame(truth)), "layering")
 
-    by_node = ("layering", "node", "time")
-    occupancy = keep("pit_occupancy", pit.occupancy(pit_steps, counters, slack), *by_node)
-    truth = keep("pit_truth", pit.truth(again(occupancy), counters), *by_node)
-    summary = keep("pit_summary", pit.summary(pit_changes, runs, [*nodes, pit.NETWORK]), "layering", "node")
-    sent = keep("traffic", traffic(packets), "layering", "interface", "kind")
-    by_subscriber = keep("latency_quantiles", quantiles(latencies), "layering", "node")
+    def size() -> tuple[pa.Table, pa.Table]:
+        with _cached(pit.changes(pit.with_network(pit_steps))) as changes:
+            summary = pit.summary(changes, runs, [*nodes, pit.NETWORK])
+            return (
+                keep("pit_summary", summary, "layering", "node"),
+                keep("pit_curves", pit.curves(changes, runs), *by_time),
+            )
+
+    def cost() -> tuple[pa.Table, pa.Table]:
+        sent = keep("traffic", traffic(packets), "layering", "interface", "kind")
+        return sent, keep("overhead", overhead(spark.createDataFrame(sent)), "layering", "layer")
+
+    def delay() -> pa.Table:
+        return keep("latency_quantiles", quantiles(latencies), "layering", "node")
+
+    truth, (summary, curves), (sent, layers), delays = _in_parallel([check, size, cost, delay])
     measures = measure(
-        runs, events, again(by_subscriber), again(summary), again(sent), manifest.nodes("subscriber")
+        runs,
+        spark.createDataFrame(events),
+        spark.createDataFrame(delays),
+        spark.createDataFrame(summary),
+        spark.createDataFrame(sent),
+        manifest.nodes("subscriber"),
     )
     return Tables(
         comparison=keep("comparison", compare(measures), "row", "position").to_pylist(),
-        overhead=keep("overhead", overhead(again(sent)), "layering", "layer").to_pylist(),
-        latency=by_subscriber.to_pylist(),
+        overhead=layers.to_pylist(),
+        latency=delays.to_pylist(),
         traffic=sent.to_pylist(),
         pit_summary=summary.to_pylist(),
-        pit_curves=keep("pit_curves", pit.curves(pit_changes, runs), *by_node).to_pylist(),
-        pit_truth=keep("pit_truth_summary", pit.truth_summary(again(truth)), "layering").to_pylist(),
+        pit_curves=curves.to_pylist(),
+        pit_truth=truth.to_pylist(),
     )
 
 
-def _runs(run: Run, spark: SparkSession) -> DataFrame:
+def _runs(run: Run) -> pa.Table:
     manifest = run.manifest
-    rows = [
-        {
-            "layering": layering,
-            "position": position,
-            "start_ns": manifest.runs[layering].start_ns,
-            "end_ns": manifest.runs[layering].end_ns,
-            "dropped": manifest.runs[layering].capture.dropped,
-            "items": manifest.workload.items,
-            "links": len(manifest.topology.links),
-        }
-        for position, layering in enumerate(manifest.layerings)
-    ]
-    return spark.createDataFrame(pa.Table.from_pylist(rows))
+    return pa.Table.from_pylist(
+        [
+            {
+                "layering": layering,
+                "position": position,
+                "start_ns": manifest.runs[layering].start_ns,
+                "end_ns": manifest.runs[layering].end_ns,
+                "dropped": manifest.runs[layering].capture.dropped,
+                "items": manifest.workload.items,
+                "links": len(manifest.topology.links),
+            }
+            for position, layering in enumerate(manifest.layerings)
+        ]
+    )
 
 
-def _read_lines(
-    run: Run, spark: SparkSession, schema: pa.Schema, path_of: Callable[[str], Path]
-) -> DataFrame:
+def _read_lines(run: Run, schema: pa.Schema, path_of: Callable[[str], Path]) -> pa.Table:
     """Read a file of JSON lines of every layering; members that are not in the schema are left out."""
     options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     tables = []
     for layering in run.manifest.layerings:
         path = path_of(layering)
-        try:
-            table = (
-                pyarrow.json.read_json(path, parse_options=options)
-                if path.stat().st_size
-                else schema.empty_table()
-            )
-        except pa.ArrowInvalid as error:
-            raise AnalysisError(f"{path}: {error}") from None
+        table = schema.empty_table()
+        if path.stat().st_size:
+            try:
+                table = pyarrow.json.read_json(path, parse_options=options)
+            except pa.ArrowInvalid as error:
+                raise AnalysisError(f"{path}: {error}") from None
         tables.append(table.append_column("layering", pa.repeat(layering, len(table))))
-    return spark.createDataFrame(pa.concat_tables(tables))
+    return pa.concat_tables(tables)
 
 
 def _settle(table: DataFrame, path: Path) -> DataFrame:
@@ -193,8 +222,24 @@ def _settle(table: DataFrame, path: Path) -> DataFrame:
     return table.sparkSession.read.schema(table.schema).parquet(str(path))
 
 
-def _union(tables: list[DataFrame]) -> DataFrame:
+@contextmanager
+def _cached(table: DataFrame) -> Iterator[DataFrame]:
+    """Keep a table at hand. Left behind, it would answer for the same run analysed again later."""
+    table.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield table
+    finally:
+        table.unpersist()
+
+
+def _union(tables: Iterable[DataFrame]) -> DataFrame:
     return reduce(DataFrame.union, tables)
+
+
+def _in_parallel(tasks: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Return the tasks' results. Small jobs leave cores idle; another thread's job takes them."""
+    with ThreadPoolExecutor() as pool:
+        return [future.result() for future in [pool.submit(task) for task in tasks]]
 
 
 @contextmanager

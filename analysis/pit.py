@@ -187,13 +187,15 @@ def summary(pit_changes: DataFrame, runs: DataFrame, nodes: Sequence[str]) -> Da
     `runs` has layering, start_ns, end_ns. Means are over that time; a node without entries counts as 0.
     """
     every = runs.select("layering", "start_ns", "end_ns", F.explode(F.lit(list(nodes))).alias("node"))
-    start, end = F.col("start_ns"), F.col("end_ns")
-    # A change lasts from its time to the end of the run, so the mean is a sum over changes.
-    share = (end - F.greatest("time", start)) / (end - start)
+    end = F.col("end_ns")
+    # A change lasts from its time to the end of the run, so the mean is a sum over changes. The sum is one
+    # of whole numbers, which comes out the same in whatever order Spark adds.
+    lasts = (end - F.greatest("time", "start_ns")).cast("decimal(20, 0)")
+    duration = F.first(end - F.col("start_ns"))
     in_run = every.join(pit_changes, [*_NODE], "left").where(F.col("time").isNull() | (F.col("time") <= end))
     measures = []
     for what in ("entries", "bytes"):
-        mean = F.sum(F.col(f"delta_{what}") * share)
+        mean = F.sum(F.col(f"delta_{what}").cast("decimal(18, 0)") * lasts).cast("double") / duration
         measures += [
             F.coalesce(mean, F.lit(0.0)).alias(f"mean_{what}"),
             F.coalesce(F.max(what), F.lit(0)).alias(f"peak_{what}"),
@@ -219,10 +221,12 @@ def curves(pit_changes: DataFrame, runs: DataFrame, bins: int = 300) -> DataFram
         F.array(
             F.min_by(point, "time"),
             F.max_by(point, "time"),
-            F.min_by(point, "entries"),
-            F.max_by(point, "entries"),
-            F.min_by(point, "bytes"),
-            F.max_by(point, "bytes"),
+            # The time decides between equals, so that the same run is drawn the same.
+            *(
+                extreme(point, F.struct(what, "time"))
+                for what in ("entries", "bytes")
+                for extreme in (F.min_by, F.max_by)
+            ),
         ).alias("points")
     )
     points = kept.select(*_NODE, F.explode(F.array_distinct("points")).alias("point"))

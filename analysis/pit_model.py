@@ -10,7 +10,8 @@ Time. An entry ends exactly at its expiry, and what is due at time t is done bef
 Classic Interests. An entry is keyed by (name, CanBePrefix, MustBeFresh).
 
 * Interest in on i: dropped if its HopLimit is 0, or if it loops: its Nonce is that of an in-record of
-  another interface or of any out-record. Otherwise in-record i, and expiry = max(expiry, t + lifetime).
+  another interface, or of an out-record and not of in-record i. Otherwise in-record i, and
+  expiry = max(expiry, t + lifetime).
 * Interest out on j: out-record j, and expiry likewise. An Interest of a local application shows only here.
 * Data in: closes every entry that it matches, by exact name, as a prefix of whole components
   (CanBePrefix), or by name and implicit digest.
@@ -27,11 +28,11 @@ upstream. An LLI of credit c from item s, at time t:
 * in on i: dropped if its HopLimit is 0, or if its Nonce is that of the node's own last LLI upstream and
   not of range i (a loop). c = 0 cancels range i. A Nonce equal to that of range i is the link's duplicate.
   Otherwise range i begins as s .. s+c-1, or is rewound (next = min(next, s)) and extended
-  (limit = max(limit, s+c-1)); expiry = t + lifetime.
+  (limit = max(limit, s+c-1)); one that ends before next - 1 takes its place. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
 * Nack out on i of an LLI: range i goes.
-* LLI out: c = 0 ends the upstream range; otherwise it begins, is rewound or extended in the same way; one
-  from beyond limit + 1 begins anew, as the items between came from elsewhere. expiry = t + lifetime.
+* LLI out: c = 0 ends the upstream range. Otherwise it begins as s .. s+c-1, and anew so if s is before next
+  or beyond limit + 1 (what lies between is the cache's); else it is extended. expiry = t + lifetime.
 * Data in of item next: next = next + 1; the upstream range is spent when next > limit.
 
 The feed's entry is there while there is a downstream range, or an upstream range neither spent nor expired:
@@ -167,11 +168,12 @@ class _ClassicEntry(_Entry):
         return self.expiry <= now
 
     def is_loop(self, message: Message) -> bool:
-        return any(
-            nonce == message.nonce
-            for interface, nonce in self.in_records.items()
-            if interface != message.interface
-        ) or any(record.nonce == message.nonce for record in self.out_records.values())
+        if message.nonce is None:
+            return False
+        for interface, nonce in self.in_records.items():
+            if nonce == message.nonce:
+                return interface != message.interface
+        return any(record.nonce == message.nonce for record in self.out_records.values())
 
 
 @dataclass(slots=True)
@@ -181,11 +183,9 @@ class _Range:
     expiry: int
     nonce: int | None
 
-    def grant(self, first: int, last: int, expiry: int, nonce: int | None) -> None:
-        self.next = min(self.next, first)
-        self.limit = max(self.limit, last)
-        self.expiry = expiry
-        self.nonce = nonce
+    def is_last(self, message: Message) -> bool:
+        """Tell whether an LLI has the Nonce of the one that made this range what it is."""
+        return message.nonce is not None and message.nonce == self.nonce
 
 
 @dataclass(slots=True)
@@ -221,29 +221,32 @@ class _FeedEntry(_Entry):
         return not self.ranges and not (self.upstream and self.upstream.active)
 
     def lli_in(self, message: Message) -> None:
-        interface = message.interface
         first, credit = _asked(message)
-        granted = self.ranges.get(interface)
-        is_repeated = granted is not None and granted.nonce == message.nonce
-        if self.upstream and self.upstream.range.nonce == message.nonce and not is_repeated:
+        last = first + credit - 1
+        granted = self.ranges.get(message.interface)
+        is_repeated = granted is not None and granted.is_last(message)
+        if self.upstream and self.upstream.range.is_last(message) and not is_repeated:
             return
         if credit == 0:
-            self.ranges.pop(interface, None)
+            self.ranges.pop(message.interface, None)
         elif granted is None:
-            self.ranges[interface] = _Range(first, first + credit - 1, _expiry(message), message.nonce)
+            self.ranges[message.interface] = _Range(first, last, _expiry(message), message.nonce)
         elif not is_repeated:
-            granted.grant(first, first + credit - 1, _expiry(message), message.nonce)
+            granted.limit = last if last < granted.next - 1 else max(granted.limit, last)
+            granted.next = min(granted.next, first)
+            granted.expiry = _expiry(message)
+            granted.nonce = message.nonce
 
     def lli_out(self, message: Message) -> None:
         first, credit = _asked(message)
-        last = first + credit - 1
         if credit == 0:
             self.upstream = None
-        elif self.upstream is None or first > self.upstream.range.limit + 1:
-            self.upstream = _Upstream(_Range(first, last, _expiry(message), message.nonce))
-        else:
-            self.upstream.range.grant(first, last, _expiry(message), message.nonce)
-            self.upstream.active = True
+            return
+        asked = _Range(first, first + credit - 1, _expiry(message), message.nonce)
+        if self.upstream and self.upstream.range.next <= first <= self.upstream.range.limit + 1:
+            asked.next = self.upstream.range.next
+            asked.limit = max(asked.limit, self.upstream.range.limit)
+        self.upstream = _Upstream(asked)
 
     def item_in(self, seq: int) -> None:
         if self.upstream and seq == self.upstream.range.next:

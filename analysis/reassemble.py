@@ -39,10 +39,12 @@ def reassemble(packets: DataFrame) -> DataFrame:
     columns = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
     whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*_KINDS))
     parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *_KINDS))
-    # Sequence wraps at 2**64: a packet across the wrap is given up rather than an overflow raised.
+    # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
     joined = (
-        parts.groupBy(*_WHERE, first.alias("first"), "frag_count")
+        parts.withColumn("first", first)
+        .where(F.col("first").isNotNull())
+        .groupBy(*_WHERE, "first", "frag_count")
         .agg(
             F.size(F.collect_set("frag_index")).alias("there"),
             F.count("*").alias("frames"),

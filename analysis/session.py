@@ -14,8 +14,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -32,12 +33,11 @@ _ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# A run of 20,000 frames took 60 CPU seconds without these and 35 with them. Compiling what runs once, and
-# a task for each of 200 partitions, cost more than they saved.
+# Compiling what runs once costs more than it saves: 20,000 frames took 60 CPU seconds without these
+# settings and 35 with them.
 _SMALL = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "4",
 }
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
@@ -58,21 +58,21 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
     read_end, write_end = os.pipe()
     said = os.fdopen(read_end, encoding="utf-8", errors="replace")
-    Thread(target=_listen, args=(said, started, early), daemon=True).start()
+    listener = Thread(target=_listen, args=(said, started, early), daemon=True)
+    listener.start()
     try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": write_end})  # type: ignore[no-untyped-call]
+        with os.fdopen(write_end, "wb") as pipe:
+            gateway = launch_gateway(conf, popen_kwargs={"stderr": pipe})  # type: ignore[no-untyped-call]
         context = SparkContext(gateway=gateway, conf=conf)
-    except Exception as error:
-        if not isinstance(error, PySparkRuntimeError):
-            early.append(str(error))
+        session = SparkSession(context)
+    except (PySparkException, Py4JError) as error:
+        listener.join(timeout=1)  # a JVM that still runs has said it all, too
         raise AnalysisError(
             f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}"
         ) from error
-    finally:
-        os.close(write_end)
     context.setLogLevel("ERROR")
     started.set()
-    return SparkSession(context)
+    return session
 
 
 def check_java() -> None:
@@ -105,8 +105,11 @@ def _configuration(master: str, small: bool) -> SparkConf:
     conf.setAll(list(_ALWAYS.items()))
     path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
-    if is_local and small:
-        conf.setAll(list(_SMALL.items()))
+    if is_local:
+        # A cached table keeps its partitions, so the default of 200 costs 200 tasks however small it is.
+        conf.set("spark.sql.shuffle.partitions", str(4 if small else 4 * (os.cpu_count() or 1)))
+        if small:
+            conf.setAll(list(_SMALL.items()))
     return conf
 
 
@@ -119,7 +122,9 @@ def _listen(said: IO[str], started: Event, early: list[str]) -> None:
 
 
 def _reason(lines: list[str]) -> str:
-    """Return the line that best says why the JVM gave up."""
-    told = [line.strip() for line in lines if line.strip()]
-    errors = [line for line in told if re.search(r"error|exception", line, re.IGNORECASE)]
-    return (errors or told or ["it ended without a word"])[0]
+    """Return the line that best says why the JVM gave up, without what precedes the words themselves."""
+    for sign in (r" ERROR \S+: (.+)", r'Exception in thread "main" (.+)', r"(.*(?:Error|Exception).*)"):
+        for line in lines:
+            if found := re.search(sign, line):
+                return found[1].strip()
+    return next((line.strip() for line in lines if line.strip()), "it ended without a word")

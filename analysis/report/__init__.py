@@ -117,7 +117,8 @@ def _figure_json(spec: dict[str, Any]) -> str:
 
 def _versions(manifest: Manifest) -> dict[str, str]:
     """Return what ran and what analysed it."""
-    versions = {"feednet": manifest.feednet} | {key: str(value) for key, value in manifest.software.items()}
+    told = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
+    versions = {"feednet": manifest.feednet} | told
     for package in ("pyspark", "pyarrow"):
         try:
             versions[package] = version(package)

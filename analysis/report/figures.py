@@ -7,12 +7,14 @@ layering has one colour in every plot, and another in dark mode. Traces carry th
 
 from collections import Counter
 from collections.abc import Sequence
+from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
 from analysis.latency import ALL
 from analysis.manifest import Manifest
 from analysis.overhead import LAYERS
 from analysis.pit import NETWORK
+from analysis.report.numbers import pretty
 
 MOST_NODES = 24
 """Nodes that are drawn one by one; of a larger network those with the highest means."""
@@ -104,7 +106,7 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
             _line(place, layering, values, shares) | {"hovertemplate": "%{y:.1f} % within %{x:.4g} ms"}
         )
     layout = {
-        "xaxis": {"type": "log", "title": {"text": "publish to delivery, ms (logarithmic)"}, "dtick": "D2"},
+        "xaxis": {"title": {"text": "publish to delivery, ms (logarithmic)"}, **_logarithmic(data, "x")},
         "yaxis": {"title": {"text": "deliveries, %"}, "range": [0, 101]},
     }
     return Figure(
@@ -138,7 +140,7 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
         )
     layout = {
         "boxmode": "group",
-        "yaxis": {"type": "log", "title": {"text": "ms (logarithmic)"}, "dtick": "D2"},
+        "yaxis": {"title": {"text": "ms (logarithmic)"}, **_logarithmic(data, *_BOX)},
         "xaxis": {"type": "category"},
     }
     return Figure(
@@ -189,8 +191,8 @@ def interests(comparison: Rows, manifest: Manifest) -> Figure:
             "name": layering,
             "meta": place,
             "y": list(groups.values()),
-            "x": [_rounded(values[metric, layering]) for metric in groups],
-            "texttemplate": "%{x:.3g}",
+            "x": [values[metric, layering] for metric in groups],
+            "text": [pretty(values[metric, layering]) for metric in groups],
             "textposition": "outside",
             "cliponaxis": False,
             "marker": {"color": _colour(place)},
@@ -225,7 +227,7 @@ def _over_time(curves: Rows, manifest: Manifest, node: str, what: str, top: floa
         seconds.append(round((run.end_ns - run.start_ns) / 1e9, 6))
         amounts.append(amounts[-1])
         data.append(
-            _line(place, layering, seconds, amounts, "hv")
+            _line(place, layering, seconds, amounts, "hv", 1.5 if top is None else 1)
             | {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
         )
     yaxis: Spec = {"rangemode": "tozero"} if top is None else {"range": [0, top * 1.08 or 1]}
@@ -237,7 +239,9 @@ def _over_time(curves: Rows, manifest: Manifest, node: str, what: str, top: floa
     return {"data": data, "layout": {"xaxis": xaxis, "yaxis": yaxis}}
 
 
-def _line(place: int, name: str, x: Sequence[float], y: Sequence[float], shape: str = "linear") -> Spec:
+def _line(
+    place: int, name: str, x: Sequence[float], y: Sequence[float], shape: str = "linear", width: float = 1.5
+) -> Spec:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -245,7 +249,7 @@ def _line(place: int, name: str, x: Sequence[float], y: Sequence[float], shape: 
         "meta": place,
         "x": x,
         "y": y,
-        "line": {"color": _colour(place), "width": 1.5, "shape": shape},
+        "line": {"color": _colour(place), "width": width, "shape": shape},
     }
 
 
@@ -257,14 +261,19 @@ def _stacked(
     unit: str,
 ) -> Spec:
     layerings = [layering for layering in manifest.layerings if delivered.get(layering)]
+    shares = {
+        part: [round(amounts[layering, part] / delivered[layering], 3) for layering in layerings]
+        for part, _, _ in stack
+    }
     data = [
         {
             "type": "bar",
             "orientation": "h",
             "name": title,
             "y": layerings,
-            "x": [round(amounts[x, part] / delivered[x], 3) for x in layerings],
-            "texttemplate": "%{x:.3g}",
+            "x": shares[part],
+            "text": [pretty(share) for share in shares[part]],
+            "textfont": {"size": 12},
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textangle": 0,
@@ -272,7 +281,7 @@ def _stacked(
             "hovertemplate": f"%{{x:.4g}} {unit} {title}",
         }
         for part, title, colour in stack
-        if any(amounts[layering, part] for layering in layerings)
+        if any(shares[part])
     ]
     layout = {
         "barmode": "stack",
@@ -283,6 +292,18 @@ def _stacked(
         "height": 150 + 52 * len(layerings),
     }
     return {"data": data, "layout": layout}
+
+
+def _logarithmic(data: list[Spec], *keys: str) -> Spec:
+    """Return a logarithmic axis for these members of the traces, with ticks that read well."""
+    values = [value for trace in data for key in keys for value in trace[key] if value > 0]
+    if not values:
+        return {"type": "log"}
+    low, high = min(values), max(values)
+    steps = (1, 2, 5) if high > 30 * low else (1, 1.5, 2, 3, 4, 5, 7)
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    ticks = [float(f"{step}e{decade}") for decade in decades for step in steps]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
 
 
 def _quantiles(latency: Rows, layering: str) -> dict[str, list[float]]:
@@ -296,7 +317,3 @@ def _quantiles(latency: Rows, layering: str) -> dict[str, list[float]]:
 
 def _colour(place: int) -> str:
     return f"--layering-{place % COLOURS}"
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

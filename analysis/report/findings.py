@@ -8,76 +8,89 @@ from analysis.report.numbers import compared, pretty, with_unit
 
 
 class Finding(NamedTuple):
-    """A sentence about one metric: `text` holds {first}, {a}, {other}, {b} and {compared}."""
+    """What is said about a metric: a lead, and a sentence that names both figures.
+
+    `less` and `more` begin the lead ("24 times fewer Interests"); `text` holds {other}, {b}, {first}, {a}.
+    """
 
     metric: str
-    text: str
+    noun: str
     less: str
     more: str
+    text: str
+
+
+class Told(NamedTuple):
+    """A finding of a run: its lead, empty for a plain remark, and its sentence."""
+
+    lead: str
+    text: str
 
 
 FINDINGS = (
     Finding(
         "interests_per_item",
-        "For each item delivered, a subscriber’s node sent {b} Interests under {other} and "
-        "{a} under {first}: {compared}.",
+        "Interests",
         "fewer",
         "more",
+        "For each item delivered, a subscriber’s node sent {b} under {other} and {a} under {first}.",
     ),
     Finding(
         "latency_p50",
-        "Half of the deliveries took at most {b} under {other} and {a} under {first}: {compared}.",
-        "less",
-        "more",
+        "median latency",
+        "lower",
+        "higher",
+        "Half of the deliveries took at most {b} under {other} and {a} under {first}.",
     ),
     Finding(
         "latency_p99",
-        "The slowest hundredth of them took {b} or longer under {other} and {a} under {first}: {compared}.",
-        "less",
-        "more",
+        "99th percentile of latency",
+        "lower",
+        "higher",
+        "The slowest hundredth of the deliveries took {b} or longer under {other} and {a} under {first}.",
     ),
     Finding(
         "pit_entries_mean",
-        "A node’s PIT held {b} on average under {other} and {a} under {first}: {compared}.",
+        "PIT entries",
         "fewer",
         "more",
+        "A node’s PIT held {b} on average under {other} and {a} under {first}.",
     ),
     Finding(
         "pit_bytes_mean",
-        "That state came to {b} a node under {other} and {a} under {first}: {compared}.",
+        "PIT bytes",
         "fewer",
         "more",
+        "That state came to {b} a node on average under {other} and {a} under {first}.",
     ),
     Finding(
         "bytes_per_item",
-        "An item brought to a subscriber put {b} on the wire under {other} and {a} under {first}: {compared}.",
+        "bytes on the wire",
         "fewer",
         "more",
+        "One delivery of an item cost {b} under {other} and {a} under {first}, all links together.",
     ),
 )
 
 
-def findings(comparison: list[dict[str, Any]], manifest: Manifest) -> list[str]:
-    """Return the findings of a comparison (the rows of analysis.compare.compare); each names both figures."""
+def findings(comparison: list[dict[str, Any]], manifest: Manifest) -> list[Told]:
+    """Return the findings of a comparison (the rows of analysis.compare.compare)."""
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     units = {row["metric"]: row["unit"] for row in comparison}
     first, *others = manifest.layerings
-    told = [_delivery(values, manifest)]
-    for finding in FINDINGS:
+    told = [Told("", _delivery(values, manifest))]
+    for metric, noun, less, more, text in FINDINGS:
         for other in others:
-            a, b = values[finding.metric, first], values[finding.metric, other]
-            if a is None or b is None:
-                continue
-            told.append(
-                finding.text.format(
-                    first=first,
-                    other=other,
-                    a=with_unit(a, units[finding.metric]),
-                    b=with_unit(b, units[finding.metric]),
-                    compared=compared(b, a, finding.less, finding.more),
+            a, b = values[metric, first], values[metric, other]
+            if a is not None and b is not None:
+                figures = {"a": with_unit(a, units[metric]), "b": with_unit(b, units[metric])}
+                told.append(
+                    Told(
+                        f"{other}: {compared(b, a, less, more)} {noun}.",
+                        text.format(first=first, other=other, **figures),
+                    )
                 )
-            )
-    return told + list(_caveats(values, manifest))
+    return told + [Told("", text) for text in _caveats(values, manifest)]
 
 
 def _delivery(values: dict[tuple[str, str], float], manifest: Manifest) -> str:
@@ -98,6 +111,6 @@ def _caveats(values: dict[tuple[str, str], float], manifest: Manifest) -> Iterat
     for layering in manifest.layerings:
         if dropped := values["capture_drops", layering]:
             yield (
-                f"The capture of {layering} lost {with_unit(dropped, 'frames')}: what is told from packets is "
-                "too low there."
+                f"The capture of {layering} lost {with_unit(dropped, 'frames')}: what is told from packets "
+                "is too low there."
             )

@@ -23,14 +23,17 @@ def with_unit(value: float | None, unit: str) -> str:
 
 
 def compared(value: float, base: float, less: str, more: str) -> str:
-    """Say how a value compares with another: "24 times fewer", "5 % more", "the same"."""
+    """Say how a value compares with another: "24 times fewer", "5.1 % more", "the same"."""
     if value == base:
         return "the same"
-    if not value or not base:
-        return less if value < base else more
     word = less if value < base else more
+    if not value or not base:
+        return word
     factor = max(value, base) / min(value, base)
     if factor >= 2:
-        return f"{pretty(round(factor, 1))} times {word}"
-    percent = abs(value - base) / base * 100
-    return f"{pretty(percent) if percent < 10 else round(percent)}{NARROW_SPACE}% {word}"
+        return f"{_two_digits(factor)} times {word}"
+    return f"{_two_digits(abs(value - base) / base * 100)}{NARROW_SPACE}% {word}"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}".replace(",", NARROW_SPACE)

@@ -49,6 +49,11 @@ function draw(plot, width) {
     hovermode: "closest",
     showlegend: false,
     legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", traceorder: "normal" },
+    modebar: {
+      bgcolor: "rgba(0,0,0,0)",
+      color: style.getPropertyValue("--rule").trim(),
+      activecolor: style.getPropertyValue("--faint").trim(),
+    },
     dragmode: "zoom",
     ...coloured(own, style),
     xaxis: axis({ nticks: plot.isSmall ? 4 : undefined, ...own.xaxis }, style),
@@ -58,7 +63,12 @@ function draw(plot, width) {
     ...coloured(trace, style),
     visible: !hidden.has(trace.meta),
   }));
-  const config = { responsive: true, displaylogo: false, displayModeBar: plot.isSmall ? false : "hover" };
+  const config = {
+    responsive: true,
+    displaylogo: false,
+    displayModeBar: plot.isSmall ? false : "hover",
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  };
   plot.element.querySelector("script")?.remove();
   return Plotly.react(plot.element, data, layout, config);
 }

@@ -1,6 +1,7 @@
 """Starting Spark: quietly, or with one line that says what is missing."""
 
 import pytest
+from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError
 from analysis.session import check_java, spark_session
@@ -51,6 +52,21 @@ def test_a_new_java_will_do(monkeypatch, tmp_path):
     fake_java(tmp_path, 'openjdk version "21.0.1" 2023-10-17')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     check_java()
+
+
+def test_a_start_that_fails_says_why_in_one_line(monkeypatch, tmp_path):
+    said = (
+        "WARNING: Using incubator modules",
+        "26/11/21 12:00:00 WARN Client: Exception on the way",
+        "26/11/21 12:00:00 ERROR Backend: All masters are unresponsive!",
+        "java.lang.IllegalStateException: stopped",
+    )
+    fake_java(tmp_path, 'version "17"' + "".join(f"\n{line}" for line in said), status=0)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    with pytest.raises(AnalysisError) as error:
+        spark_session("spark://127.0.0.1:1")
+    assert str(error.value) == ("Spark does not start on spark://127.0.0.1:1: All masters are unresponsive!")
 
 
 @pytest.mark.spark
