@@ -30,7 +30,8 @@ upstream. An LLI of credit c from item s, at time t:
   Otherwise range i begins as s .. s+c-1, or is rewound (next = min(next, s)) and extended
   (limit = max(limit, s+c-1)); one that ends before next - 1 takes its place. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
-* Nack out on i of an LLI: range i goes.
+* Nack out on i of an LLI: range i goes. Nack in, with the Nonce of the last LLI upstream: the upstream range
+  goes; what downstreams had left is refused with it.
 * LLI out: c = 0 ends the upstream range. Otherwise it begins as s .. s+c-1, and anew so if s is before next
   or beyond limit + 1 (what lies between is the cache's); else it is extended. expiry = t + lifetime.
 * Data in of item next: next = next + 1; the upstream range is spent when next > limit.
@@ -248,6 +249,10 @@ class _FeedEntry(_Entry):
             asked.limit = max(asked.limit, self.upstream.range.limit)
         self.upstream = _Upstream(asked)
 
+    def refused(self, message: Message) -> None:
+        if self.upstream and self.upstream.range.is_last(message):
+            self.upstream.active = False
+
     def item_in(self, seq: int) -> None:
         if self.upstream and seq == self.upstream.range.next:
             self.upstream.range.next += 1
@@ -332,8 +337,11 @@ class PitModel:
     def _on_nack(self, message: Message, is_in: bool) -> None:
         if message.send_credit is not None:
             feed = self._feeds.get(message.feed or "")
-            if feed is not None and not is_in:
-                feed.ranges.pop(message.interface, None)
+            if feed is not None:
+                if is_in:
+                    feed.refused(message)
+                else:
+                    feed.ranges.pop(message.interface, None)
                 self._settle(feed, message.time)
             return
         entry = self._classic.get(_key(message))

@@ -16,8 +16,9 @@ from topologies.pipe import Pipe, pipe_rng
 
 UDP_PORT = 6363
 
-_FRAME = 0  # ranks: at one instant frames and alarms come first,
-_OBSERVER = 1  # so that an observer sees the state that they leave behind
+# At one instant alarms come before frames, as an entry that expires is not there for the packet that comes
+# then, and observers last, as they look at the state that is left behind.
+_ALARM, _FRAME, _OBSERVER = range(3)
 
 
 class EmulatedNetwork:
@@ -104,7 +105,7 @@ class EmulatedNetwork:
         known = self._alarms.get(node)
         if known is None or deadline < known:
             self._alarms[node] = deadline
-            self._schedule(deadline, _FRAME, lambda: self._wake(node, deadline))
+            self._schedule(deadline, _ALARM, lambda: self._wake(node, deadline))
 
     def _wake(self, node: str, due: int) -> None:
         if self._alarms.get(node) == due:  # else an earlier alarm has come in between

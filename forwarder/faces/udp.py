@@ -67,21 +67,22 @@ class UdpDriver:
             except ConnectionRefusedError:
                 continue  # the neighbour is not up yet; a connected socket reports it once and lives on
             receive(face, frame, time.time_ns())
-        self._flush()
+            self._send()  # at once: the next frame of a burst may take long to verify
+        self._arm()
 
     def _on_alarm(self) -> None:
         self._alarm = None
         self._host.wake(time.time_ns())
-        self._flush()
+        self._send()
+        self._arm()
 
-    def _flush(self) -> None:
+    def _send(self) -> None:
         for face, frame in self._host.take_outputs():
             # A full socket buffer is a full queue: the frame is lost, as on any link.
             try:
                 self._sockets[face].send(frame)
             except (BlockingIOError, ConnectionRefusedError):
                 continue
-        self._arm()
 
     def _arm(self) -> None:
         deadline = self._host.next_deadline()

@@ -15,9 +15,8 @@ from forwarder.fib import Fib
 from forwarder.lli.ranges import MS, Ranges
 from forwarder.lli.upstream import NEVER, Lli, Upstream
 from forwarder.timers import TimerWheel
-from forwarder.wire.feed import split_item
+from forwarder.wire.feed import check_feed_name, split_item
 from forwarder.wire.lp import NO_ROUTE, LpPacket, make_lp
-from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest
 from forwarder.wire.tlv import MalformedPacket
 
@@ -103,8 +102,8 @@ class FeedTable:
             raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
         feed, first = parts
         entry = self._entries.get(feed)
-        if entry is None and len(feed) not in prefix_ends(lli.name):
-            raise MalformedPacket("the feed's key is not a component of its own")
+        if entry is None:
+            check_feed_name(feed)
         self.counters["llis_in"] += 1
         if entry is None:
             if not lli.send_credit:

@@ -5,8 +5,8 @@ A feed's name ends with its writer's Ed25519 public key, so it certifies itself;
 of a classic SSB feed is the SSB message, whole.
 """
 
-from forwarder.wire.name import GENERIC, SEQUENCE, component
-from forwarder.wire.tlv import element, nni
+from forwarder.wire.name import GENERIC, SEQUENCE, component, prefix_ends
+from forwarder.wire.tlv import MalformedPacket, element, nni
 
 BACKLINK = 0xF2
 PAYLOAD = 0xF4
@@ -30,8 +30,8 @@ def item_name(feed: bytes, seq: int) -> bytes:
 def split_item(name: bytes) -> tuple[bytes, int] | None:
     """Split an item's name into (feed, seq); None if it does not have an item's form.
 
-    Reads from the end and does not walk the feed's name: a caller that has not met this feed before
-    must check that with :func:`forwarder.wire.name.prefix_ends`.
+    Reads from the end and does not walk the feed's name: whoever has not met this feed before must
+    call check_feed_name().
     """
     for size, header in _SEQUENCE_HEADERS:
         at = len(name) - size - 2
@@ -41,6 +41,13 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
             if at >= KEY_BYTES + 2 and seq and nni(seq) == number:
                 return name[:at], seq
     return None
+
+
+def check_feed_name(feed: bytes) -> None:
+    """Raise MalformedPacket unless the key that a feed's name ends with is a component of its own."""
+    at = len(feed) - KEY_BYTES - 2
+    if at not in (0, *prefix_ends(feed)) or feed[at : at + 2] != _KEY_HEADER:
+        raise MalformedPacket("a feed's name ends with a component of 32 bytes, its key")
 
 
 def feed_key(feed: bytes) -> bytes:

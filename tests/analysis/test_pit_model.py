@@ -381,9 +381,13 @@ def test_an_lli_refused_takes_its_range():
     asked = lli(0, "in", "i", 1, 2, nonce=1)
     refused = asked._replace(kind="nack", direction="out", nack_reason=150)
     assert spans(asked, refused) == [(FEED, 0, 0)]
-    assert spans(lli(0, "out", "u", 1, 2, nonce=1), refused._replace(direction="in", interface="u")) == [
-        (FEED, 0, 1000)
-    ]
+
+
+def test_an_lli_refused_upstream_ends_what_a_local_application_asked():
+    asked = lli(0, "out", "u", 1, 2, nonce=1)
+    refused = asked._replace(time=5, kind="nack", direction="in", nack_reason=150)
+    assert spans(asked, refused) == [(FEED, 0, 5)]
+    assert spans(asked, refused._replace(nonce=2)) == [(FEED, 0, 1000)]
 
 
 def test_a_feeds_state_goes_with_its_entry():

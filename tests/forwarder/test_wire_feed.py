@@ -5,9 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packet_makers import FEEDS, ITEMS, KEYS, NAMES, SEQUENCE_NUMBERS, mutations
 
-from forwarder.wire.feed import feed_key, feed_name, item_name, native_content, split_item, ssb_content
-from forwarder.wire.name import component, from_uri, to_uri
-from forwarder.wire.tlv import element
+from forwarder.wire.feed import (
+    check_feed_name,
+    feed_key,
+    feed_name,
+    item_name,
+    native_content,
+    split_item,
+    ssb_content,
+)
+from forwarder.wire.name import GENERIC, SEQUENCE, component, from_uri, to_uri
+from forwarder.wire.tlv import MalformedPacket, element
 
 KEY = bytes(range(32))
 FEED = feed_name(from_uri("/unibas/camera"), KEY)
@@ -82,3 +90,13 @@ def test_contents() -> None:
     assert native_content(link, b"pay") == b"\xf2\x20" + link + b"\xf4\x03pay"
     assert native_content(b"", b"pay") == b"\xf4\x03pay"
     assert ssb_content(b"{}") == element(0xF6, b"{}")
+
+
+def test_a_key_that_is_the_end_of_a_longer_component_names_no_feed():
+    disguised = component(GENERIC, b"x" + component(GENERIC, bytes(32)))
+    assert split_item(item_name(disguised, 1)) is not None
+    for feed in (disguised, b"\x08\x20" + bytes(31), component(SEQUENCE, bytes(32)), b""):
+        with pytest.raises(MalformedPacket):
+            check_feed_name(feed)
+    check_feed_name(feed_name(b"", bytes(32)))
+    check_feed_name(feed_name(component(GENERIC, b"a"), bytes(32)))
