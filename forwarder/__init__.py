@@ -1,5 +1,5 @@
 """A Named Data Networking forwarder with controlled push, written sans-IO.
 
-Nothing below this package's daemon opens a socket or reads a clock: packets and the time (integer
+Only forwarder.faces opens sockets and reads the clock: everywhere else packets and the time (integer
 nanoseconds) go in as arguments, packets and the next deadline come out.
 """

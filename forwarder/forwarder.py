@@ -3,9 +3,9 @@
 Theory of operation. `receive(face, packet, now)` runs one packet through the pipelines and leaves what is
 to be sent in `take_outputs()`; `next_deadline()` and `wake(now)` drive expiry. There is no socket, no
 clock and no randomness but the generator that is passed in, so the same object runs in the emulator and
-in the daemon. A malformed packet is counted and dropped, and has changed nothing else.
+in real processes. A malformed packet is counted and dropped, and has changed nothing else.
 
-Interest -> HopLimit, loop, feed cache, content store -> PIT -> strategy -> faces.
+Interest -> HopLimit, feed cache, loop, content store -> PIT -> strategy -> faces.
 Data     -> feeds (verified, pushed on) -> PIT -> content store, faces.
 Nack     -> PIT -> downstream once every upstream has refused.
 An Interest with SendCredit is the feeds' business (forwarder.lli) and makes no PIT entry here.

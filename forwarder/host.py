@@ -1,8 +1,8 @@
 """A node: a forwarder with its links and the applications that run on it. Still sans-IO.
 
-The emulator and the daemon both drive this object: frames (UDP payloads) in and out by face, time as an
-argument. Applications are attached in the same process; what passes between them and the forwarder takes
-no time and no wire.
+The emulator and the sockets (forwarder.faces) both drive this object: frames (UDP payloads) in and out by
+face, time as an argument. Applications are attached in the same process; what passes between them and
+the forwarder takes no time and no wire.
 """
 
 from typing import Protocol
