@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
 
 from testbed import run as running
 from testbed import scenario as scenarios
@@ -23,8 +24,8 @@ from testbed.errors import UserError
 from testbed.layerings import LAYERINGS
 from topologies.generate import GENERATORS
 
-console = Console(highlight=False)
-_errors = Console(stderr=True, highlight=False)
+console = Console(highlight=False, soft_wrap=True)
+_errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -178,6 +179,16 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     return parameters
 
 
+class _TimeBar(ProgressColumn):
+    """Shows how far the time of a stage has gone; pulses where it is not known."""
+
+    max_refresh = 0.1
+
+    def render(self, task: Task) -> ProgressBar:
+        """Draw the bar."""
+        return ProgressBar(total=task.total, completed=task.elapsed or 0, width=24, pulse=task.total is None)
+
+
 @contextmanager
 def _stages() -> Iterator[Callable[[str, float | None], None]]:
     """Show stages one after the other: a bar where the duration is known, then a line with the time taken.
@@ -187,7 +198,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
     columns = (
         SpinnerColumn(finished_text=" "),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        _TimeBar(),
         TimeElapsedColumn(),
     )
     begun: list[tuple[str, float]] = []
@@ -197,7 +208,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
             text, since = begun.pop()
             console.print(f"{text}  [dim]{time.monotonic() - since:.1f} s[/]")
 
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=None)
 
         def stage(text: str, seconds: float | None) -> None:
@@ -217,7 +228,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except UserError as error:
-        _errors.print(f"feednet: {error}", markup=False, soft_wrap=True)
+        _errors.print(f"feednet: {error}", markup=False)
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
         _errors.print("feednet: interrupted")
