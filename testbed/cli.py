@@ -86,7 +86,7 @@ def run(
     messages = workload.messages(chosen.workload, chosen.seed)
     where, why = running.choose_net(net)
     if not no_report:
-        _check_analysis()
+        _check_analysis("; or run with --no-report")
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
@@ -150,7 +150,7 @@ def _report(directory: Path, master: str | None) -> None:
     console.print(f"[bold green]report[/]    {page}")
 
 
-def _check_analysis() -> None:
+def _check_analysis(way_out: str = "") -> None:
     """Find out that Spark cannot start before the run, not after it."""
     from analysis.errors import AnalysisError
     from analysis.session import check_java
@@ -158,7 +158,7 @@ def _check_analysis() -> None:
     try:
         check_java()
     except AnalysisError as error:
-        raise UserError(f"{error}; or run with --no-report") from error
+        raise UserError(f"{error}{way_out}") from error
 
 
 def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
