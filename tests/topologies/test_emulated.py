@@ -4,7 +4,7 @@ from simulation import scenario, simulate
 
 
 def test_an_entry_that_expires_is_gone_for_the_packet_of_that_instant() -> None:
-    # Each repetition of a poll reaches r1 at the very nanosecond at which the Interest before it expires there.
+    # A repeated poll reaches r1 at the very nanosecond at which the Interest before it expires there.
     line = {"generator": "line", "length": 2, "link": {"delay_ms": 5.0}}
     parameters = {"poll": {"window": 1, "lifetime_ms": 100}}
     wanted = scenario(topology=line, subscribers=("s1",), parameters=parameters, warmup_ms=1050, settle_ms=0)
