@@ -99,7 +99,8 @@ class PollSubscriber:
             try:
                 self._chain.extend(item)
             except RejectedItem:
-                self._poll(item.seq, now)
+                # Not at once: a content store would answer at once with the same.
+                self._pending[item.seq] = now + self._lifetime_ms * MS
                 return
             self._events.append(Event(now, "delivered", item.seq, len(item.message)))
 

@@ -12,6 +12,7 @@ import gc
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -176,6 +177,8 @@ def _node(
     connection: Connection,
 ) -> None:
     """Be one node: the process that is forked for it."""
+    for interrupt in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(interrupt, signal.SIG_DFL)  # the parent's handlers are not for its children
     try:
         with inside(netns):
             connection.send(("ready", None))
@@ -183,13 +186,18 @@ def _node(
             node = Node(scenario, layering, name, feed, timeline)
             samples = asyncio.run(_drive(node, sample_times(scenario, timeline), timeline.end))
         connection.send(("report", {"events": node.take_events(), "samples": samples}))
-    except (OSError, EOFError) as error:
-        connection.send(("error", str(error)))
+    except Exception as error:
+        connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
 async def _drive(node: Node, times: range, end: int) -> list[dict[str, Any]]:
     """Run a node in real time until `end`, sampling its counters."""
-    driver = UdpDriver(node.host, asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    failures: list[Exception] = []
+    loop.set_exception_handler(
+        lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
+    )
+    driver = UdpDriver(node.host, loop)
     for interface, face in node.faces:
         driver.open(face, (interface.ipv4, PORT), (interface.peer_ipv4, PORT))
     driver.start()
@@ -201,6 +209,8 @@ async def _drive(node: Node, times: range, end: int) -> list[dict[str, Any]]:
         await asyncio.sleep((end - time.time_ns()) / 1e9)
     finally:
         driver.close()
+    if failures:
+        raise failures[0]
     return samples
 
 

@@ -57,11 +57,14 @@ def run(
     The directory appears under its name only when it is complete; until then, and after a failure, it is
     `<directory>.partial`.
     """
-    if directory.exists():
+    if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     partial = directory.with_name(directory.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{partial}: cannot be made: {error.strerror}; choose another --out") from error
     write_json(partial / SCENARIO, scenario.model_dump(mode="json"))
     with (partial / FEED).open("wb") as file:
         file.writelines(entry_line(message, message.timestamp) for message in feed)
@@ -87,6 +90,8 @@ def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str
     except OSError as error:
         raise UserError(str(error)) from error
     result = partial / layering / RESULT
+    if status == 130:
+        raise KeyboardInterrupt
     if status or not result.exists():
         raise UserError(f"the run over Mininet failed (status {status}); what there is lies in {partial}")
     counts: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))

@@ -64,8 +64,8 @@ class UdpDriver:
                 frame = sock.recv(65535)
             except BlockingIOError:
                 break
-            except ConnectionRefusedError:
-                continue  # the neighbour is not up yet; a connected socket reports it once and lives on
+            except OSError:
+                continue  # the fate of a frame sent before: a connected socket reports it once and lives on
             receive(face, frame, time.time_ns())
             self._send()  # at once: the next frame of a burst may take long to verify
         self._arm()
@@ -81,8 +81,8 @@ class UdpDriver:
             # A full socket buffer is a full queue: the frame is lost, as on any link.
             try:
                 self._sockets[face].send(frame)
-            except (BlockingIOError, ConnectionRefusedError):
-                continue
+            except OSError:
+                continue  # so is one to a neighbour, or over an interface, that is down
 
     def _arm(self) -> None:
         deadline = self._host.next_deadline()

@@ -7,6 +7,9 @@ from forwarder.wire.packet import Data, Interest
 
 MS = 1_000_000
 
+LAST_ITEM = (1 << 64) - 1
+"""The highest number that a name can carry; a stranger's credit must not reach beyond."""
+
 
 class Range:
     """Items `next` .. `limit` granted by one downstream.
@@ -50,7 +53,7 @@ class Ranges:
             self.drop(face)
             return
         granted = self._by_face.get(face)
-        limit = first + credit - 1
+        limit = min(first + credit - 1, LAST_ITEM)
         expiry = now + lli.lifetime_ms * MS
         if granted is None or granted.expiry <= now or limit < granted.next - 1:
             # New, or apart from what was granted before, which is void.

@@ -12,7 +12,7 @@ from random import Random
 from forwarder.feedcache.cache import FeedCache, FeedStore
 from forwarder.feedcache.items import RejectedItem, open_item
 from forwarder.fib import Fib
-from forwarder.lli.ranges import MS, Ranges
+from forwarder.lli.ranges import LAST_ITEM, MS, Ranges
 from forwarder.lli.upstream import NEVER, Lli, Upstream
 from forwarder.timers import TimerWheel
 from forwarder.wire.feed import check_feed_name, split_item
@@ -114,7 +114,8 @@ class FeedTable:
             self.counters["loops"] += 1
             return
         if lli.hop_limit is not None:
-            entry.hop_limit = lli.hop_limit - 1
+            left = lli.hop_limit - 1
+            entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         entry.ranges.grant(face, first, lli, now)
         self._serve(entry, face, entry.cache.get)
         self._ask(entry, now, lli.nonce)
@@ -141,6 +142,10 @@ class FeedTable:
             return Verdict.FOREIGN
         seq = parts[1]
         self.counters["items_in"] += 1
+        entry.ranges.expire(now)
+        if not entry.ranges:
+            self._settle(entry, now)
+            return Verdict.FOREIGN
         up = entry.upstream
         known = entry.cache.get(seq)
         if seq < up.next and known is not None and known.wire == data.wire:
@@ -225,9 +230,11 @@ class FeedTable:
         up = entry.upstream
         if first < up.next or first > up.limit + 1:
             # A late joiner wants what the cache has let go, or the cache has served beyond what was asked.
+            # The old range is cancelled, or the upstream would fill the gap between the two.
+            self._send_lli(entry, up.cancel(now), None)
             up = entry.upstream = Upstream(first)
         # The cache is the buffer: never more under way than it can hold.
-        limit = min(entry.ranges.last_wanted(), first - 1 + entry.cache.max_items)
+        limit = min(entry.ranges.last_wanted(), first - 1 + entry.cache.max_items, LAST_ITEM)
         self._send_lli(entry, up.want(limit, entry.ranges.last_expiry(), now), nonce)
 
     def _find_way(self, entry: FeedEntry) -> bool:

@@ -147,6 +147,7 @@ def test_what_the_cache_has_let_go_is_fetched_again() -> None:
         "3 item 4 tip 8 limit 12",
         *(f"3 item {seq} tip 8 limit 12" for seq in (5, 6, 7)),
         "3 item 8",
+        "1 lli 5+0",
         "1 lli 9+4",
     ]
 
@@ -326,4 +327,31 @@ def test_without_another_upstream_downstreams_are_told() -> None:
     relay.lli(A, 1, 8)
     relay.core.remove_face(UP, relay.now)
     assert relay.out() == [f"2 nack {NO_ROUTE} of 1"]
+    assert relay.core.pit_entries() == 0
+
+
+def test_a_range_that_is_left_behind_is_cancelled_first() -> None:
+    relay = Relay(max_items=4)
+    assert relay.lli(A, 1, 2) == ["1 lli 1+2"]
+    assert relay.lli(B, 30, 4) == ["1 lli 3+2"]
+    assert relay.lli(A, 1, 0) == ["1 lli 1+0", "1 lli 30+4"]
+
+
+def test_a_strangers_numbers_do_not_overflow() -> None:
+    relay = Relay()
+    most = (1 << 64) - 1
+    relay.lli(A, 1, most)
+    relay.lli(B, most, most)
+    relay.lli(B, 2, 4)
+    assert relay.item(1)[0] == f"2 item 1 tip 1 limit {most}"
+    relay.item(2)
+    relay.core.remove_face(UP, relay.now)
+    assert [line.split()[1] for line in relay.out()] == ["nack", "nack"]
+
+
+def test_an_item_after_the_end_of_a_grant_is_not_pushed() -> None:
+    relay = Relay()
+    relay.lli(A, 1, 8, lifetime_ms=300)
+    relay.now = 400 * MS  # and nobody has called wake()
+    assert relay.item(1) == []
     assert relay.core.pit_entries() == 0

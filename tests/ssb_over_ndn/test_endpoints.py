@@ -9,8 +9,10 @@ from simulation import feed_of
 
 from forwarder.host import Application
 from forwarder.wire.feed import item_name, ssb_content
+from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import make_data, make_interest, parse_data
 from ssb.generate import generate_feed
+from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.lli import LliSubscriber
 from ssb_over_ndn.naming import hash_name, log_name, message_packet
@@ -98,3 +100,19 @@ def test_wrong_parameters_are_refused() -> None:
         PollSubscriber(NAME, start=0, stop=1, rng=Random(1), window=0, lifetime_ms=1)
     with pytest.raises(ValueError, match="one each"):
         Publisher(FEED, [1])
+
+
+def test_a_forked_feed_does_not_hang_a_poller() -> None:
+    writer = Identity.from_seed(b"f" * 32)
+    first = Message.create(writer, None, {"type": "post", "text": "1"}, 1)
+    other = Message.create(writer, None, {"type": "post", "text": "one"}, 1)
+    name = log_name(first.author)
+    second = Message.create(writer, other, {"type": "post", "text": "2"}, 2)
+    subscriber = PollSubscriber(name, start=0, stop=100 * S, rng=Random(1), window=8, lifetime_ms=1000)
+    subscriber.wake(0)
+    subscriber.take_outputs()
+    subscriber.receive(message_packet(first), 10)
+    subscriber.receive(message_packet(second), 20)
+    asked = [interest.name for packet in subscriber.take_outputs() if (interest := open_interest(packet))]
+    assert item_name(name, 2) not in asked
+    assert [event.seq for event in subscriber.take_events()] == [1]
