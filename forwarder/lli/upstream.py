@@ -19,6 +19,8 @@ MIN_RTO = 10 * MS
 MAX_RTO = 4_000 * MS
 IDLE_PROBE = 1_000 * MS
 """First time-out of a holder that has no reason to believe that anything is missing."""
+MAX_IDLE_PROBES = 3
+"""Doublings of that time-out: what looks like an idle feed may be a link that loses a lot."""
 
 NEVER = (1 << 63) - 1
 
@@ -139,7 +141,7 @@ class Upstream:
             return None
         if self._asked_again_at is not None and self.known_tip >= self.next:
             self._backoff = min(self._backoff + 1, 10)  # the upstream has it, and our asking was lost
-        self._idle_probes = min(self._idle_probes + 1, 20)
+        self._idle_probes = min(self._idle_probes + 1, MAX_IDLE_PROBES)
         return self._ask_again(now)
 
     def cancel(self, now: int) -> Lli | None:

@@ -3,7 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forwarder.lli.upstream import IDLE_PROBE, INITIAL_RTO, MAX_RTO, MIN_RTO, NEVER, Lli, Upstream
+from forwarder.lli.upstream import (
+    IDLE_PROBE,
+    INITIAL_RTO,
+    MAX_IDLE_PROBES,
+    MAX_RTO,
+    MIN_RTO,
+    NEVER,
+    Lli,
+    Upstream,
+)
 
 MS = 1_000_000
 LIFETIME = 60_000 * MS
@@ -66,8 +75,15 @@ def test_an_idle_feed_is_probed_ever_more_rarely_but_outlives_its_lifetime() -> 
         probes.append(now)
         assert now < up.expiry
     gaps = [b - a for a, b in zip([0, *probes], probes, strict=False)]
-    assert gaps[:5] == [IDLE_PROBE << n for n in range(5)]
-    assert max(gaps) == gaps[-1] == LIFETIME // 2
+    assert gaps == [IDLE_PROBE << min(n, MAX_IDLE_PROBES) for n in range(12)]
+
+
+def test_a_short_lifetime_is_renewed_at_its_half() -> None:
+    up = Upstream(1, 1000)
+    assert up.want(8, NEVER, 0) == Lli(1, 8, 1000)
+    for now in (500 * MS, 1000 * MS, 1500 * MS):
+        assert up.deadline == now
+        assert up.wake(now) == Lli(1, 8, 1000)
 
 
 def test_a_holder_that_goes_with_its_lli_does_not_renew_it() -> None:
