@@ -25,16 +25,20 @@ Long-lived Interests (LLIs; docs/architecture.md, "The LLI packet"). An LLI make
 is an entry a feed, with a range (next, limit, expiry) for each downstream interface and one for the
 upstream. An LLI of credit c from item s, at time t:
 
-* in on i: dropped if its HopLimit is 0, or if its Nonce is that of the node's own last LLI upstream and
-  not of range i (a loop). c = 0 cancels range i. A Nonce equal to that of range i is the link's duplicate.
-  Otherwise range i begins as s .. s+c-1, or is rewound (next = min(next, s)) and extended
-  (limit = max(limit, s+c-1)); one that ends before next - 1 takes its place. expiry = t + lifetime.
+* in on i: dropped if its HopLimit is 0, or if its Nonce is one of the node's own last four LLIs upstream and
+  not of the last four on i (a loop; the Nack that answers it takes range i). c = 0 cancels range i. A Nonce
+  among the last four on i is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is
+  one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
+  that asks for items again and leaves it as it is. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
-* Nack out on i of an LLI: range i goes. Nack in, with the Nonce of the last LLI upstream: the upstream range
-  goes; what downstreams had left is refused with it.
-* LLI out: c = 0 ends the upstream range. Otherwise it begins as s .. s+c-1, and anew so if s is before next
-  or beyond limit + 1 (what lies between is the cache's); else it is extended. expiry = t + lifetime.
-* Data in of item next: next = next + 1; the upstream range is spent when next > limit.
+* Nack out on i of an LLI: range i goes. Nack in, with the Nonce of one of the last LLIs upstream: the upstream
+  range goes; what downstreams had left is refused with it.
+* LLI out on j: c = 0 ends the upstream range, if it is on j. Otherwise it begins as s .. s+c-1 if there is
+  none on j; else it is extended (limit = max(limit, s+c-1)), begins at s if s is beyond its old limit (what
+  lies between is the cache's), and goes back to s if it asks for all from s on again. expiry = t + lifetime.
+* Data in of item m >= head: items head .. m-1 are missing, and head = m + 1; of a missing item: it is not
+  missing any more. The upstream range is spent when head > limit and nothing is missing.
+* A fork's proof for number f, in or out: the upstream range ends with f - 1. Out on i: range i goes.
 
 The feed's entry is there while there is a downstream range, or an upstream range neither spent nor expired:
 the second is how the subscription of a local application shows. All its state goes with it.
@@ -43,12 +47,15 @@ Bytes. A classic entry: its Name's TLV-VALUE, and 16 a record (face 4, nonce 4, 
 the feed Name's TLV-VALUE, 28 a downstream range (face 4, next 8, limit 8, expiry 8), and 28 for the
 upstream from the first LLI out to the end of the entry.
 
+What is not a packet. A node that restarts loses everything. A link that goes down, if the node notices, takes
+the records and ranges of its interface, and the upstream range on it.
+
 What packets do not show: the Data's digest (any Data of the name is taken to be the one meant), and Interests
 that a forwarder suppressed towards every face.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -58,6 +65,7 @@ FOREVER = (1 << 63) - 1
 
 _DUPLICATE = 100  # NackReason
 _DIGEST = "/sha256digest="
+_FORK = "/32=fork/seq="
 
 
 class Message(NamedTuple):
@@ -177,24 +185,31 @@ class _ClassicEntry(_Entry):
         return any(record.nonce == message.nonce for record in self.out_records.values())
 
 
+_REMEMBERED_NONCES = 4
+
+
 @dataclass(slots=True)
 class _Range:
     next: int
     limit: int
     expiry: int
-    nonce: int | None
-
-    def is_last(self, message: Message) -> bool:
-        """Tell whether an LLI has the Nonce of the one that made this range what it is."""
-        return message.nonce is not None and message.nonce == self.nonce
+    nonces: list[int | None]
 
 
 @dataclass(slots=True)
 class _Upstream:
     """The range asked for; `active` from an LLI until it is spent, expired or cancelled."""
 
-    range: _Range
+    interface: str
+    head: int
+    limit: int
+    expiry: int
+    missing: set[int] = field(default_factory=set)
     active: bool = True
+
+    def settle(self) -> None:
+        if self.head > self.limit and not self.missing:
+            self.active = False
 
 
 class _FeedEntry(_Entry):
@@ -207,6 +222,7 @@ class _FeedEntry(_Entry):
         super().__init__(feed, message.name_length - 2 - digits, message.time)
         self.ranges: dict[str, _Range] = {}
         self.upstream: _Upstream | None = None
+        self.nonces: list[int | None] = []  # of the LLIs sent
 
     def state_bytes(self) -> int:
         return self.name_length + RANGE_BYTES * (len(self.ranges) + (self.upstream is not None))
@@ -214,7 +230,7 @@ class _FeedEntry(_Entry):
     def expire(self, now: int) -> bool:
         for interface in [i for i, granted in self.ranges.items() if granted.expiry <= now]:
             del self.ranges[interface]
-        if self.upstream and self.upstream.range.expiry <= now:
+        if self.upstream and self.upstream.expiry <= now:
             self.upstream.active = False
         return self.is_idle()
 
@@ -225,39 +241,58 @@ class _FeedEntry(_Entry):
         first, credit = _asked(message)
         last = first + credit - 1
         granted = self.ranges.get(message.interface)
-        is_repeated = granted is not None and granted.is_last(message)
-        if self.upstream and self.upstream.range.is_last(message) and not is_repeated:
+        has_nonce = message.nonce is not None
+        is_repeated = granted is not None and has_nonce and message.nonce in granted.nonces
+        if has_nonce and message.nonce in self.nonces and not is_repeated:
             return
         if credit == 0:
             self.ranges.pop(message.interface, None)
         elif granted is None:
-            self.ranges[message.interface] = _Range(first, last, _expiry(message), message.nonce)
+            self.ranges[message.interface] = _Range(first, last, _expiry(message), [message.nonce])
         elif not is_repeated:
-            granted.limit = last if last < granted.next - 1 else max(granted.limit, last)
-            granted.next = min(granted.next, first)
+            if last >= granted.next:
+                granted.next = min(granted.next, first)
+                granted.limit = max(granted.limit, last)
             granted.expiry = _expiry(message)
-            granted.nonce = message.nonce
+            granted.nonces = [*granted.nonces[1 - _REMEMBERED_NONCES :], message.nonce]
 
     def lli_out(self, message: Message) -> None:
         first, credit = _asked(message)
-        if credit == 0:
+        last = first + credit - 1
+        self.nonces = [*self.nonces[1 - _REMEMBERED_NONCES :], message.nonce]
+        up = self.upstream
+        if up is None or up.interface != message.interface:
+            if credit:
+                self.upstream = _Upstream(message.interface, first, last, _expiry(message))
+        elif credit == 0:
             self.upstream = None
-            return
-        asked = _Range(first, first + credit - 1, _expiry(message), message.nonce)
-        if self.upstream and self.upstream.range.next <= first <= self.upstream.range.limit + 1:
-            asked.next = self.upstream.range.next
-            asked.limit = max(asked.limit, self.upstream.range.limit)
-        self.upstream = _Upstream(asked)
+        else:
+            if first > up.limit or (first < up.head and last >= up.limit):
+                up.head = first
+                up.missing = {seq for seq in up.missing if seq >= first}
+            up.limit = max(up.limit, last)
+            up.expiry = max(up.expiry, _expiry(message))
+            up.active = True
 
     def refused(self, message: Message) -> None:
-        if self.upstream and self.upstream.range.is_last(message):
+        if self.upstream and message.nonce in self.nonces:
             self.upstream.active = False
 
     def item_in(self, seq: int) -> None:
-        if self.upstream and seq == self.upstream.range.next:
-            self.upstream.range.next += 1
-            if self.upstream.range.next > self.upstream.range.limit:
-                self.upstream.active = False
+        up = self.upstream
+        if up is None or seq > up.limit:
+            return
+        up.missing.discard(seq)
+        if seq >= up.head:
+            up.missing.update(range(up.head, seq))
+            up.head = seq + 1
+        up.settle()
+
+    def forked(self, seq: int) -> None:
+        if self.upstream:
+            self.upstream.limit = min(self.upstream.limit, seq - 1)
+            self.upstream.missing = {lost for lost in self.upstream.missing if lost < seq}
+            self.upstream.settle()
 
     def item_out(self, interface: str, seq: int) -> None:
         granted = self.ranges.get(interface)
@@ -286,7 +321,11 @@ class PitModel:
         """Process one packet; return the entries that ended before it or by it."""
         self._run_timers(message.time)
         is_in = message.direction == "in"
-        if message.kind == "data":
+        if message.kind == "restart":
+            self._restart(message.time)
+        elif message.kind == "link-down":
+            self._drop_interface(message.interface, message.time)
+        elif message.kind == "data":
             self._on_data(message, is_in)
         elif message.kind == "nack":
             self._on_nack(message, is_in)
@@ -333,6 +372,35 @@ class PitModel:
             else:
                 feed.item_out(message.interface, message.seq)
             self._settle(feed, message.time)
+
+        elif _FORK in message.name:
+            self._on_proof(message, is_in)
+
+    def _on_proof(self, message: Message, is_in: bool) -> None:
+        name, _, number = message.name.rpartition(_FORK)
+        feed = self._feeds.get(name)
+        if feed is not None and number.isdecimal():
+            feed.forked(int(number))
+            if not is_in:
+                feed.ranges.pop(message.interface, None)
+            self._settle(feed, message.time)
+
+    def _restart(self, now: int) -> None:
+        for entry in [*self._classic.values(), *self._feeds.values()]:
+            self._close(entry, now)
+
+    def _drop_interface(self, interface: str, now: int) -> None:
+        for classic in list(self._classic.values()):
+            classic.out_records.pop(interface, None)
+            if classic.in_records.pop(interface, None) is not None and not classic.in_records:
+                self._close(classic, now)
+            else:
+                classic.note(now)
+        for feed in list(self._feeds.values()):
+            feed.ranges.pop(interface, None)
+            if feed.upstream and feed.upstream.interface == interface:
+                feed.upstream.active = False
+            self._settle(feed, now)
 
     def _on_nack(self, message: Message, is_in: bool) -> None:
         if message.send_credit is not None:

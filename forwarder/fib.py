@@ -20,12 +20,13 @@ class Fib:
     is that of distinct lengths, not of components or routes.
     """
 
-    __slots__ = ("_by_length", "_lengths", "_routes")
+    __slots__ = ("_by_length", "_lengths", "_routes", "_suspended")
 
     def __init__(self) -> None:
         self._routes: dict[bytes, tuple[NextHop, ...]] = {}
         self._by_length: dict[int, int] = {}
         self._lengths: list[int] = []
+        self._suspended: dict[int, list[tuple[bytes, int]]] = {}
 
     def add(self, prefix: bytes, face: int, cost: int = 0) -> None:
         """Add a route or change its cost."""
@@ -52,6 +53,19 @@ class Fib:
         """Remove all routes through a face."""
         for prefix in list(self._routes):
             self.remove(prefix, face)
+
+    def suspend(self, face: int) -> None:
+        """Take all routes through a face out of use until resume()."""
+        routes = [
+            (prefix, hop.cost) for prefix, hops in self._routes.items() for hop in hops if hop.face == face
+        ]
+        self.remove_face(face)
+        self._suspended.setdefault(face, []).extend(routes)
+
+    def resume(self, face: int) -> None:
+        """Take suspended routes into use again."""
+        for prefix, cost in self._suspended.pop(face, ()):
+            self.add(prefix, face, cost)
 
     def _count(self, prefix: bytes, change: int) -> None:
         length = len(prefix_ends(prefix))

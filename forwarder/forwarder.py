@@ -17,15 +17,31 @@ from random import Random
 from forwarder.content_store import ContentStore
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib
-from forwarder.lli.relay import RANGE_BYTES, FeedTable, Verdict
+from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
+from forwarder.lli.upstream import Recovery
+from forwarder.pacing import Pacer
 from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit
-from forwarder.strategy import BestRoute, Strategy
+from forwarder.strategy import BestRoute, Strategy, StrategyChoice
+from forwarder.wire.feed import item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import prefix_ends
-from forwarder.wire.packet import DATA, INTEREST, parse_data, parse_interest
+from forwarder.wire.packet import (
+    DATA,
+    INTEREST,
+    SENT_HOP_LIMIT,
+    make_interest,
+    parse_data,
+    parse_interest,
+)
+from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
 MS = 1_000_000
+
+_FEEDS = 0
+"""The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""
+_FETCH_MS = 4000
+_CLASSIC = b"classic"  # all answers to classic Interests share a link as one stream
 
 
 @dataclass(slots=True)
@@ -58,12 +74,15 @@ class Forwarder:
 
     Args:
         rng: source of nonces and every other random choice.
-        strategy: where Interests go; best-route if None.
+        strategy: where Interests go; best-route if None. For names of one's choice another one can be set in
+            the attribute `strategies`.
         cs_capacity: Data packets that the content store holds at most.
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
+        recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
+        persistent: True makes this a forwarder that knows persistent Interests (forwarder.wire.persistent).
 
-    Faces are small integers that the caller chooses; every face must be added before use.
+    Faces are small integers above 0 that the caller chooses; every face must be added before use.
     """
 
     def __init__(
@@ -74,28 +93,55 @@ class Forwarder:
         cs_capacity: int = 65536,
         controlled_push: bool = True,
         feed_store: FeedStore | None = None,
+        recovery: Recovery = Recovery.IN_NETWORK,
+        persistent: bool = False,
     ) -> None:
         self.fib = Fib()
         self.pit = Pit()
         self.cs = ContentStore(cs_capacity)
         self.counters = Counters()
         self._outputs: list[tuple[int, bytes]] = []
+        self._pacers: dict[int, Pacer] = {}
+        self._now = 0
         self.feeds = (
-            FeedTable(self.fib, self._send, self._is_local, rng, feed_store) if controlled_push else None
+            FeedTable(
+                self.fib, self._send, self._fetch, self._is_local, rng, self._pacers, feed_store, recovery
+            )
+            if controlled_push
+            else None
         )
-        self._strategy: Strategy = strategy or BestRoute()
+        self.strategies = StrategyChoice(strategy or BestRoute())
+        self._persistent = persistent
         self._rng = rng
         self._network_faces: set[int] = set()
 
-    def add_face(self, face: int, *, local: bool = False) -> None:
-        """Add a face; `local` if an application of this node is behind it."""
+    def add_face(self, face: int, *, local: bool = False, pacer: Pacer | None = None) -> None:
+        """Add a face; `local` if an application of this node is behind it, `pacer` if its rate is known."""
         if not local:
             self._network_faces.add(face)
+        if pacer is not None:
+            self._pacers[face] = pacer
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face with its routes, what it was waiting for and what was asked of it."""
         self._network_faces.discard(face)
         self.fib.remove_face(face)
+        self._forget(face, now)
+        self._pacers.pop(face, None)
+
+    def set_face(self, face: int, up: bool, now: int) -> None:
+        """Take note that a face's link is down, or up again.
+
+        While it is down nothing is sent there, and what was waiting for it and asked of it is forgotten; its
+        routes rest.
+        """
+        if up:
+            self.fib.resume(face)
+        else:
+            self.fib.suspend(face)
+            self._forget(face, now)
+
+    def _forget(self, face: int, now: int) -> None:
         for entry in list(self.pit):
             entry.drop_in_record(face)
             entry.drop_out_record(face)
@@ -106,6 +152,7 @@ class Forwarder:
 
     def receive(self, face: int, packet: bytes, now: int) -> None:
         """Process one packet, bare or in an unfragmented LpPacket, that came in on `face` at `now` (ns)."""
+        self._now = now
         try:
             kind = packet[0] if packet else 0
             if kind == INTEREST:
@@ -161,6 +208,21 @@ class Forwarder:
             total += RANGE_BYTES * (feed.face in faces)
         return total
 
+    def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
+        """Ask a face for an item by a classic Interest, for the feeds of this node."""
+        nonce = self._rng.getrandbits(32)
+        wire = make_interest(
+            item_name(feed, seq), nonce=nonce, lifetime_ms=_FETCH_MS, hop_limit=SENT_HOP_LIMIT
+        )
+        interest = parse_interest(wire)
+        entry = self.pit.find(interest) or self.pit.insert(interest)
+        expiry = now + _FETCH_MS * MS
+        entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
+        entry.set_out_record(OutRecord(face, nonce, now))
+        self.pit.extend(entry, expiry)
+        self.counters.out_interests += 1
+        self._send(face, wire)
+
     def _is_local(self, face: int) -> bool:
         return face not in self._network_faces
 
@@ -180,6 +242,8 @@ class Forwarder:
             self._on_data(face, lp.fragment, lp, now)
         elif kind:
             raise MalformedPacket("an LpPacket carries an Interest or a Data packet")
+        elif lp.feed is not None and self.feeds is not None:
+            self.feeds.on_state(face, lp, now)
 
     def _on_interest(self, face: int, packet: bytes, token: bytes | None, now: int) -> None:
         interest = parse_interest(packet)
@@ -212,19 +276,23 @@ class Forwarder:
             counters.looped += 1
             self._send_nack(face, interest.wire, DUPLICATE, token)
             return
-        if data := self.cs.find(interest, now):
-            counters.cs_hits += 1
-            self._send_data(face, data.wire, token)
-            return
-        counters.cs_misses += 1
+        persistent = self._persistent and is_persistent(interest)
+        if not persistent:  # such a one asks for what is to come
+            if data := self.cs.find(interest, now):
+                counters.cs_hits += 1
+                self._send_data(face, data.wire, token)
+                return
+            counters.cs_misses += 1
 
         hops = self.fib.lookup(interest.name, ends)
         if entry is None:
             entry = self.pit.insert(interest)
+        if persistent:
+            entry.begin_passing(now)
         expiry = now + interest.lifetime_ms * MS
-        entry.set_in_record(InRecord(face, nonce, expiry, token, interest.wire))
+        entry.set_in_record(InRecord(face, nonce, expiry, token, interest.wire, persistent))
         self.pit.extend(entry, expiry)
-        faces = self._strategy.after_interest(entry, face, hops, now)
+        faces = self.strategies.find(interest.name, ends).after_interest(entry, face, hops, now)
         if faces is None:
             counters.no_route += 1
             self._send_nack(face, interest.wire, NO_ROUTE, token)
@@ -241,7 +309,9 @@ class Forwarder:
     def _on_data(self, face: int, packet: bytes, header: LpPacket | None, now: int) -> None:
         data = parse_data(packet)
         feeds = self.feeds
-        verdict = feeds.on_data(data, header, now) if feeds is not None and len(feeds) else Verdict.FOREIGN
+        verdict = (
+            feeds.on_data(face, data, header, now) if feeds is not None and len(feeds) else Verdict.FOREIGN
+        )
         entries = self.pit.match(data) if verdict is not Verdict.FORGED else []
         counters = self.counters
         if not entries:
@@ -255,12 +325,15 @@ class Forwarder:
         waiting: dict[tuple[int, bytes | None], None] = {}
         for entry in entries:
             counters.satisfied += 1
-            self.pit.remove(entry)
+            is_new = entry.passed is None or entry.note_passing(data.name)
             for record in entry.in_records:
-                if record.face != face and record.expiry > now:
+                if record.face != face and record.expiry > now and (is_new or not record.persistent):
                     waiting[record.face, record.token] = None
+            if entry.passed is None or not entry.keep_persistent(now):
+                self.pit.remove(entry)
+        mark = header.congestion_mark if header is not None else 0
         for out, token in waiting:
-            self._send_data(out, packet, token)
+            self._send_data(out, packet, token, mark)
 
     def _on_nack(self, face: int, packet: bytes, reason: int, now: int) -> None:
         interest = parse_interest(packet)
@@ -281,11 +354,23 @@ class Forwarder:
         if all(record.nacked for record in entry.out_records):
             self.pit.remove(entry)
             for waiting in entry.in_records:
-                self._send_nack(waiting.face, waiting.wire, reason, waiting.token)
+                if waiting.face == _FEEDS and self.feeds is not None:
+                    self.feeds.on_fetch_nack(interest.name, now)
+                else:
+                    self._send_nack(waiting.face, waiting.wire, reason, waiting.token)
 
-    def _send_data(self, face: int, packet: bytes, token: bytes | None) -> None:
+    def _send_data(self, face: int, packet: bytes, token: bytes | None, mark: int = 0) -> None:
+        if face == _FEEDS:
+            return  # they have seen it come in
         self.counters.out_data += 1
-        self._outputs.append((face, packet if token is None else make_lp(packet, pit_token=token)))
+        pacer = self._pacers.get(face)
+        if pacer is not None:
+            pacer.seen(_CLASSIC, self._now)
+            if pacer.is_congested(self._now):
+                mark = 1
+        if mark or token is not None:
+            packet = make_lp(packet, pit_token=token, congestion_mark=mark)
+        self._outputs.append((face, packet))
 
     def _send_nack(self, face: int, packet: bytes, reason: int, token: bytes | None) -> None:
         self.counters.out_nacks += 1

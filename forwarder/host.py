@@ -9,6 +9,7 @@ from typing import Protocol
 
 from forwarder.forwarder import Forwarder
 from forwarder.link import LinkService
+from forwarder.pacing import Pacer
 from forwarder.wire.tlv import MalformedPacket
 
 
@@ -39,14 +40,30 @@ class Host:
         self.forwarder = forwarder
         self._links: dict[int, LinkService] = {}
         self._applications: dict[int, Application] = {}
+        self._pacers: dict[int, Pacer] = {}
         self._faces = 0
+        self._now = 0
         self._outputs: list[tuple[int, bytes]] = []
 
-    def add_link(self, mtu: int = 1500) -> int:
-        """Add a face to the network; return its number."""
-        face = self._new_face(local=False)
+    def add_link(self, mtu: int = 1500, rate_mbit: float | None = None) -> int:
+        """Add a face to the network; return its number.
+
+        With a known rate, catch-up bursts of feeds are paced to it, and answers to classic Interests that
+        make a queue there carry a CongestionMark.
+        """
+        pacer = None if rate_mbit is None else Pacer(rate_mbit)
+        face = self._new_face(local=False, pacer=pacer)
         self._links[face] = LinkService(mtu)
+        if pacer is not None:
+            self._pacers[face] = pacer
         return face
+
+    def set_link(self, face: int, up: bool, now: int) -> None:
+        """Take note that a link is down, or up again."""
+        self._now = now
+        self._links[face] = LinkService(self._links[face].mtu)
+        self.forwarder.set_face(face, up, now)
+        self._settle(now)
 
     def attach(self, application: Application) -> int:
         """Attach an application; return its face's number."""
@@ -54,13 +71,14 @@ class Host:
         self._applications[face] = application
         return face
 
-    def _new_face(self, *, local: bool) -> int:
+    def _new_face(self, *, local: bool, pacer: Pacer | None = None) -> int:
         self._faces += 1
-        self.forwarder.add_face(self._faces, local=local)
+        self.forwarder.add_face(self._faces, local=local, pacer=pacer)
         return self._faces
 
     def receive(self, face: int, frame: bytes, now: int) -> None:
         """Take in a frame from the network."""
+        self._now = now
         try:
             packet = self._links[face].receive(frame, now)
         except MalformedPacket:
@@ -91,6 +109,7 @@ class Host:
 
     def wake(self, now: int) -> None:
         """Let the forwarder and the applications act on their deadlines."""
+        self._now = now
         self.forwarder.wake(now)
         for application in self._applications.values():
             deadline = application.next_deadline()
@@ -114,5 +133,8 @@ class Host:
                     busy = True
 
     def _transmit(self, face: int, packet: bytes) -> None:
+        pacer = self._pacers.get(face)
         for frame in self._links[face].send(packet):
             self._outputs.append((face, frame))
+            if pacer is not None:
+                pacer.sent(len(frame), self._now)

@@ -40,11 +40,12 @@ class LinkService:
         reassembly_failures: packets given up for want of a fragment.
     """
 
-    __slots__ = ("_partial", "_payload", "_sequence", "oversized", "reassembly_failures")
+    __slots__ = ("_partial", "_payload", "_sequence", "mtu", "oversized", "reassembly_failures")
 
     def __init__(self, mtu: int = 1500) -> None:
         if mtu < MIN_MTU:
             raise ValueError(f"MTU {mtu}: a link takes at least {MIN_MTU} bytes")
+        self.mtu = mtu
         self._payload = mtu - UDP_IPV4_HEADERS
         self._sequence = 0
         self._partial: dict[int, _Partial] = {}

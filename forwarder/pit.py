@@ -15,16 +15,23 @@ from forwarder.wire.packet import Data, Interest
 RECORD_BYTES = 16
 """State that a record stands for, whatever the implementation: face 4, nonce 4, expiry 8 bytes."""
 
+_PASSED = 1024
+"""Names that a persistent Interest's entry remembers, so as not to pass the same Data on again."""
+
 
 @dataclass(slots=True)
 class InRecord:
-    """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns), PIT token and packet."""
+    """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns), PIT token and packet.
+
+    A persistent one (forwarder.wire.persistent) waits for all Data that match it, until it expires.
+    """
 
     face: int
     nonce: int
     expiry: int
     token: bytes | None
     wire: bytes
+    persistent: bool = False
 
 
 @dataclass(slots=True)
@@ -48,9 +55,10 @@ class PitEntry:
         in_records, out_records: at most one a face.
         deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
         suppress_ns: current retransmission suppression interval, ns; the strategy's.
+        passed: names of Data that have passed a persistent Interest, oldest first; None if there is none.
     """
 
-    __slots__ = ("deadline", "in_records", "key", "out_records", "suppress_ns")
+    __slots__ = ("deadline", "in_records", "key", "out_records", "passed", "suppress_ns")
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -58,6 +66,7 @@ class PitEntry:
         self.out_records: list[OutRecord] = []
         self.deadline = -1
         self.suppress_ns = 0
+        self.passed: dict[bytes, None] | None = None
 
     def is_loop(self, face: int, nonce: int) -> bool:
         """Tell whether an Interest from `face` with `nonce` has been here before, and left.
@@ -78,6 +87,27 @@ class PitEntry:
     def drop_in_record(self, face: int) -> None:
         """Forget a downstream face."""
         self.in_records = [r for r in self.in_records if r.face != face]
+
+    def begin_passing(self, now: int) -> None:
+        """Expect a persistent Interest; those before it that have expired go."""
+        if self.passed is None:
+            self.passed = {}
+        self.in_records = [r for r in self.in_records if not r.persistent or r.expiry > now]
+
+    def note_passing(self, name: bytes) -> bool:
+        """Note Data of that name; return whether they are new, as far as is remembered."""
+        passed = self.passed
+        if passed is None or name in passed:
+            return False
+        passed[name] = None
+        if len(passed) > _PASSED:
+            del passed[next(iter(passed))]
+        return True
+
+    def keep_persistent(self, now: int) -> bool:
+        """Drop all but persistent Interests that have not expired; return whether there are any."""
+        self.in_records = [r for r in self.in_records if r.persistent and r.expiry > now]
+        return bool(self.in_records)
 
     def set_out_record(self, record: OutRecord) -> None:
         """Add or replace the record of an upstream face."""

@@ -172,10 +172,14 @@ class Message:
 
         Raises InvalidMessage if the author did not sign this message for this network.
         """
-        unsigned = self.encoded[: -_SIGNATURE_MEMBER - len(_CLOSING)] + _CLOSING
-        public_key = keys.parse_feed(self.author)
-        if not keys.verify(public_key, _parse_signature(self.signature), _signed_bytes(unsigned, hmac_key)):
+        signed, signature = self.signed_parts(hmac_key)
+        if not keys.verify(keys.parse_feed(self.author), signature, signed):
             raise InvalidMessage("signature does not verify")
+
+    def signed_parts(self, hmac_key: bytes | None = None) -> tuple[bytes, bytes]:
+        """Return the bytes that the author signed, and the signature over them (64 bytes)."""
+        unsigned = self.encoded[: -_SIGNATURE_MEMBER - len(_CLOSING)] + _CLOSING
+        return _signed_bytes(unsigned, hmac_key), _parse_signature(self.signature)
 
     def follow(self, tip: "Message | None") -> None:
         """Check that this message comes next in the feed whose last message is `tip`, None if empty.

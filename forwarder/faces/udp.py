@@ -45,7 +45,9 @@ class UdpDriver:
         return host, port
 
     def start(self) -> None:
-        """Let the host act for the first time."""
+        """Let the host act: for the first time, or after something has been done to it."""
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._on_alarm()
 
     def close(self) -> None:

@@ -1,9 +1,11 @@
 """Verified items of feeds, the most recent of each, bounded per feed and in all."""
 
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from forwarder.feedcache.items import Item, RejectedItem
+from forwarder.feedcache.fork import Fork, assertions
+from forwarder.feedcache.items import Item, RejectedItem, verify_item
 from forwarder.wire.packet import Data
 
 
@@ -14,106 +16,172 @@ class Chain:
 
     Attributes:
         tip: the newest item's sequence number, 0 before the first.
+        item: the newest item, None before the first.
     """
 
-    __slots__ = ("_tip_id", "tip")
+    __slots__ = ("item", "tip")
 
-    def __init__(self, tip: int = 0, tip_id: bytes | None = None) -> None:
+    def __init__(self, tip: int = 0) -> None:
         self.tip = tip
-        self._tip_id = tip_id
+        self.item: Item | None = None
 
     def extend(self, item: Item) -> None:
         """Accept the next item; raise RejectedItem if its backlink is not the tip."""
-        if self._tip_id is not None and item.previous != self._tip_id:
+        if self.item is not None and item.previous != self.item.id:
             raise RejectedItem("backlink", f"item {item.seq} does not name item {self.tip} as its previous")
         self.tip = item.seq
-        self._tip_id = item.id
+        self.item = item
 
 
 class FeedCache:
-    """The retained run of one feed's items, ending at its verified tip.
+    """The most recent verified items of one feed, and what is known of it as long as it is remembered.
+
+    An item that comes before its turn is kept like any other; what it asserts is held against its
+    neighbours when these come. The tip and a fork outlive the items.
 
     Args:
-        max_items, max_bytes: bounds of the run; the tip's number outlives the items.
+        feed: the feed's name.
+        max_items, max_bytes: bounds of what is retained.
+
+    Attributes:
+        tip: the highest number of a verified item, 0 if none.
+        fork: the lowest fork found.
+        bytes: size of the retained packets.
     """
 
-    __slots__ = ("_bytes", "_items", "chain", "max_bytes", "max_items")
+    __slots__ = ("_items", "_known", "_order", "bytes", "feed", "fork", "max_bytes", "max_items", "tip")
 
-    def __init__(self, max_items: int, max_bytes: int) -> None:
+    def __init__(self, feed: bytes, max_items: int, max_bytes: int) -> None:
+        self.feed = feed
         self.max_items = max_items
         self.max_bytes = max_bytes
-        self.chain = Chain()
-        self._items: dict[int, Item] = {}  # oldest first
-        self._bytes = 0
-
-    @property
-    def tip(self) -> int:
-        """Sequence number of the newest verified item, 0 if none."""
-        return self.chain.tip
+        self.tip = 0
+        self.fork: Fork | None = None
+        self.bytes = 0
+        self._items: dict[int, Item] = {}
+        self._order: list[int] = []
+        self._known: dict[int, tuple[bytes, Item]] = {}  # number -> the id first asserted for it, and by whom
 
     def get(self, seq: int) -> Data | None:
         """Return a retained item."""
         item = self._items.get(seq)
         return item.data if item else None
 
-    def accept(self, item: Item) -> None:
-        """Take in a verified item.
+    def id_of(self, seq: int) -> bytes | None:
+        """Return the id that a verified item has asserted for a number."""
+        known = self._known.get(seq)
+        return known[0] if known else None
 
-        The next one must name the tip as its previous. One further on is a new anchor: everyone who wanted
-        the items between has gone. An older one (fetched again for a late joiner) is vouched for by
-        its own signature and not retained. Raises RejectedItem if it contradicts the chain.
+    def accept(self, item: Item) -> None:
+        """Take in an item whose signature is verified, or vouched for by one that is.
+
+        Raises RejectedItem ("fork") if it lies beyond a fork, be it one that it proves itself.
         """
-        if item.seq <= self.tip:
-            known = self._items.get(item.seq)
-            if known is not None and known.id != item.id:
-                raise RejectedItem("fork", f"two items have sequence number {item.seq}")
-            return
-        if item.seq != self.tip + 1:
-            self._items.clear()
-            self._bytes = 0
-            self.chain = Chain()
-        self.chain.extend(item)
-        self._items[item.seq] = item
-        self._bytes += len(item.data.wire)
-        while len(self._items) > self.max_items or (self._bytes > self.max_bytes and len(self._items) > 1):
-            oldest = self._items.pop(next(iter(self._items)))
-            self._bytes -= len(oldest.data.wire)
+        is_recent = item.seq + self.max_items > self.tip
+        for seq, id_ in assertions(item):
+            if self.fork is not None and seq >= self.fork.seq:
+                break
+            known = self._known.get(seq)
+            if known is None:
+                if is_recent:
+                    self._known[seq] = (id_, item)
+            elif known[0] != id_:
+                verify_item(self.feed, known[1])  # each half of a proof must stand by itself
+                verify_item(self.feed, item)
+                self.stop(Fork(seq, known[1], item))
+        if self.fork is not None and item.seq >= self.fork.seq:
+            raise RejectedItem("fork", f"item {item.seq} of a feed that is forked at {self.fork.seq}")
+        self.tip = max(self.tip, item.seq)
+        if is_recent and item.seq not in self._items:
+            self._items[item.seq] = item
+            insort(self._order, item.seq)
+            self.bytes += len(item.data.wire)
+            while len(self._order) > self.max_items or (self.bytes > self.max_bytes and len(self._order) > 1):
+                self.drop_oldest()
+
+    def stop(self, fork: Fork) -> bool:
+        """Take note of a checked fork; return whether it is news: the first, or lower than the last."""
+        if self.fork is not None and fork.seq >= self.fork.seq:
+            return False
+        self.fork = fork
+        self.tip = min(self.tip, fork.seq - 1)
+        while self._order and self._order[-1] >= fork.seq:
+            self.bytes -= len(self._items.pop(self._order.pop()).data.wire)
+        for item in (fork.first, fork.second):
+            for seq, id_ in assertions(item):
+                if seq < fork.seq:
+                    self._known.setdefault(seq, (id_, item))
+        return True
+
+    def drop_oldest(self) -> None:
+        """Let go of the oldest item."""
+        seq = self._order.pop(0)
+        self.bytes -= len(self._items.pop(seq).data.wire)
+        self._known.pop(seq - 1, None)
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._items)
+        return iter(self._order)
 
 
 class FeedStore:
-    """The caches of all feeds, the least recently used feed out first.
+    """The caches of all feeds. Those that are in use stay; of the others, the least recently used go first.
 
     Args:
         max_feeds: feeds remembered at most.
         max_items, max_bytes: bounds of each feed's cache.
+        max_total_bytes: bound of all packets retained.
     """
 
-    def __init__(self, max_feeds: int = 1024, max_items: int = 256, max_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        max_feeds: int = 1024,
+        max_items: int = 256,
+        max_bytes: int = 1 << 20,
+        max_total_bytes: int = 64 << 20,
+    ) -> None:
         self.max_feeds = max_feeds
         self.max_items = max_items
         self.max_bytes = max_bytes
+        self.max_total_bytes = max_total_bytes
+        self.bytes = 0
         self._caches: OrderedDict[bytes, FeedCache] = OrderedDict()
+        self._in_use: set[bytes] = set()
 
-    def open(self, feed: bytes) -> FeedCache:
-        """Return a feed's cache, a new one if there is none."""
+    def open(self, feed: bytes) -> FeedCache | None:
+        """Return a feed's cache, a new one if there is none, to be in use until close().
+
+        None if there are too many in use already.
+        """
         cache = self._caches.get(feed)
         if cache is None:
-            cache = self._caches[feed] = FeedCache(self.max_items, self.max_bytes)
-            if len(self._caches) > self.max_feeds:
-                self._caches.popitem(last=False)
+            if len(self._caches) >= self.max_feeds and not self._forget_one():
+                return None
+            cache = self._caches[feed] = FeedCache(feed, self.max_items, self.max_bytes)
+        self._in_use.add(feed)
         self._caches.move_to_end(feed)
         return cache
 
-    def touch(self, feed: bytes) -> None:
-        """Note that a feed is in use."""
-        if feed in self._caches:
-            self._caches.move_to_end(feed)
+    def close(self, feed: bytes) -> None:
+        """Note that nobody follows a feed any more; its items stay while there is room."""
+        self._in_use.discard(feed)
+
+    def accept(self, cache: FeedCache, item: Item) -> None:
+        """Take an item into one of the caches; see FeedCache.accept()."""
+        before = cache.bytes
+        try:
+            cache.accept(item)
+        finally:
+            self.bytes += cache.bytes - before
+        self._caches.move_to_end(cache.feed)
+        if self.bytes > self.max_total_bytes:
+            self._make_room()
+
+    def find(self, feed: bytes) -> FeedCache | None:
+        """Return the cache of a feed that is remembered."""
+        return self._caches.get(feed)
 
     def get(self, feed: bytes, seq: int) -> Data | None:
         """Return a retained item of a feed."""
@@ -122,6 +190,21 @@ class FeedStore:
             return None
         self._caches.move_to_end(feed)
         return cache.get(seq)
+
+    def _forget_one(self) -> bool:
+        for feed in self._caches:
+            if feed not in self._in_use:
+                self.bytes -= self._caches.pop(feed).bytes
+                return True
+        return False
+
+    def _make_room(self) -> None:
+        """Let go of old items, of the feed least recently used first; what the tip is stays known."""
+        for cache in self._caches.values():
+            while len(cache) > 1 and self.bytes > self.max_total_bytes:
+                before = cache.bytes
+                cache.drop_oldest()
+                self.bytes += cache.bytes - before
 
     def __len__(self) -> int:
         return len(self._caches)

@@ -1,16 +1,22 @@
 """What makes a Data packet an item of a feed, for each format that a feed can have.
 
-An item proves by itself who wrote it and where it stands (signature, author, sequence); that it extends a
-feed is the chain's business, see :mod:`forwarder.feedcache.cache`.
+An item proves by itself who wrote it and where it stands (author, sequence, signature); what it says about
+its feed is in :mod:`forwarder.feedcache.fork`, and whether that fits, in :mod:`forwarder.feedcache.cache`.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE, feed_key
-from forwarder.wire.packet import ED25519, Data
-from forwarder.wire.tlv import MalformedPacket, elements
+from forwarder.wire.packet import ED25519, Data, parse_data
+from forwarder.wire.tlv import MalformedPacket, element, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
+
+_SIGNATURE_BYTES = 64
+_REMEMBERED = 4096
+"""Items remembered by a process. What a packet is and whether its signature verifies never changes, and the
+consumer of a node looks at what its forwarder has just looked at."""
 
 
 class RejectedItem(ValueError):
@@ -22,7 +28,7 @@ class RejectedItem(ValueError):
 
 
 class Item(NamedTuple):
-    """A verified item.
+    """An item.
 
     Attributes:
         seq: its sequence number, from 1.
@@ -31,6 +37,7 @@ class Item(NamedTuple):
         previous: its own backlink, 32 bytes; None in item 1.
         message: the application's bytes: an SSB message as canonical JSON, or a native payload.
         data: the packet.
+        signed, signature: the bytes that its author signed, and the Ed25519 signature over them.
     """
 
     seq: int
@@ -38,10 +45,36 @@ class Item(NamedTuple):
     previous: bytes | None
     message: bytes
     data: Data
+    signed: bytes
+    signature: bytes
+
+
+def parse_item(feed: bytes, seq: int, data: Data) -> Item:
+    """Read `data` as item `seq` of the feed of that name, all but the signature; raise RejectedItem."""
+    return _parse(feed, seq, data.wire)
+
+
+def verify_item(feed: bytes, item: Item) -> None:
+    """Raise RejectedItem unless the feed's author signed the item."""
+    if not _is_signed(feed_key(feed), item.signature, item.signed):
+        raise RejectedItem("signature", f"item {item.seq} is not signed by the feed's key")
 
 
 def open_item(feed: bytes, seq: int, data: Data) -> Item:
-    """Verify `data` as item `seq` of the feed of that name; raise RejectedItem."""
+    """Read and verify `data` as item `seq` of the feed of that name; raise RejectedItem."""
+    item = parse_item(feed, seq, data)
+    verify_item(feed, item)
+    return item
+
+
+@lru_cache(_REMEMBERED)
+def _is_signed(key: bytes, signature: bytes, signed: bytes) -> bool:
+    return verify(key, signature, signed)
+
+
+@lru_cache(_REMEMBERED)
+def _parse(feed: bytes, seq: int, wire: bytes) -> Item:
+    data = parse_data(wire)
     content = data.content
     try:
         parts = [(kind, content[start:end]) for kind, start, end in elements(content, 0, len(content))]
@@ -49,35 +82,45 @@ def open_item(feed: bytes, seq: int, data: Data) -> Item:
         raise RejectedItem("format", str(error)) from error
     match parts:
         case [(kind, text)] if kind == SSB_MESSAGE:
-            return _open_ssb(feed, seq, data, text)
+            return _parse_ssb(feed, seq, data, text)
         case [(kind, payload)] if kind == PAYLOAD:
-            return _open_native(feed, seq, data, None, payload)
+            return _parse_native(seq, data, None, payload)
         case [(first, backlink), (kind, payload)] if (first, kind) == (BACKLINK, PAYLOAD):
-            return _open_native(feed, seq, data, backlink, payload)
+            return _parse_native(seq, data, backlink, payload)
     raise RejectedItem("format", "the content is no item: neither an SSB message nor Backlink and Payload")
 
 
-def _open_ssb(feed: bytes, seq: int, data: Data, text: bytes) -> Item:
-    """Open a classic SSB message; its own signature and backlink count, not the Data packet's."""
+def _parse_ssb(feed: bytes, seq: int, data: Data, text: bytes) -> Item:
+    """Read a classic SSB message; its own signature and backlink count, not the Data packet's."""
     try:
         message = Message.from_text(text)
-        if message.author != feed_ref(feed_key(feed)):
-            raise RejectedItem("author", "the message's author is not the feed's key")
-        if message.sequence != seq:
-            raise RejectedItem("sequence", f"message {message.sequence} under the name of item {seq}")
-        message.verify()
     except InvalidMessage as error:
         raise RejectedItem("message", str(error)) from error
+    if message.author != feed_ref(feed_key(feed)):
+        raise RejectedItem("author", "the message's author is not the feed's key")
+    if message.sequence != seq:
+        raise RejectedItem("sequence", f"message {message.sequence} under the name of item {seq}")
     previous = parse_message(message.previous) if message.previous else None
-    return Item(seq, parse_message(message.id), previous, message.encoded, data)
+    signed, signature = message.signed_parts()
+    return Item(seq, parse_message(message.id), previous, message.encoded, data, signed, signature)
 
 
-def _open_native(feed: bytes, seq: int, data: Data, previous: bytes | None, payload: bytes) -> Item:
-    """Open a native item: signed by the feed's key, with the previous packet's digest as backlink."""
+def _parse_native(seq: int, data: Data, previous: bytes | None, payload: bytes) -> Item:
+    """Read a native item: signed as a Data packet, with the previous packet's digest as backlink."""
     if (previous is None) != (seq == 1) or (previous is not None and len(previous) != 32):
         raise RejectedItem("backlink", "every item but the first has a Backlink of 32 bytes")
-    if data.signature_type != ED25519:
+    if data.signature_type != ED25519 or len(data.signature) != _SIGNATURE_BYTES:
         raise RejectedItem("signature", f"signature type {data.signature_type}, not Ed25519")
-    if not verify(feed_key(feed), data.signature, data.signed):
-        raise RejectedItem("signature", "does not verify")
-    return Item(seq, data.digest(), previous, payload, data)
+    if data.wire != _exactly(data):
+        # The digest covers all of the packet, the signature does not: anyone could make another item of this
+        # one, and the author would seem to have forked the feed.
+        raise RejectedItem("format", "something beside what the author signed")
+    return Item(seq, data.digest(), previous, payload, data, data.signed, data.signature)
+
+
+def _exactly(data: Data) -> bytes:
+    """The packet with nothing in it but what is signed, and the signature."""
+    return element(_DATA, data.signed + element(_SIGNATURE_VALUE, data.signature))
+
+
+_DATA, _SIGNATURE_VALUE = 6, 23

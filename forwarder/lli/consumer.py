@@ -1,86 +1,124 @@
-"""The subscribing end of a feed: every item once, in order, verified."""
+"""The subscribing end of a feed: every item once, in order, verified, or a named error."""
 
-from collections import Counter
+from collections import Counter, deque
 from random import Random
 
-from forwarder.feedcache.cache import Chain
+from forwarder.feedcache.fork import Fork, dispute, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item
-from forwarder.lli.upstream import NEVER, Lli, Upstream
-from forwarder.wire.feed import split_item
-from forwarder.wire.lp import LpPacket
-from forwarder.wire.packet import Data
+from forwarder.lli.credit import CreditPolicy, FixedCredit
+from forwarder.lli.estimates import MS, Rtt
+from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.wire.feed import split_fork, split_item
+from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, parse_lp
+from forwarder.wire.packet import DATA, Data, parse_data, parse_interest
+from forwarder.wire.tlv import MalformedPacket
+
+_REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
+_FIRST_RETRY = 250 * MS
+_MAX_RETRY = 8_000 * MS
 
 
 class Consumer:
-    """Subscribes to one feed with a fixed send credit.
+    """Subscribes to one feed.
+
+    Items wait until the application takes them, and what waits is not granted again: a slow application
+    slows its own range down and nothing else.
 
     Args:
         feed: the feed's name.
         after: the last item already held; the first to be delivered is the one after it.
-        credit: items that the network may have under way to us at any time.
+        credit: items that each LLI grants, or a policy.
         lifetime_ms: InterestLifetime of each LLI.
+        recovery: how to ask for what is missing; IN_NETWORK and, over a path that repairs nothing by itself,
+            the other two.
         rng: source of nonces.
 
     Raises ValueError for a credit below 1.
 
     Attributes:
-        rejected: items refused, by reason.
+        rejected: packets refused, by reason.
+        error: why the subscription has ended: "fork"; None while it has not.
+        fork: the fork that ended it, whose packet() proves it to others; None if none did.
     """
 
-    def __init__(self, feed: bytes, *, rng: Random, after: int = 0, credit: int, lifetime_ms: int) -> None:
-        if credit < 1:
-            raise ValueError(f"credit {credit}: a subscription needs a credit of at least 1")
+    def __init__(
+        self,
+        feed: bytes,
+        *,
+        rng: Random,
+        after: int = 0,
+        credit: int | CreditPolicy,
+        lifetime_ms: int,
+        recovery: Recovery = Recovery.IN_NETWORK,
+    ) -> None:
         self.feed = feed
-        self.credit = credit
         self.lifetime_ms = lifetime_ms
         self.rejected: Counter[str] = Counter()
+        self.error: str | None = None
+        self.fork: Fork | None = None
+        self._policy = FixedCredit(credit) if isinstance(credit, int) else credit
+        self._recovery = recovery
         self._rng = rng
-        self._upstream = Upstream(after + 1, lifetime_ms)
-        self._chain = Chain(after)
+        self._rtt = Rtt()
+        self._upstream = self._new_upstream(after + 1)
+        self._arrived = after  # the last item that has arrived in order
+        self._newest: Item | None = None
+        self._early: dict[int, Item] = {}
+        self._ready: deque[Item] = deque()
+        self._taken = after
+        self._has_room = False  # something was taken since credit was last renewed
         self._open = False
+        self._retry_at: int | None = None
+        self._refusals = 0
         self._outputs: list[bytes] = []
-        self._items: list[Item] = []
+        self._errors: list[str] = []
 
     def start(self, now: int) -> None:
-        """Subscribe."""
-        self._open = True
-        self._renew(now)
+        """Subscribe, from the item after the last that has arrived."""
+        if self.error is None and not self._open:
+            self._open = True
+            self._upstream = self._new_upstream(self._arrived + 1)
+            self._early.clear()
+            self._renew(now)
 
     def cancel(self, now: int) -> None:
-        """End the subscription, upstream too."""
+        """End the subscription, upstream too; what has arrived can still be taken."""
         if self._open:
             self._open = False
+            self._retry_at = None
             self._send(self._upstream.cancel(now))
 
-    def receive(self, data: Data, header: LpPacket, now: int) -> None:
-        """Take in a Data packet of the feed, with the NDNLPv2 header that it came with."""
-        parts = split_item(data.name)
-        if not self._open or parts is None or parts[0] != self.feed:
-            return
-        seq = parts[1]
-        up = self._upstream
-        if seq < up.next or seq > up.limit:
-            self.rejected["duplicate" if seq < up.next else "unasked"] += 1
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in a packet; what is not this feed's is ignored."""
+        if not self._open:
             return
         try:
-            item = open_item(self.feed, seq, data)
-            if seq > up.next:
-                self._send(up.missed(seq, now))
-                return
-            self._chain.extend(item)
-        except RejectedItem as error:
-            self.rejected[error.reason] += 1
-            return
-        if header.tip is not None:
-            up.heard(header.tip)
-        up.arrived(now)
-        self._items.append(item)
-        self._renew(now)
+            header = parse_lp(packet)
+            if header.nack_reason is not None:
+                self._on_nack(header, header.nack_reason, now)
+            elif not header.fragment:
+                self._on_state(header, now)
+            elif header.fragment[0] == DATA:
+                self._on_data(parse_data(header.fragment), header, now)
+        except MalformedPacket:
+            self.rejected["malformed"] += 1
 
-    def take_items(self) -> list[Item]:
-        """Return the items that have become deliverable."""
-        items, self._items = self._items, []
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """Return the items that have become deliverable, at most so many of them."""
+        count = len(self._ready) if limit is None else min(limit, len(self._ready))
+        items = [self._ready.popleft() for _ in range(count)]
+        if items:
+            self._taken = items[-1].seq
+            self._has_room = True
         return items
+
+    def take_errors(self) -> list[str]:
+        """Return what went wrong since the last call, a word each: "fork" is final, all others pass.
+
+        "no-route", "loop", "refused": what the network answered; the subscription is tried again later.
+        """
+        errors, self._errors = self._errors, []
+        return errors
 
     def take_outputs(self) -> list[bytes]:
         """Return the Interests to be sent."""
@@ -89,18 +127,118 @@ class Consumer:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadline = self._upstream.deadline
-        return deadline if self._open and deadline != NEVER else None
+        if not self._open:
+            return None
+        if self._retry_at is not None:
+            return self._retry_at
+        if self._has_room and self.fork is None and self._policy.is_due(self._taken, self._upstream.limit):
+            return 0
+        return None if self._upstream.deadline == NEVER else self._upstream.deadline
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""
+        if not self._open:
+            return
+        if self._retry_at is not None:
+            if now >= self._retry_at:
+                self._retry_at = None
+                self._renew(now)
+            return
+        self._send(self._upstream.wake(now))
+        if self._upstream.state is State.SILENT:
+            self._upstream.assume_legacy(now)
+        self._renew(now)
+
+    def _new_upstream(self, first: int) -> Upstream:
+        return Upstream(first, self._rtt, self.lifetime_ms, self._recovery)
+
+    def _on_nack(self, header: LpPacket, reason: int, now: int) -> None:
+        """Try again later: an LLI is refused while there is no way to the feed."""
+        parts = split_item(parse_interest(header.fragment).name)
+        if parts is None or parts[0] != self.feed or self._retry_at is not None:
+            return
+        self._errors.append(_REFUSALS.get(reason, "refused"))
+        self._upstream = self._new_upstream(self._arrived + 1)
+        self._early.clear()
+        self._retry_at = now + min(_FIRST_RETRY << min(self._refusals, 10), _MAX_RETRY)
+        self._refusals += 1
+
+    def _on_state(self, header: LpPacket, now: int) -> None:
+        if header.feed == self.feed and header.tip is not None and self._retry_at is None:
+            self._upstream.answered(header.tip, None, now)
+            self._renew(now)
+
+    def _on_data(self, data: Data, header: LpPacket, now: int) -> None:
+        parts = split_item(data.name)
+        if parts is None:
+            self._on_proof(data, now)
+            return
+        if parts[0] != self.feed or self._retry_at is not None:
+            return
+        seq = parts[1]
+        up = self._upstream
+        if not up.is_missing(seq):
+            self.rejected["unasked" if seq > up.limit else "duplicate"] += 1
+            up.came_again(seq)
+            return
+        try:
+            item = open_item(self.feed, seq, data)
+        except RejectedItem as error:
+            self.rejected[error.reason] += 1
+            return
+        self._refusals = 0
+        if header.tip is not None:
+            up.answered(header.tip, header.limit, now)
+        if header.congestion_mark:
+            up.congested(now)
+        up.arrived(seq, now, bare=header.tip is None)
+        self._early[seq] = item
+        self._deliver(now)
         if self._open:
-            self._send(self._upstream.wake(now))
+            self._renew(now)
+
+    def _deliver(self, now: int) -> None:
+        while item := self._early.pop(self._arrived + 1, None):
+            if self._newest is not None and (seq := dispute(self._newest, item)) is not None:
+                self._end(Fork(seq, self._newest, item), now)
+                return
+            self._newest = item
+            self._arrived = item.seq
+            self._ready.append(item)
+        self._end_at_fork(now)
+
+    def _on_proof(self, data: Data, now: int) -> None:
+        parts = split_fork(data.name)
+        if parts is None or parts[0] != self.feed:
+            return
+        try:
+            fork = open_fork(self.feed, data)
+        except RejectedItem as error:
+            self.rejected[error.reason] += 1
+            return
+        if self.fork is None or fork.seq < self.fork.seq:
+            self.fork = fork
+            self._upstream.stop_after(fork.seq - 1)
+            self._end_at_fork(now)
+
+    def _end_at_fork(self, now: int) -> None:
+        if self.fork is not None and self._arrived >= self.fork.seq - 1:
+            self._end(self.fork, now)
+
+    def _end(self, fork: Fork, now: int) -> None:
+        """End the subscription, once what is undisputed has arrived."""
+        self.fork = fork
+        self.error = "fork"
+        self._errors.append("fork")
+        self.cancel(now)
 
     def _renew(self, now: int) -> None:
+        self._has_room = False
         up = self._upstream
-        self._send(up.want(up.next - 1 + self.credit, NEVER, now))
+        limit = self._policy.limit(self._taken, self._arrived, max(up.limit, self._arrived), now)
+        if self.fork is not None:
+            limit = min(limit, self.fork.seq - 1)
+        self._send(up.want(limit, NEVER, now))
 
-    def _send(self, lli: Lli | None) -> None:
-        if lli is not None:
-            self._outputs.append(lli.packet(self.feed, self._rng.getrandbits(32)))
+    def _send(self, llis: list[Lli]) -> None:
+        self._outputs += [lli.packet(self.feed, self._rng.getrandbits(32)) for lli in llis]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from forwarder.lli.ranges import MS, Ranges
 from forwarder.wire.feed import split_item
+from forwarder.wire.lp import make_feed_state
 from forwarder.wire.packet import Data, Interest
 
 _FORWARDER = 0  # the one face of an application
@@ -13,12 +14,13 @@ class Producer:
     """Serves one feed to the forwarder that it is attached to.
 
     A classic Interest for an item that does not exist yet stays pending until the item does or the
-    Interest's lifetime is over.
+    Interest's lifetime is over. One for an item that is not held any more gets no answer, as anywhere in NDN.
 
     Args:
         feed: the feed's name.
-        get: returns an item's packet by sequence number, None if there is no such item yet.
+        get: returns an item's packet by sequence number, None if there is no such item yet, or any more.
         tip: returns the newest item's sequence number, 0 if none.
+        oldest: returns the oldest item's sequence number that is still held.
         max_pending: classic Interests for future items kept at most.
     """
 
@@ -28,11 +30,13 @@ class Producer:
         get: Callable[[int], Data | None],
         tip: Callable[[], int],
         *,
+        oldest: Callable[[], int] = lambda: 1,
         max_pending: int = 1024,
     ) -> None:
         self.feed = feed
         self._get = get
         self._tip = tip
+        self._oldest = oldest
         self._max_pending = max_pending
         self._ranges = Ranges()
         self._pending: dict[int, int] = {}
@@ -45,11 +49,10 @@ class Producer:
             return
         seq = parts[1]
         if interest.send_credit is not None:
-            self._ranges.grant(_FORWARDER, seq, interest, now)
-            self._serve()
+            self._on_lli(seq, interest, now)
         elif data := self._get(seq):
             self._outputs.append(data.wire)
-        else:
+        elif seq > self._tip():
             self._expire(now)
             if seq in self._pending or len(self._pending) < self._max_pending:
                 expiry = now + interest.lifetime_ms * MS
@@ -66,6 +69,38 @@ class Producer:
         """Return the packets to be sent."""
         outputs, self._outputs = self._outputs, []
         return outputs
+
+    @property
+    def waiting(self) -> int:
+        """Grants and Interests that wait for items."""
+        return len(self._ranges) + len(self._pending)
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        expiries = list(self._pending.values())
+        if self._ranges:
+            expiries.append(self._ranges.first_expiry())
+        return min(expiries, default=None)
+
+    def wake(self, now: int) -> None:
+        """Forget what has expired."""
+        self._ranges.expire(now)
+        self._expire(now)
+
+    def _on_lli(self, seq: int, lli: Interest, now: int) -> None:
+        again = self._ranges.grant(_FORWARDER, seq, lli, now, self._get)
+        self._outputs += [data.wire for data in again]
+        oldest = self._oldest()
+        granted = self._ranges.get(_FORWARDER)
+        is_past = granted is not None and granted.next < oldest
+        if granted is not None and is_past:
+            granted.next = oldest
+            if granted.limit < oldest:
+                self._ranges.drop(_FORWARDER)
+        if not self._serve() and granted is not None and not again:
+            first = oldest if is_past else None
+            limit = max(granted.limit, seq)
+            self._outputs.append(make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first))
 
     def _serve(self) -> bool:
         packets = list(self._ranges.serve(_FORWARDER, self._get, self._tip()))

@@ -10,6 +10,9 @@ MS = 1_000_000
 LAST_ITEM = (1 << 64) - 1
 """The highest number that a name can carry; a stranger's credit must not reach beyond."""
 
+_REMEMBERED_NONCES = 4
+"""LLIs of one downstream by which the link's late duplicate of one is told."""
+
 
 class Range:
     """Items `next` .. `limit` granted by one downstream.
@@ -18,27 +21,36 @@ class Range:
         next: the next item to send.
         limit: the last item that may be sent.
         expiry: when the grant ends, ns.
-        nonce: of the newest LLI, to tell the link's duplicate from the downstream's repetition.
+        nonces: of the newest LLIs, the newest last.
         announce: the next item sent is to carry the feed's state (the answer to an LLI).
+        paced_until: no item is to be sent before, ns.
     """
 
-    __slots__ = ("announce", "expiry", "limit", "next", "nonce")
+    __slots__ = ("announce", "expiry", "limit", "next", "nonces", "paced_until")
 
     def __init__(self, first: int, limit: int, expiry: int, nonce: int | None) -> None:
         self.next = first
         self.limit = limit
         self.expiry = expiry
-        self.nonce = nonce
+        self.nonces: tuple[int | None, ...] = (nonce,)
         self.announce = True
+        self.paced_until = 0
 
 
 class Ranges:
     """The ranges of one feed by downstream face.
 
-    A range is absolute, so a repeated or reordered LLI does no harm: one that starts at or before what was
-    sent rewinds, one that ends later extends, and credit 0 cancels. A downstream renews with the items
-    after its limit, so that a renewal that meets items in flight does not read as a rewind; one that starts
-    later still tells that a renewal between was lost, and grants what that one did.
+    A range is absolute, and so is an LLI, items s .. e:
+
+    - one that reaches to what has not been sent yet (e >= next) makes the range begin at s if that is
+      earlier (it *rewinds*), and end at e if that is later (it *extends*);
+    - one for items that have all been sent (e < next) asks for just these *again*, as far as they are still
+      at hand; a downstream that does not get them asks for them by name;
+    - credit 0 cancels.
+
+    So a repeated or reordered LLI does no harm: at worst some items are sent twice. A downstream renews with
+    the items after its limit, so that a renewal that meets items in flight does not read as a rewind; one
+    that starts later still tells that a renewal between was lost, and grants what that one did.
     """
 
     __slots__ = ("_by_face",)
@@ -46,32 +58,43 @@ class Ranges:
     def __init__(self) -> None:
         self._by_face: dict[int, Range] = {}
 
-    def grant(self, face: int, first: int, lli: Interest, now: int) -> None:
-        """Apply an LLI for items from `first`."""
+    def grant(
+        self, face: int, first: int, lli: Interest, now: int, get: Callable[[int], Data | None]
+    ) -> list[Data]:
+        """Apply an LLI for items from `first`; return what there is of the items that it asks for again."""
         credit = lli.send_credit or 0
         if credit == 0:
             self.drop(face)
-            return
-        granted = self._by_face.get(face)
+            return []
         limit = min(first + credit - 1, LAST_ITEM)
         expiry = now + lli.lifetime_ms * MS
-        if granted is None or granted.expiry <= now or limit < granted.next - 1:
-            # New, or apart from what was granted before, which is void.
+        granted = self._by_face.get(face)
+        if granted is None or granted.expiry <= now:
             self._by_face[face] = Range(first, limit, expiry, lli.nonce)
-        elif granted.nonce != lli.nonce:
-            granted.next = min(granted.next, first)
-            granted.limit = max(granted.limit, limit)
-            granted.expiry = expiry
-            granted.nonce = lli.nonce
-            granted.announce = True
+            return []
+        if lli.nonce in granted.nonces:
+            return []
+        granted.nonces = (*granted.nonces[1 - _REMEMBERED_NONCES :], lli.nonce)
+        granted.expiry = expiry
+        if limit < granted.next:
+            again = (get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1))
+            return [data for data in again if data is not None]
+        granted.next = min(granted.next, first)
+        granted.limit = max(granted.limit, limit)
+        granted.announce = True
+        return []
 
     def is_repeated(self, face: int, nonce: int | None) -> bool:
-        """Tell whether the newest LLI from `face` had this nonce: the link has duplicated it."""
+        """Tell whether a recent LLI from `face` had this nonce: the link has duplicated it."""
         granted = self._by_face.get(face)
-        return granted is not None and granted.nonce == nonce
+        return granted is not None and nonce in granted.nonces
+
+    def get(self, face: int) -> Range | None:
+        """Return a downstream's range."""
+        return self._by_face.get(face)
 
     def serve(self, face: int, get: Callable[[int], Data | None], tip: int) -> Iterator[bytes]:
-        """Yield the packets that `face` may be sent now, of the items that `get` has.
+        """Yield the packets that `face` may be sent now, in order, as far as `get` has them.
 
         The first one after an LLI carries FeedState, to tell the downstream that it is pushed to, and so
         does one that is not the newest, to tell that there are more.
@@ -81,22 +104,27 @@ class Ranges:
             data = get(granted.next)
             if data is None:
                 return
-            announce = granted.announce or granted.next < tip
-            granted.announce = False
-            granted.next += 1
-            if granted.next > granted.limit:
-                del self._by_face[face]
-            yield make_lp(data.wire, tip=tip, limit=granted.limit) if announce else data.wire
+            yield self.send(face, granted, granted.next, data, tip)
+
+    def send(self, face: int, granted: Range, seq: int, data: Data, tip: int) -> bytes:
+        """Consume a range up to item `seq`; return that item's packet."""
+        announce = granted.announce or seq < tip
+        granted.announce = False
+        granted.next = seq + 1
+        if granted.next > granted.limit:
+            del self._by_face[face]
+        return make_lp(data.wire, tip=tip, limit=granted.limit) if announce else data.wire
 
     def drop(self, face: int) -> bool:
         """Forget a downstream; return whether it had a range."""
         return self._by_face.pop(face, None) is not None
 
-    def expire(self, now: int) -> None:
-        """Drop the ranges whose lifetime is over."""
-        for face, granted in self.items():
-            if granted.expiry <= now:
-                del self._by_face[face]
+    def expire(self, now: int) -> bool:
+        """Drop the ranges whose lifetime is over; return whether there were any."""
+        ended = [face for face, granted in self._by_face.items() if granted.expiry <= now]
+        for face in ended:
+            del self._by_face[face]
+        return bool(ended)
 
     def items(self) -> list[tuple[int, Range]]:
         """Return (face, range) of every downstream."""
@@ -123,3 +151,7 @@ class Ranges:
 
     def __len__(self) -> int:
         return len(self._by_face)
+
+
+_MOST_AGAIN = 64
+"""Items that one LLI can ask for again: a repair is short, and a stranger's must be."""

@@ -1,45 +1,134 @@
 """What one holder has asked of its upstream for one feed: the sending side of send credit.
 
-Recovery is go-back-N: one LLI from the first missing item, at most one a recovery time-out. A tail that
-is lost shows no gap, so the holder of unspent credit repeats its LLI after a silence: soon if the
-upstream has said that it holds more, else with a time-out that doubles while the feed is idle. A holder
-that will outlive its LLI repeats it in time.
+Theory of operation. Every LLI is answered: by items, or at once by a FeedState if there is nothing to push
+yet. So a holder knows whether its upstream lives, whether it pushes at all (an upstream that has never heard
+of LLIs answers with a bare item, and is then pulled from, item by item), and how far it has got. The state
+machine is TRANSITIONS; each state has one alarm:
+
+state      alarm                                        what it does
+IDLE       none
+ASKING     recovery time-out, doubling (RFC 6298)       repeats the LLI; after MAX_TRIES: SILENT
+OPEN       longest silence to be expected, doubling;    probes with the LLI: a lost tail shows no gap
+           half the lifetime of what was asked          repeats the LLI, to outlive it
+REPAIRING  reordering delay, then recovery time-out     asks for what is missing
+PULLING    each Interest's lifetime; as REPAIRING       asks for the item again
+SILENT     as ASKING, slowly                            repeats the LLI, in case nobody else can be asked
 """
 
+from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import NamedTuple
 
+from forwarder.lli.estimates import MAX_TIMEOUT, MS, Rtt, Window
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 
-MS = 1_000_000
-
-INITIAL_RTO = 250 * MS
-"""Recovery time-out before there is a measurement: over a continental RTT, under human patience."""
-MIN_RTO = 10 * MS
-MAX_RTO = 4_000 * MS
+MAX_TRIES = 4
+"""LLIs, or rounds of repair, without any sign of life, before another upstream is better."""
 IDLE_PROBE = 1_000 * MS
-"""First time-out of a holder that has no reason to believe that anything is missing."""
+"""First time-out of a holder that has no reason to believe that anything is missing, at most."""
 MAX_IDLE_PROBES = 3
 """Doublings of that time-out: what looks like an idle feed may be a link that loses a lot."""
+PULL_WINDOW = 32
+"""Items asked for at a time of an upstream that cannot push."""
+PULL_LIFETIME_MS = 4_000
 
 NEVER = (1 << 63) - 1
 
 
+class Recovery(Enum):
+    """How a holder asks for what is missing.
+
+    IN_NETWORK: an LLI for each run of missing items, for just these.
+    GO_BACK_N: one LLI from the first missing item on, to the end of the credit.
+    SELECTIVE: a classic Interest for each missing item.
+    NONE: not at all; a relay passes on what it has, and the consumer asks.
+    """
+
+    IN_NETWORK = "in-network"
+    GO_BACK_N = "go-back-n"
+    SELECTIVE = "selective"
+    NONE = "none"
+
+
+class State(Enum):
+    """Where a holder stands with its upstream."""
+
+    IDLE = "idle"
+    ASKING = "asking"
+    OPEN = "open"
+    REPAIRING = "repairing"
+    PULLING = "pulling"
+    SILENT = "silent"
+
+
+class Event(Enum):
+    """What moves it."""
+
+    ASK = "an LLI is sent"
+    ANSWER = "FeedState, or an item that came with it"
+    BARE = "the first answer is an item without FeedState"
+    GAP = "items are missing that the upstream has"
+    FILLED = "the last missing item has come"
+    UNANSWERED = "MAX_TRIES without a sign of life"
+    SPENT = "no credit left"
+
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.IDLE: {Event.ASK: State.ASKING},
+    State.ASKING: {
+        Event.ANSWER: State.OPEN,
+        Event.BARE: State.PULLING,
+        Event.GAP: State.REPAIRING,
+        Event.UNANSWERED: State.SILENT,
+        Event.SPENT: State.IDLE,
+    },
+    State.OPEN: {
+        Event.ASK: State.ASKING,
+        Event.GAP: State.REPAIRING,
+        Event.SPENT: State.IDLE,
+    },
+    State.REPAIRING: {
+        Event.FILLED: State.ASKING,
+        Event.UNANSWERED: State.SILENT,
+        Event.SPENT: State.IDLE,
+    },
+    State.PULLING: {
+        Event.ANSWER: State.OPEN,
+        Event.UNANSWERED: State.SILENT,
+        Event.SPENT: State.IDLE,
+    },
+    State.SILENT: {
+        Event.ANSWER: State.OPEN,
+        Event.BARE: State.PULLING,
+        Event.SPENT: State.IDLE,
+    },
+}
+"""The state machine of a holder; an event that is not in a state's row leaves it where it is."""
+
+
 class Lli(NamedTuple):
-    """A long-lived Interest to be sent: items `first` .. `first + credit - 1`."""
+    """An Interest to be sent for items `first` .. `first + credit - 1`; a classic one if `credit` is None."""
 
     first: int
-    credit: int
+    credit: int | None
     lifetime_ms: int
 
-    def packet(self, feed: bytes, nonce: int, hop_limit: int = SENT_HOP_LIMIT) -> bytes:
-        """Build the packet, for the feed of that name."""
+    def packet(
+        self, feed: bytes, nonce: int, hop_limit: int = SENT_HOP_LIMIT, *, reissued: bool = False
+    ) -> bytes:
+        """Build the packet, for the feed of that name.
+
+        `reissued` says that it replaces one to another upstream, and is to be passed on up to the source: see
+        docs/controlled-push.md, "Loops".
+        """
         return make_interest(
             item_name(feed, self.first),
             nonce=nonce,
             lifetime_ms=self.lifetime_ms,
             hop_limit=hop_limit,
             send_credit=self.credit,
+            must_be_fresh=reissued,
         )
 
 
@@ -48,140 +137,377 @@ class Upstream:
 
     Args:
         first: the first item that is wanted.
+        rtt: what is known of the way there; may be shared among feeds.
         max_lifetime_ms: InterestLifetime of an LLI at most.
+        recovery: how to ask for what is missing.
 
     Attributes:
-        next: the next item that is expected.
+        state: see State.
+        head: every item before it is here, or known to be missing.
         limit: the last item asked for.
         until: how long the holder wants items, ns.
         expiry: when the upstream forgets, ns.
         known_tip: the newest item that the upstream is known to hold, 0 if it never said.
+        window: how much of the credit is in use.
         deadline: when to call wake(), ns.
     """
 
     __slots__ = (
-        "_asked_again_at",
-        "_backoff",
+        "_answered_once",
+        "_asked_at",
+        "_asked_first",
         "_idle_probes",
+        "_last_arrival",
+        "_longest_gap",
         "_max_lifetime_ms",
+        "_missing",
+        "_pulled",
         "_quiet_since",
-        "_rttvar",
+        "_recovery",
+        "_repaired",
+        "_rtt",
+        "_sample",
         "_sent_at",
-        "_srtt",
+        "_tries",
+        "_unanswered",
         "deadline",
         "expiry",
+        "head",
         "known_tip",
         "limit",
-        "next",
+        "state",
         "until",
+        "window",
     )
 
-    def __init__(self, first: int, max_lifetime_ms: int = 3_600_000) -> None:
-        self.next = first
+    def __init__(
+        self,
+        first: int,
+        rtt: Rtt,
+        max_lifetime_ms: int = 3_600_000,
+        recovery: Recovery = Recovery.IN_NETWORK,
+    ) -> None:
+        self.state = State.IDLE
+        self.head = first
         self.limit = first - 1
         self.until = 0
         self.expiry = 0
         self.known_tip = 0
+        self.window = Window()
         self.deadline = NEVER
+        self._rtt = rtt
         self._max_lifetime_ms = max_lifetime_ms
+        self._recovery = recovery
+        self._missing: dict[int, int] = {}  # item before head -> when to ask for it (again), ns
+        self._repaired: set[int] = set()  # items asked for again, to tell the reordered from the lost
+        self._pulled: dict[int, int] = {}  # item -> when the Interest for it ends, ns
+        self._tries = 0  # time-outs since the last sign of life
+        self._unanswered = False
+        self._answered_once = False
+        self._asked_at = 0
+        self._asked_first = first
+        self._sample = False  # the next answer tells the round-trip time
         self._sent_at = 0
         self._quiet_since = 0  # when the last LLI went out or the last item came in
+        self._last_arrival = 0
+        self._longest_gap = IDLE_PROBE // 2
         self._idle_probes = 0
-        self._asked_again_at: int | None = None  # when a rewind went out that is not answered yet
-        self._srtt: int | None = None
-        self._rttvar = 0
-        self._backoff = 0
 
     @property
-    def rto(self) -> int:
-        """Recovery time-out, ns (RFC 6298, on the time from a rewind to the item it asked for)."""
-        base = INITIAL_RTO if self._srtt is None else max(self._srtt + 4 * self._rttvar, MIN_RTO)
-        return min(base << self._backoff, MAX_RTO)
+    def next(self) -> int:
+        """The first item that is not here."""
+        return min(self._missing, default=self.head)
 
-    def want(self, limit: int, until: int, now: int) -> Lli | None:
-        """Want items up to `limit`, until a time (ns); return the LLI to send, if it is time for one.
+    @property
+    def outstanding(self) -> int:
+        """Items asked for that have not come."""
+        return self.limit - self.head + 1 + len(self._missing)
 
-        An extension goes out once it is no smaller than the credit that is left: with a steady window,
-        one LLI each half window. It starts after the old limit, see Ranges.
+    def is_missing(self, seq: int) -> bool:
+        """Tell whether an item is asked for and has not come."""
+        return self.head <= seq <= self.limit or seq in self._missing
+
+    def want(self, limit: int, until: int, now: int) -> list[Lli]:
+        """Want items up to `limit`, until a time (ns); return what to send now.
+
+        An extension goes out once it is no smaller than the credit that is left: one LLI each half window, at
+        most. It starts after the old limit, see Ranges.
         """
         self.until = until
+        if self.window.size is not None:
+            limit = min(limit, self.head - 1 + self.window.size)
+        if self.state is State.PULLING:
+            return self._pull(min(limit, self.next - 1 + PULL_WINDOW), now)
         extra = limit - self.limit
-        if extra <= 0 or extra < self.limit - self.next + 1:
+        if extra <= 0 or extra < self.limit - self.head + 1:
             self._schedule()
-            return None
-        return self._ask(self.limit + 1, limit, now)
+            return []
+        first, self.limit = self.limit + 1, limit
+        return self._ask(first, now)
 
-    def heard(self, tip: int) -> None:
-        """Note the tip that the upstream announced."""
+    def answered(self, tip: int, limit: int | None, now: int) -> None:
+        """Take note of a FeedState: it came alone if `limit` is None, else with an item.
+
+        With an item it is the answer to the last LLI only if the upstream grants what that one asked for.
+        """
         self.known_tip = max(self.known_tip, tip)
-
-    def arrived(self, now: int) -> None:
-        """Note that the item `next` has arrived."""
-        if self._asked_again_at is not None:
-            if not self._backoff and self.known_tip >= self.next:
-                # Only a first repetition for an item that was there gives a measurement (Karn).
-                self._measure(now - self._asked_again_at)
-            self._asked_again_at = None
-        self.next += 1
-        self._idle_probes = 0
-        self._backoff = 0
-        self._quiet_since = now
+        self._tries = 0
+        if self._unanswered and (limit is None or limit >= self.limit):
+            if self._sample:
+                self._rtt.sample(now - self._asked_at)
+            self._unanswered = False
+        self._answered_once = True
+        if self.state in (State.PULLING, State.SILENT):
+            self._pulled.clear()
+            self._unanswered = False
+            self._move(Event.ANSWER)
+        self._look_for_gaps()
         self._schedule()
 
-    def missed(self, seq: int, now: int) -> Lli | None:
-        """Note that item `seq` has come before `next`; return the LLI that goes back, if it is time."""
-        self.known_tip = max(self.known_tip, seq)
-        if self._asked_again_at is not None and now < self._asked_again_at + self.rto:
-            return None
-        return self._ask_again(now)
+    def arrived(self, seq: int, now: int, *, bare: bool = False) -> None:
+        """Take note of an item that was missing; `bare` if it came from there without FeedState."""
+        self._tries = self._idle_probes = 0
+        if self._last_arrival:
+            self._longest_gap = max(now - self._last_arrival, self._longest_gap * 7 // 8)
+        self._last_arrival = self._quiet_since = now
+        self._pulled.pop(seq, None)
+        self.window.arrived(self.limit - self.next + 1)
+        if bare and not self._answered_once and seq == self._asked_first:
+            self._unanswered = False
+            self._move(Event.BARE)
+        if seq < self.head:
+            self._missing.pop(seq, None)
+            if seq in self._repaired:
+                self._rtt.repaired()
+        else:
+            if self._recovery is not Recovery.NONE or self.state is State.PULLING:
+                due = now + self._rtt.reorder_delay()
+                self._missing.update((lost, due) for lost in range(self.head, seq))
+            self.head = seq + 1
+        if not self._missing:
+            self._repaired.clear()
+        self._look_for_gaps()
+        self._schedule()
 
-    def wake(self, now: int) -> Lli | None:
-        """Repeat the LLI after a silence, or to outlive its lifetime."""
+    def came_again(self, seq: int) -> None:
+        """Take note of an item that is here already."""
+        if seq in self._repaired:
+            self._repaired.discard(seq)
+            self._rtt.repaired_for_nothing()
+
+    def congested(self, now: int) -> None:
+        """Take note of a congestion mark."""
+        self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
+
+    def skip(self, first: int) -> None:
+        """Want nothing before `first` any more: it is here, or is to be had elsewhere."""
+        self.head = max(self.head, first)
+        self.limit = max(self.limit, self.head - 1)
+        self._missing = {seq: due for seq, due in self._missing.items() if seq >= first}
+        self._pulled = {seq: end for seq, end in self._pulled.items() if seq >= first}
+        self._look_for_gaps()
+        self._schedule()
+
+    def stop_after(self, last: int) -> None:
+        """Want nothing beyond an item any more."""
+        self.limit = max(min(self.limit, last), self.head - 1)
+        self._missing = {seq: due for seq, due in self._missing.items() if seq <= last}
+        self._pulled = {seq: end for seq, end in self._pulled.items() if seq <= last}
+        self._look_for_gaps()
+        self._schedule()
+
+    def assume_legacy(self, now: int) -> None:
+        """Go on with classic Interests: nobody answers, which is what an upstream does that cannot push."""
+        self._move(Event.BARE)
+        self._tries = 0
+        self._unanswered = False
+        self.limit = self.head - 1
+        self._schedule()
+
+    def rewind(self, first: int, now: int) -> list[Lli]:
+        """Want items again from `first` on, where a relay does not repair by itself."""
+        if self._unanswered and self._asked_first <= first and now < self._asked_at + self._rtt.timeout():
+            return []
+        self.head = min(self.head, first)
+        self._missing = {seq: due for seq, due in self._missing.items() if seq < self.head}
+        return self._ask(self.head, now)
+
+    def wake(self, now: int) -> list[Lli]:
+        """Act on the alarm; return what to send."""
         if now < self.deadline:
-            return None
-        if self._asked_again_at is not None and self.known_tip >= self.next:
-            self._backoff = min(self._backoff + 1, 10)  # the upstream has it, and our asking was lost
-        self._idle_probes = min(self._idle_probes + 1, MAX_IDLE_PROBES)
-        return self._ask_again(now)
+            return []
+        if self.state is State.PULLING:
+            return self._repair(now) + self._pull_again(now)
+        if self._missing:
+            return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
+        if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._rtt.timeout(self._tries)):
+            return self._tail_lost(now)
+        if self._unanswered and now >= self._asked_at + self._rtt.timeout(self._tries):
+            self._time_out()
+            return self._ask(max(self._asked_first, self.head), now, again=True)
+        if not self._unanswered and self._is_quiet(now, self._patience()):
+            self._idle_probes = min(self._idle_probes + 1, MAX_IDLE_PROBES)
+        return self._ask(self.head, now)
 
-    def cancel(self, now: int) -> Lli | None:
-        """Want nothing more; return the LLI that says so, None if the upstream knows."""
-        self.deadline = NEVER
-        if self.next > self.limit or self.expiry <= now:
-            return None
-        return Lli(self.next, 0, 1)
-
-    def _ask_again(self, now: int) -> Lli | None:
-        if self.next > self.limit:
-            self._schedule()
-            return None
-        self._asked_again_at = now
-        return self._ask(self.next, self.limit, now)
-
-    def _ask(self, first: int, limit: int, now: int) -> Lli | None:
-        lifetime_ms = min((self.until - now) // MS, self._max_lifetime_ms)
-        if lifetime_ms <= 0:
-            self.deadline = NEVER
-            return None
-        self.limit = limit
-        self._sent_at = self._quiet_since = now
-        self.expiry = now + lifetime_ms * MS
+    def cancel(self, now: int) -> list[Lli]:
+        """Want nothing more; return the LLI that says so, none if the upstream knows."""
+        is_known = self.next > self.limit or self.expiry <= now
+        self._missing.clear()
+        self.limit = self.head - 1
+        self._unanswered = False
         self._schedule()
-        return Lli(first, limit - first + 1, lifetime_ms)
+        return [] if is_known else [Lli(self.head, 0, 1)]
+
+    def touch(self, now: int) -> list[Lli]:
+        """Say again what is asked, in a way that makes the upstream send nothing again."""
+        if self.head > self.limit:
+            return []
+        return [Lli(self.limit, 1, max((self.expiry - now) // MS, 1))]
+
+    def _move(self, event: Event) -> None:
+        self.state = TRANSITIONS[self.state].get(event, self.state)
+
+    def _is_quiet(self, now: int, silence: int) -> bool:
+        return now >= self._quiet_since + silence
+
+    def _patience(self) -> int:
+        """How long a silence may be before the holder probes."""
+        usual = max(min(2 * self._longest_gap, IDLE_PROBE), self._rtt.timeout())
+        return usual << self._idle_probes
+
+    def _time_out(self) -> None:
+        self._tries += 1
+        if self._tries >= MAX_TRIES:
+            self._move(Event.UNANSWERED)
+
+    def _look_for_gaps(self) -> None:
+        if self.state is State.PULLING:
+            return
+        if self._missing:
+            self._move(Event.GAP)
+        elif self.state is State.REPAIRING:
+            self._move(Event.FILLED)
+        if not self._unanswered:
+            self._move(Event.ANSWER)
+
+    def _repair(self, now: int) -> list[Lli]:
+        """Ask for the missing items whose time has come."""
+        due = sorted(seq for seq, time in self._missing.items() if time <= now)
+        if not due:
+            self._schedule()
+            return []
+        asked_in_vain = not self._repaired.isdisjoint(due)
+        if asked_in_vain:
+            self._time_out()
+        if self.known_tip > self.head:  # the upstream holds more than has fitted
+            self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
+        self._repaired.update(due)
+        again = now + self._rtt.timeout(self._tries)
+        lifetime_ms = self._lifetime_ms(now)
+        llis: Iterable[Lli]
+        if self.state is State.PULLING:
+            llis = [Lli(seq, 1, min(lifetime_ms, PULL_LIFETIME_MS)) for seq in due]
+        elif self._recovery is Recovery.GO_BACK_N:
+            due = list(self._missing)
+            llis = [Lli(min(due), self.limit - min(due) + 1, lifetime_ms)]
+        elif self._recovery is Recovery.SELECTIVE or asked_in_vain:
+            # By name: an upstream that has let go of an item finds it further up.
+            llis = [Lli(seq, None, PULL_LIFETIME_MS) for seq in due]
+        else:
+            llis = [Lli(first, last - first + 1, lifetime_ms) for first, last in _runs(due)]
+        self._missing.update((seq, again) for seq in due)
+        self._schedule()
+        return list(llis) if lifetime_ms > 0 else []
+
+    def _tail_lost(self, now: int) -> list[Lli]:
+        """Ask for the items that the upstream has said to hold, and that no later one shows to be lost."""
+        last = min(self.known_tip, self.limit)
+        if self._recovery in (Recovery.NONE, Recovery.GO_BACK_N):
+            self._time_out()
+            return self._ask(self.head, now, again=True)
+        self._missing.update((seq, now) for seq in range(self.head, last + 1))
+        self.head = last + 1
+        self._move(Event.GAP)
+        return self._repair(now)
+
+    def _ask(self, first: int, now: int, *, again: bool = False) -> list[Lli]:
+        lifetime_ms = self._lifetime_ms(now)
+        if lifetime_ms <= 0 or first > self.limit:
+            self._schedule()
+            return []
+        self._sample = not again
+        self._asked_at = self._sent_at = self._quiet_since = now
+        self._asked_first = first
+        self._unanswered = True
+        self.expiry = now + lifetime_ms * MS
+        self._move(Event.ASK)
+        self._schedule()
+        return [Lli(first, self.limit - first + 1, lifetime_ms)]
+
+    def _pull(self, limit: int, now: int) -> list[Lli]:
+        """Ask for single items ahead, of an upstream that cannot push."""
+        llis = []
+        for seq in range(self.head, limit + 1):
+            if seq not in self._pulled:
+                llis += self._pull_one(seq, now)
+        self.limit = max(self.limit, limit)
+        self._schedule()
+        return llis
+
+    def _pull_one(self, seq: int, now: int) -> list[Lli]:
+        lifetime_ms = min(self._lifetime_ms(now), PULL_LIFETIME_MS)
+        if lifetime_ms <= 0:
+            return []
+        self._pulled[seq] = now + lifetime_ms * MS
+        self._sent_at = now
+        self.expiry = max(self.expiry, self._pulled[seq])
+        return [Lli(seq, 1, lifetime_ms)]
+
+    def _pull_again(self, now: int) -> list[Lli]:
+        ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
+        if ended:
+            self._time_out()
+        llis = [lli for seq in ended for lli in self._pull_one(seq, now)]
+        self._schedule()
+        return llis
+
+    def _lifetime_ms(self, now: int) -> int:
+        return min((self.until - now) // MS, self._max_lifetime_ms)
+
+    def _refresh_at(self) -> int:
+        """When to repeat the LLI to outlive it: half a lifetime before the end there is time for more tries."""
+        if self.until - self.expiry < MS or self.head > self.limit:
+            return NEVER
+        return (self._sent_at + self.expiry) // 2
 
     def _schedule(self) -> None:
         if self.next > self.limit:
+            self._move(Event.SPENT)
             self.deadline = NEVER
             return
-        silence = self.rto if self.known_tip >= self.next else IDLE_PROBE << self._idle_probes
-        self.deadline = self._quiet_since + silence
-        if self.until - self.expiry >= MS:
-            # Half a lifetime before the upstream forgets there is time for another try.
-            self.deadline = min(self.deadline, (self._sent_at + self.expiry) // 2)
-
-    def _measure(self, sample: int) -> None:
-        if self._srtt is None:
-            self._srtt, self._rttvar = sample, sample // 2
+        if self.state is State.PULLING:
+            self.deadline = min((*self._pulled.values(), *self._missing.values()), default=NEVER)
+        elif self._missing:
+            self.deadline = min(self._missing.values())
         else:
-            self._rttvar = (3 * self._rttvar + abs(self._srtt - sample)) // 4
-            self._srtt = (7 * self._srtt + sample) // 8
+            timeout = self._rtt.timeout(self._tries)
+            self.deadline = (
+                self._asked_at + timeout if self._unanswered else self._quiet_since + self._patience()
+            )
+            if self.known_tip >= self.head:
+                self.deadline = min(self.deadline, self._quiet_since + timeout)
+        if self.state is not State.PULLING:
+            self.deadline = min(self.deadline, self._refresh_at())
+        if self.state is State.SILENT:
+            self.deadline = max(self.deadline, self._quiet_since + MAX_TIMEOUT)
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, last) of each run of consecutive numbers in an ascending list."""
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last

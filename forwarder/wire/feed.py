@@ -5,15 +5,17 @@ A feed's name ends with its writer's Ed25519 public key, so it certifies itself;
 of a classic SSB feed is the SSB message, whole.
 """
 
-from forwarder.wire.name import GENERIC, SEQUENCE, component, prefix_ends
+from forwarder.wire.name import GENERIC, KEYWORD, SEQUENCE, component, prefix_ends
 from forwarder.wire.tlv import MalformedPacket, element, nni
 
 BACKLINK = 0xF2
 PAYLOAD = 0xF4
 SSB_MESSAGE = 0xF6
+FORK_PROOF = 0xF8
 
 KEY_BYTES = 32
 _KEY_HEADER = bytes((GENERIC, KEY_BYTES))
+_FORK = component(KEYWORD, b"fork")
 _SEQUENCE_HEADERS = [(size, bytes((SEQUENCE, size))) for size in (1, 2, 4, 8)]
 
 
@@ -40,6 +42,23 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
             seq = int.from_bytes(number, "big")
             if at >= KEY_BYTES + 2 and seq and nni(seq) == number:
                 return name[:at], seq
+    return None
+
+
+def fork_name(feed: bytes, seq: int) -> bytes:
+    """Return the name of the proof that a feed is forked at `seq`: <feed>/32=fork/seq=<seq>."""
+    return feed + _FORK + component(SEQUENCE, nni(seq))
+
+
+def split_fork(name: bytes) -> tuple[bytes, int] | None:
+    """Split the name of a fork's proof into (feed, seq); None if it does not have that form."""
+    for size, header in _SEQUENCE_HEADERS:
+        at = len(name) - size - 2
+        if name.startswith(header, at) and name.endswith(_FORK, 0, at):
+            feed, number = name[: at - len(_FORK)], name[at + 2 :]
+            seq = int.from_bytes(number, "big")
+            if seq and nni(seq) == number and feed.startswith(_KEY_HEADER, len(feed) - KEY_BYTES - 2):
+                return feed, seq
     return None
 
 

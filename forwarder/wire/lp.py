@@ -19,8 +19,10 @@ _CONGESTION_MARK = 0x0340
 _ACK = 0x0344  # the one field that may be repeated; not used here
 FEED_STATE = 0x0370
 """Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
+_FEED = 7  # a Name
 _TIP = 0x0371
 _LIMIT = 0x0372
+_FIRST = 0x0373
 
 CONGESTION = 50
 DUPLICATE = 100
@@ -40,10 +42,14 @@ class LpPacket:
         congestion_mark: 0 if absent.
         tip, limit: FeedState: newest item that the sender has verified, and last item that it will push
             under the credit it was given; both None if absent.
+        feed: FeedState's Name, in a packet that has no fragment to tell the feed by; None if absent.
+        first: FeedState's First: the oldest item that the sender can push; None if absent.
     """
 
     __slots__ = (
         "congestion_mark",
+        "feed",
+        "first",
         "frag_count",
         "frag_index",
         "fragment",
@@ -64,6 +70,8 @@ class LpPacket:
         self.congestion_mark = 0
         self.tip: int | None = None
         self.limit: int | None = None
+        self.feed: bytes | None = None
+        self.first: int | None = None
 
 
 def parse_lp(frame: bytes) -> LpPacket:
@@ -104,10 +112,7 @@ def parse_lp(frame: bytes) -> LpPacket:
         elif kind == _CONGESTION_MARK:
             packet.congestion_mark = read_nni(frame[start:at])
         elif kind == FEED_STATE:
-            state = _numbers(frame, start, at, (_TIP, _LIMIT))
-            if len(state) != 2:
-                raise MalformedPacket("a FeedState has a Tip and a Limit")
-            packet.tip, packet.limit = state[_TIP], state[_LIMIT]
+            _read_feed_state(packet, frame, start, at)
         elif not (800 <= kind <= 959 and kind & 3 == 0):
             raise MalformedPacket(f"unrecognised LpPacket field of type {kind}")
     if packet.frag_index >= packet.frag_count:
@@ -127,6 +132,23 @@ def _numbers(frame: bytes, at: int, end: int, kinds: tuple[int, ...]) -> dict[in
         last = kind
         numbers[kind] = read_nni(frame[start:at])
     return numbers
+
+
+def _read_feed_state(packet: LpPacket, frame: bytes, at: int, end: int) -> None:
+    if frame[at : at + 1] == bytes((_FEED,)) and at < end:
+        _, start, at = read_header(frame, at, end)
+        packet.feed = frame[start:at]
+    state = _numbers(frame, at, end, (_TIP, _LIMIT, _FIRST))
+    if _TIP not in state or _LIMIT not in state:
+        raise MalformedPacket("a FeedState has a Tip and a Limit")
+    packet.tip, packet.limit, packet.first = state[_TIP], state[_LIMIT], state.get(_FIRST)
+
+
+def make_feed_state(feed: bytes, *, tip: int, limit: int, first: int | None = None) -> bytes:
+    """Build the LpPacket without a Fragment that answers an LLI when there is nothing to push yet."""
+    numbers = [(_TIP, tip), (_LIMIT, limit)] + ([] if first is None else [(_FIRST, first)])
+    state = element(_FEED, feed) + b"".join(element(kind, nni(number)) for kind, number in numbers)
+    return element(LP_PACKET, element(FEED_STATE, state))
 
 
 def make_lp(

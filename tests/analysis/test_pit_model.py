@@ -290,15 +290,16 @@ def test_an_lli_from_before_the_next_item_rewinds():
     assert spans(*sent, item(40, "out", "i", 2)) == [(FEED, 0, 40)]
 
 
-def test_an_lli_that_ends_before_what_was_sent_takes_the_ranges_place():
+def test_an_lli_for_what_was_sent_asks_for_it_again_and_no_more():
     sent = [
-        lli(0, "in", "i", 1, 9, nonce=1),
+        lli(0, "in", "i", 1, 6, nonce=1),
         item(10, "out", "i", 5),
         lli(20, "in", "i", 2, 2, nonce=2),
         item(30, "out", "i", 2),
+        item(40, "out", "i", 3),
     ]
     assert spans(*sent) == [(FEED, 0, 1020)]
-    assert spans(*sent, item(40, "out", "i", 3)) == [(FEED, 0, 40)]
+    assert spans(*sent, item(50, "out", "i", 6)) == [(FEED, 0, 50)]
 
 
 def test_an_item_beyond_the_range_does_not_use_it_up():
@@ -347,8 +348,44 @@ def test_an_upstream_lli_extends_and_repeats():
 def test_an_upstream_lli_from_elsewhere_begins_anew():
     asked = lli(0, "out", "u", 3, 2, nonce=1)
     items = [item(10 * n, "in", "u", n) for n in range(8)]
-    assert spans(asked, lli(1, "out", "u", 1, 2, nonce=2), *items[1:3]) == [(FEED, 0, 20)]
+    assert spans(asked, lli(1, "out", "v", 1, 2, nonce=2), *items[1:3]) == [(FEED, 0, 20)]
     assert spans(asked, lli(1, "out", "u", 6, 2, nonce=2), *items[6:8]) == [(FEED, 0, 70)]
+
+
+def test_going_back_asks_for_everything_again():
+    asked = lli(0, "out", "u", 1, 4, nonce=1)
+    items = [item(10 * n, "in", "u", n) for n in range(5)]
+    back = lli(35, "out", "u", 2, 3, nonce=2), item(36, "in", "u", 2), item(37, "in", "u", 3)
+    assert spans(asked, *items[1:4], *back, items[4]) == [(FEED, 0, 40)]
+    assert spans(asked, *items[1:4], *back) == [(FEED, 0, 1035)]
+
+
+def test_a_gap_is_not_the_end():
+    asked = lli(0, "out", "u", 1, 3, nonce=1)
+    assert spans(asked, item(10, "in", "u", 1), item(20, "in", "u", 3)) == [(FEED, 0, 1000)]
+    assert spans(asked, item(10, "in", "u", 3), item(20, "in", "u", 2), item(30, "in", "u", 1)) == [
+        (FEED, 0, 30)
+    ]
+
+
+def test_a_proof_ends_the_feed_at_its_fork():
+    proof_in = Message(20, "u", "in", "data", f"{FEED}/32=fork/seq=3", 20)
+    asked = lli(0, "out", "u", 1, 9, nonce=1)
+    assert spans(asked, proof_in, item(30, "in", "u", 1), item(40, "in", "u", 2)) == [(FEED, 0, 40)]
+    granted = lli(0, "in", "i", 1, 9, nonce=1)
+    assert spans(granted, proof_in._replace(interface="i", direction="out")) == [(FEED, 0, 20)]
+
+
+def test_a_restart_ends_everything_and_a_link_its_own():
+    messages = (
+        interest(0, "in", "i", nonce=1),
+        lli(0, "in", "i", 1, 9, nonce=1, lifetime=500),
+        lli(0, "in", "j", 1, 9, nonce=2, lifetime=500),
+    )
+    restart = Message(20, "", "", "restart", "", 0)
+    assert sorted(spans(*messages, restart)) == [("/a/b", 0, 20), (FEED, 0, 20)]
+    down = Message(20, "i", "", "link-down", "", 0)
+    assert sorted(spans(*messages, down)) == [("/a/b", 0, 20), (FEED, 0, 500)]
 
 
 def test_a_spent_upstream_counts_until_the_entry_ends():

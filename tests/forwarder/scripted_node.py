@@ -63,6 +63,7 @@ class Node:
     def state(self) -> bytes:
         """All there is to this node, as bytes to compare, but for its count of malformed packets."""
         malformed, self.core.counters.malformed = self.core.counters.malformed, 0
+        self.core._now = 0
         try:
             return pickle.dumps(self.core)
         finally:
@@ -76,6 +77,8 @@ def interest(uri: str, nonce: int, **fields: Any) -> bytes:
 def described(packet: bytes) -> str:
     lp = parse_lp(packet)
     token = "" if lp.pit_token is None else f" token={lp.pit_token.decode(errors='replace')}"
+    if not lp.fragment:
+        return f"state tip={lp.tip} limit={lp.limit}"
     if lp.fragment[0] != INTEREST:
         return f"data {to_uri(parse_data(lp.fragment).name)}{token}"
     sent = parse_interest(lp.fragment)

@@ -93,7 +93,8 @@ def test_a_forwarder_takes_anything_and_sends_packets(packets: list[tuple[int, b
         node.receive(face, packet, now)
         for _, sent in node.take_outputs():
             fragment = parse_lp(sent).fragment
-            (parse_interest if fragment[0] == 5 else parse_data)(fragment)
+            if fragment:
+                (parse_interest if fragment[0] == 5 else parse_data)(fragment)
         node.pit_bytes()
         now += 1_000_000
     node.wake(now)

@@ -65,6 +65,8 @@ class Relay:
 
 def describe(packet: bytes) -> str:
     lp = parse_lp(packet)
+    if not lp.fragment:
+        return f"state tip {lp.tip} limit {lp.limit}"
     if lp.fragment[0] == INTEREST:
         interest = parse_interest(lp.fragment)
         seq = to_uri(interest.name).rpartition("=")[2]
@@ -226,7 +228,7 @@ def forged(seq: int, text: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("packet", "reason"),
     [
-        (forged(1, FEED[0].encoded.replace(b"post", b"past")), "message"),
+        (forged(1, FEED[0].encoded.replace(b"post", b"past")), "signature"),
         (forged(1, FEED[1].encoded), "sequence"),
         (forged(1, b"{}"), "message"),
         (make_data(item_name(NAME, 1), b""), "format"),

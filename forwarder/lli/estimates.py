@@ -1,0 +1,94 @@
+"""What a holder of credit learns of the path to its upstream: its round-trip time, and its capacity."""
+
+MS = 1_000_000
+
+INITIAL_TIMEOUT = 250 * MS
+"""Before there is a measurement: over a continental RTT, under human patience."""
+MIN_TIMEOUT = 20 * MS
+MAX_TIMEOUT = 4_000 * MS
+_MIN_REORDER = 500_000
+_MAX_REORDER_SHIFT = 3
+
+
+class Rtt:
+    """Round-trip time to an upstream (RFC 6298), and how far packets overtake each other there (RFC 8985).
+
+    Attributes:
+        smoothed: smoothed round-trip time, ns; None before the first sample.
+    """
+
+    __slots__ = ("_reorder_shift", "_variation", "smoothed")
+
+    def __init__(self) -> None:
+        self.smoothed: int | None = None
+        self._variation = 0
+        self._reorder_shift = 0
+
+    def sample(self, measured: int) -> None:
+        """Take in a measurement, ns, of something that was asked only once (Karn)."""
+        if self.smoothed is None:
+            self.smoothed, self._variation = measured, measured // 2
+        else:
+            self._variation = (3 * self._variation + abs(self.smoothed - measured)) // 4
+            self.smoothed = (7 * self.smoothed + measured) // 8
+
+    def timeout(self, tries: int = 0) -> int:
+        """Return how long to wait for an answer that has been asked for `tries` times before, ns."""
+        base = (
+            INITIAL_TIMEOUT
+            if self.smoothed is None
+            else max(self.smoothed + 4 * self._variation, MIN_TIMEOUT)
+        )
+        return min(base << min(tries, 10), MAX_TIMEOUT)
+
+    def reorder_delay(self) -> int:
+        """Return how long an item may be late before it counts as lost, ns."""
+        quarter = (self.smoothed or INITIAL_TIMEOUT // 8) // 4
+        return max(quarter, _MIN_REORDER) << self._reorder_shift
+
+    def repaired_for_nothing(self) -> None:
+        """Note that an item came that was taken for lost: packets overtake each other by more."""
+        self._reorder_shift = min(self._reorder_shift + 1, _MAX_REORDER_SHIFT)
+
+    def repaired(self) -> None:
+        """Note that an item was lost indeed."""
+        self._reorder_shift = max(self._reorder_shift - 1, 0)
+
+
+class Window:
+    """How much of the credit is used, in items: all of it, until the path is congested (RFC 5681).
+
+    A mark, or a loss while the upstream holds more than fits, halves what is in use, at most once a
+    round trip; each window that then passes without adds one.
+
+    Attributes:
+        size: items; None while the credit alone is the limit.
+    """
+
+    __slots__ = ("_arrived", "_until", "size")
+
+    SMALLEST = 2
+
+    def __init__(self) -> None:
+        self.size: int | None = None
+        self._arrived = 0
+        self._until = 0
+
+    def congested(self, in_use: int, now: int, rtt: int) -> None:
+        """Shrink, unless that has been done less than a round trip (ns) ago."""
+        if now >= self._until:
+            used = in_use if self.size is None else min(in_use, self.size)
+            self.size = max(used // 2, self.SMALLEST)
+            self._arrived = 0
+            self._until = now + rtt
+
+    def arrived(self, credit: int) -> None:
+        """Grow by an item that has arrived; `credit` is where the window ends to matter."""
+        if self.size is None:
+            return
+        self._arrived += 1
+        if self._arrived >= self.size:
+            self._arrived = 0
+            self.size += 1
+            if self.size >= credit:
+                self.size = None

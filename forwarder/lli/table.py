@@ -1,0 +1,603 @@
+"""Feeds in a forwarder: one entry a feed, fed by one upstream, feeding every downstream that has credit.
+
+An entry lives as long as some downstream has unspent, unexpired credit. State grows with feeds x faces
+and never with items: the items stand in the verified cache, which is bounded on its own.
+
+What comes in goes through one of the `on_...` methods; each of them changes the entry, then serves what can
+be served, asks for what is wanted, and settles the entry's alarm. docs/controlled-push.md tells the rules.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from random import Random
+
+from forwarder.feedcache.cache import FeedCache, FeedStore
+from forwarder.feedcache.fork import Fork, open_fork
+from forwarder.feedcache.items import Item, RejectedItem, open_item
+from forwarder.fib import Fib
+from forwarder.lli.backfill import Backfill
+from forwarder.lli.estimates import Rtt
+from forwarder.lli.ranges import LAST_ITEM, MS, Range, Ranges
+from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.pacing import Pacer
+from forwarder.timers import TimerWheel
+from forwarder.wire.feed import check_feed_name, split_fork, split_item
+from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_feed_state, make_lp
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest
+from forwarder.wire.tlv import MalformedPacket
+
+RANGE_BYTES = 28
+"""State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
+
+_REMEMBERED_NONCES = 4
+_PROOF_INTERVAL = 100 * MS
+
+
+class Verdict(Enum):
+    """What a Data packet is to the feeds of this node.
+
+    FOREIGN: of no feed that is relayed here. ITEM: of one, and dealt with; a classic Interest may want it
+    too. FORGED: it claims to be one and is not, and must go no further.
+    """
+
+    FOREIGN = 0
+    ITEM = 1
+    FORGED = 2
+
+
+class FeedEntry:
+    """A feed that downstreams of this node have credit for.
+
+    Attributes:
+        feed: its name.
+        ranges: what each downstream may still be sent.
+        cache: its verified items.
+        face: the upstream face, None while there is no way to go.
+        upstream: what was asked there.
+        tried: faces that have failed since an item last came.
+        reissue: the next LLI replaces one to a face that has failed.
+        nonces: of the newest LLIs sent, the newest last.
+        hop_limit: for the LLIs sent.
+        backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
+        latest: the item that has come last, which the cache need not have kept.
+        proof_sent: when a fork's proof last went to a face, ns.
+        deadline: when the entry wants to be woken, ns.
+    """
+
+    __slots__ = (
+        "backfill",
+        "cache",
+        "deadline",
+        "face",
+        "feed",
+        "hop_limit",
+        "latest",
+        "nonces",
+        "proof_sent",
+        "ranges",
+        "reissue",
+        "tried",
+        "upstream",
+    )
+
+    def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
+        self.feed = feed
+        self.ranges = Ranges()
+        self.cache = cache
+        self.face: int | None = None
+        self.upstream = Upstream(first, Rtt())
+        self.tried: set[int] = set()
+        self.reissue = False
+        self.nonces: tuple[int, ...] = ()
+        self.hop_limit = SENT_HOP_LIMIT
+        self.backfill: Backfill | None = None
+        self.latest: Item | None = None
+        self.proof_sent: dict[int, int] = {}
+        self.deadline = NEVER
+
+    @property
+    def tip(self) -> int:
+        """The newest item that can be pushed: beyond a gap there is nothing to promise."""
+        if self.upstream.next < self.upstream.head:
+            return min(self.cache.tip, self.upstream.next - 1)
+        return self.cache.tip
+
+    def item(self, seq: int) -> Data | None:
+        """Return an item to be pushed."""
+        if self.latest is not None and self.latest.seq == seq:
+            return self.latest.data
+        data = self.cache.get(seq)
+        return self.backfill.held.get(seq) if data is None and self.backfill is not None else data
+
+
+class FeedTable:
+    """All feeds of a forwarder.
+
+    Args:
+        fib: where to find upstreams.
+        send: called with (face, packet) for everything that goes out.
+        fetch: called with (face, feed, seq, lifetime in ms, now) to send a classic Interest for an item.
+        is_local: tells whether a face leads to an application of this node.
+        rng: source of nonces.
+        pacers: of the faces whose link's rate is known.
+        store: the verified cache.
+        recovery: IN_NETWORK repairs here what is missing here, and pushes in order; any other passes on
+            what there is, and leaves it to the consumer.
+
+    Attributes:
+        counters: llis_in, llis_out, states_in, states_out, items_in, items_out, gaps, loops, nacks_in,
+            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, and rejected_<reason> for items.
+    """
+
+    def __init__(
+        self,
+        fib: Fib,
+        send: Callable[[int, bytes], None],
+        fetch: Callable[[int, bytes, int, int], None],
+        is_local: Callable[[int], bool],
+        rng: Random,
+        pacers: Mapping[int, Pacer],
+        store: FeedStore | None = None,
+        recovery: Recovery = Recovery.IN_NETWORK,
+    ) -> None:
+        self.store = FeedStore() if store is None else store
+        self.counters: Counter[str] = Counter()
+        self._fib = fib
+        self._send = send
+        self._fetch = fetch
+        self._is_local = is_local
+        self._rng = rng
+        self._pacers = pacers
+        self._recovery = recovery
+        self._entries: dict[bytes, FeedEntry] = {}
+        self._rtts: dict[int, Rtt] = {}
+        self._timers: TimerWheel[FeedEntry] = TimerWheel()
+
+    # What comes in.
+
+    def on_lli(self, face: int, lli: Interest, now: int) -> None:
+        """Apply an LLI from a downstream. Raises MalformedPacket if it does not name an item."""
+        parts = split_item(lli.name)
+        if parts is None:
+            raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
+        feed, first = parts
+        entry = self._entries.get(feed)
+        if entry is None:
+            check_feed_name(feed)
+        self.counters["llis_in"] += 1
+        if entry is None:
+            entry = self._open(face, feed, first, lli)
+            if entry is None:
+                return
+        elif lli.nonce in entry.nonces and not entry.ranges.is_repeated(face, lli.nonce):
+            self.counters["loops"] += 1
+            self._refuse(entry, face, lli, DUPLICATE, now)
+            return
+        elif face == entry.face and lli.send_credit:
+            self._refuse(entry, face, lli, NO_ROUTE, now)  # it would wait for us, and we for it
+            return
+        if lli.hop_limit is not None:
+            left = lli.hop_limit - 1
+            entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
+        is_repeated = entry.ranges.is_repeated(face, lli.nonce)
+        again = entry.ranges.grant(face, first, lli, now, entry.item)
+        for data in again:
+            self._push(face, entry, data.wire, now)
+        served = self._serve(entry, face, now)
+        is_reissued = lli.must_be_fresh and not is_repeated
+        entry.reissue = entry.reissue or is_reissued
+        self._ask(entry, now, lli.nonce)
+        if is_reissued and entry.reissue:
+            # Nothing new to ask for, and yet it has to find out whether the way leads back to its sender.
+            self._send_llis(entry, entry.upstream.touch(now), lli.nonce, now)
+        granted = entry.ranges.get(face)
+        if granted is not None and entry.face is None and not self._can_progress(entry, granted):
+            entry.ranges.drop(face)
+            self._send_nack(face, lli.wire, NO_ROUTE)
+        elif granted is not None and not served and not again:
+            self.counters["states_out"] += 1
+            self._send(face, make_feed_state(feed, tip=entry.tip, limit=granted.limit))
+        self._settle(entry, now)
+
+    def on_state(self, face: int, state: LpPacket, now: int) -> None:
+        """Take in a FeedState that came without an item: the answer to an LLI."""
+        entry = self._entries.get(state.feed or b"")
+        if entry is None or face != entry.face or state.tip is None:
+            return
+        self.counters["states_in"] += 1
+        entry.upstream.answered(state.tip, None, now)
+        if state.first is not None and state.first > entry.upstream.next:
+            entry.upstream.skip(state.first)
+        self._ask(entry, now, None)
+        self._settle(entry, now)
+
+    def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
+        """Take in the refusal of an LLI that was sent upstream."""
+        parts = split_item(lli.name)
+        entry = self._entries.get(parts[0]) if parts else None
+        if entry is None or face != entry.face or lli.nonce not in entry.nonces:
+            return
+        self.counters["nacks_in"] += 1
+        self._fail_over(entry, reason, now)
+        self._settle(entry, now)
+
+    def on_fetch_nack(self, name: bytes, now: int) -> None:
+        """Take in the refusal of a classic Interest that fetch() has sent."""
+        parts = split_item(name)
+        entry = self._entries.get(parts[0]) if parts else None
+        if parts is not None and entry is not None and entry.backfill is not None:
+            entry.backfill.refused(parts[1], now)
+            self._settle(entry, now)
+
+    def on_data(self, face: int, data: Data, header: LpPacket | None, now: int) -> Verdict:
+        """Take in a Data packet, with the NDNLPv2 header that it came with."""
+        parts = split_item(data.name)
+        if parts is None:
+            return self._on_proof(face, data, now)
+        entry = self._entries.get(parts[0])
+        if entry is None:
+            return Verdict.FOREIGN
+        seq = parts[1]
+        self.counters["items_in"] += 1
+        if entry.ranges.expire(now) and not entry.ranges:
+            self._settle(entry, now)
+            return Verdict.FOREIGN
+        up = entry.upstream
+        is_upstream = face == entry.face
+        known = entry.cache.get(seq)
+        is_wanted = up.is_missing(seq) or (entry.backfill is not None and entry.backfill.wants(seq))
+        if not is_wanted and known is not None and known.wire == data.wire:
+            self.counters["rejected_duplicate"] += 1
+            up.came_again(seq)
+            if is_upstream and header is not None and header.tip is not None:
+                up.answered(header.tip, header.limit, now)
+                self._settle(entry, now)
+            return Verdict.ITEM
+        try:
+            item = open_item(entry.feed, seq, data)
+            if is_wanted or entry.cache.id_of(seq) is not None or entry.cache.fork is not None:
+                self._accept(entry, item, now)
+        except RejectedItem as error:
+            self.counters[f"rejected_{error.reason}"] += 1
+            if error.reason == "fork":
+                self._tell_proof(entry, face, now)
+                self._settle(entry, now)
+            return Verdict.FORGED
+        if is_upstream and header is not None and header.tip is not None:
+            up.answered(header.tip, header.limit, now)
+        if is_upstream and header is not None and header.congestion_mark:
+            up.congested(now)
+        if is_wanted:
+            self._take(entry, face, item, header, now)
+        else:
+            self.counters["rejected_unasked"] += 1
+        self._settle(entry, now)
+        return Verdict.ITEM
+
+    def find(self, name: bytes) -> Data | None:
+        """Return a verified item by its name, for a classic Interest."""
+        parts = split_item(name)
+        return self.store.get(*parts) if parts else None
+
+    def remove_face(self, face: int, now: int) -> None:
+        """Forget a face that has gone: what it may be sent, and what was asked of it."""
+        self._rtts.pop(face, None)
+        for entry in list(self._entries.values()):
+            entry.ranges.drop(face)
+            if entry.face == face:
+                self._fail_over(entry, NO_ROUTE, now, is_gone=True)
+            self._settle(entry, now)
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._timers.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Expire ranges, push what was paced, probe and repair."""
+        for entry in self._timers.expire(now):
+            self._timers.add(entry)  # _settle() moves it, and needs it in its place
+            entry.ranges.expire(now)
+            if entry.ranges:
+                self._serve_all(entry, now)
+            if entry.ranges:
+                self._send_llis(entry, entry.upstream.wake(now), None, now)
+                if entry.upstream.state is State.SILENT:
+                    self._fail_over(entry, NO_ROUTE, now)
+                if entry.backfill is not None:
+                    self._fetch_all(entry, entry.backfill.wake(self._hops(entry), now), now)
+                self._ask(entry, now, None)
+            self._settle(entry, now)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[FeedEntry]:
+        return iter(self._entries.values())
+
+    # Entries.
+
+    def _open(self, face: int, feed: bytes, first: int, lli: Interest) -> FeedEntry | None:
+        """Make the entry for the first downstream of a feed, unless there is no point in it."""
+        if not lli.send_credit:
+            return None
+        cache = self.store.find(feed)
+        can_answer = cache is not None and (cache.get(first) is not None or cache.fork is not None)
+        if not can_answer and all(hop.face == face for hop in self._fib.lookup(feed)):
+            self._send_nack(face, lli.wire, NO_ROUTE)
+            return None
+        cache = self.store.open(feed)
+        if cache is None:
+            self._send_nack(face, lli.wire, CONGESTION)
+            return None
+        retained = next(iter(cache), None)
+        entry = self._entries[feed] = FeedEntry(feed, cache, first)
+        if retained is not None and first < retained:
+            # The cache begins later: what lies before is fetched, what comes after is asked for.
+            entry.upstream.skip(cache.tip + 1)
+        self._timers.add(entry)
+        return entry
+
+    def _settle(self, entry: FeedEntry, now: int) -> None:
+        """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
+        if not entry.ranges:
+            if entry.face is not None:
+                self._send_llis(entry, entry.upstream.cancel(now), None, now)
+            self._timers.cancel(entry)
+            del self._entries[entry.feed]
+            self.store.close(entry.feed)
+            return
+        deadlines = [entry.ranges.first_expiry(), self._next_turn(entry)]
+        if entry.face is not None:
+            deadlines.append(entry.upstream.deadline)
+        if entry.backfill is not None and entry.backfill.deadline is not None:
+            deadlines.append(entry.backfill.deadline)
+        deadline = min(deadlines)
+        if deadline != entry.deadline:
+            self._timers.cancel(entry)
+            entry.deadline = deadline
+            self._timers.add(entry)
+
+    # Downstream.
+
+    def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
+        """Deal with a verified item that somebody has waited for."""
+        seq, up = item.seq, entry.upstream
+        entry.latest = item
+        entry.tried.clear()
+        if up.is_missing(seq):
+            if seq > up.head:
+                self.counters["gaps"] += 1
+            up.arrived(seq, now, bare=face == entry.face and (header is None or header.tip is None))
+        if entry.backfill is not None and entry.backfill.wants(seq):
+            entry.backfill.arrived(seq, item.data, face, now)
+        if self._recovery is not Recovery.IN_NETWORK:
+            for downstream, granted in entry.ranges.items():
+                if granted.next < seq <= granted.limit and entry.item(granted.next) is None:
+                    packet = entry.ranges.send(downstream, granted, seq, item.data, entry.cache.tip)
+                    self._push(downstream, entry, packet, now)
+        self._serve_all(entry, now)
+        self._ask(entry, now, None)
+
+    def _serve_all(self, entry: FeedEntry, now: int) -> None:
+        for face, _ in entry.ranges.items():
+            self._serve(entry, face, now)
+
+    def _serve(self, entry: FeedEntry, face: int, now: int) -> int:
+        """Send a downstream what there is for it and its link has room for; return how many items."""
+        granted = entry.ranges.get(face)
+        fork = entry.cache.fork
+        served = 0
+        while granted is not None and granted.next <= granted.limit:
+            if fork is not None and granted.next >= fork.seq:
+                entry.ranges.drop(face)
+                self._send_proof(entry, face, fork, now)
+                return served + 1
+            data = entry.item(granted.next)
+            if data is None or self._turn(face, granted) > now:
+                break
+            packet = entry.ranges.send(face, granted, granted.next, data, entry.tip)
+            pacer = self._pacers.get(face)
+            if pacer is not None:
+                pacer.seen(entry.feed, now)
+                granted.paced_until = pacer.next_turn(len(packet), max(now - MS, granted.paced_until))
+            self._push(face, entry, packet, now)
+            served += 1
+            if face not in entry.ranges:
+                break
+        return served
+
+    def _turn(self, face: int, granted: Range) -> int:
+        """Return when a downstream's link has room for an item, ns."""
+        pacer = self._pacers.get(face)
+        return 0 if pacer is None else max(granted.paced_until, pacer.free_at())
+
+    def _next_turn(self, entry: FeedEntry) -> int:
+        """Return when an item that waits for its link may go, ns."""
+        turns = [
+            self._turn(face, granted)
+            for face, granted in entry.ranges.items()
+            if face in self._pacers and entry.item(granted.next) is not None
+        ]
+        return min(turns, default=NEVER)
+
+    def _push(self, face: int, entry: FeedEntry, packet: bytes, now: int) -> None:
+        self.counters["items_out"] += 1
+        self._send(face, packet)
+
+    def _can_progress(self, entry: FeedEntry, granted: Range) -> bool:
+        """Tell whether a downstream can be served from the past, though no upstream is left."""
+        return granted.next <= entry.cache.tip and (entry.backfill is None or not entry.backfill.is_lost)
+
+    def _refuse_all(self, entry: FeedEntry, reason: int, now: int) -> None:
+        """Tell every downstream that cannot be served that it will get no more."""
+        for face, granted in entry.ranges.items():
+            if self._can_progress(entry, granted):
+                continue
+            credit = granted.limit - granted.next + 1
+            asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
+            entry.ranges.drop(face)
+            self._send_nack(face, asked.packet(entry.feed, granted.nonces[-1] or 0), reason)
+
+    def _refuse(self, entry: FeedEntry, face: int, lli: Interest, reason: int, now: int) -> None:
+        entry.ranges.drop(face)
+        self._send_nack(face, lli.wire, reason)
+        self._settle(entry, now)
+
+    def _send_nack(self, face: int, lli: bytes, reason: int) -> None:
+        self.counters["nacks_out"] += 1
+        self._send(face, make_lp(lli, nack_reason=reason))
+
+    # Upstream.
+
+    def _ask(self, entry: FeedEntry, now: int, nonce: int | None) -> None:
+        """Ask upstream for what downstreams may be sent and the cache does not have."""
+        if not entry.ranges:
+            return
+        up = entry.upstream
+        first, last = entry.ranges.first_wanted(), entry.ranges.last_wanted()
+        if entry.cache.fork is not None:
+            last = min(last, entry.cache.fork.seq - 1)
+        if first > up.next:
+            up.skip(first)
+        if first < up.next:
+            self._ask_for_the_past(entry, first, now)
+        elif entry.backfill is not None:
+            entry.backfill = None
+        if entry.ranges and self._find_way(entry):
+            # The cache is the buffer: never more under way than it can hold.
+            up = entry.upstream
+            limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
+            self._send_llis(entry, up.want(limit, entry.ranges.last_expiry(), now), nonce, now)
+
+    def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
+        """Fetch what a late joiner wants and the cache has let go."""
+        if entry.item(first) is not None:
+            return  # it waits for its turn on the link
+        if self._recovery is Recovery.GO_BACK_N and self._find_way(entry):
+            self._send_llis(entry, entry.upstream.rewind(first, now), None, now)
+            return
+        if entry.backfill is None:
+            entry.backfill = Backfill()
+        last = next((seq for seq in entry.cache if seq > first), entry.upstream.next) - 1
+        last = min(last, max(r.limit for _, r in entry.ranges.items() if r.next <= last))
+        self._fetch_all(entry, entry.backfill.want(first, last, self._hops(entry), now), now)
+        if entry.backfill.is_lost:
+            self._refuse_all(entry, NO_ROUTE, now)
+            entry.backfill = None
+
+    def _fetch_all(self, entry: FeedEntry, wanted: list[tuple[int, int]], now: int) -> None:
+        for face, seq in wanted:
+            self.counters["fetches"] += 1
+            self._fetch(face, entry.feed, seq, now)
+
+    def _hops(self, entry: FeedEntry) -> list[int]:
+        return [hop.face for hop in self._fib.lookup(entry.feed)]
+
+    def _find_way(self, entry: FeedEntry) -> bool:
+        """Settle on an upstream face; return whether an LLI may go there."""
+        if entry.face is None:
+            hops = [face for face in self._hops(entry) if face not in entry.ranges]
+            entry.face = next((face for face in hops if face not in entry.tried), None)
+            if entry.face is not None:
+                rtt = self._rtts.setdefault(entry.face, Rtt())
+                repair = self._recovery if self._recovery is Recovery.IN_NETWORK else Recovery.NONE
+                entry.upstream = Upstream(entry.upstream.next, rtt, recovery=repair)
+        return entry.face is not None and (entry.hop_limit > 0 or self._is_local(entry.face))
+
+    def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
+        """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""
+        failed = entry.face
+        assert failed is not None
+        was_silent = entry.upstream.state is State.SILENT
+        if not is_gone:
+            self._send_llis(entry, entry.upstream.cancel(now), None, now)
+        entry.tried.add(failed)
+        entry.face = None
+        self.counters["failovers"] += 1
+        entry.reissue = True
+        self._ask(entry, now, None)
+        if entry.face is not None:
+            return
+        if was_silent and not is_gone:
+            entry.tried.clear()
+            self._ask_nobody_else(entry, now)
+        if entry.face is None:
+            self._refuse_all(entry, reason, now)
+            entry.tried.clear()
+
+    def _ask_nobody_else(self, entry: FeedEntry, now: int) -> None:
+        """Take the silence for that of a forwarder that cannot push, and pull through it."""
+        if self._find_way(entry):
+            entry.upstream.assume_legacy(now)
+            self._ask(entry, now, None)
+
+    def _send_llis(self, entry: FeedEntry, llis: list[Lli], nonce: int | None, now: int) -> None:
+        """Send Interests upstream, the first with the nonce of the LLI that caused it, if one did."""
+        if entry.face is None:
+            return
+        for lli in llis:
+            if lli.credit is None:
+                self._fetch_all(entry, [(entry.face, lli.first)], now)
+                continue
+            self.counters["llis_out"] += 1
+            sent = self._rng.getrandbits(32) if nonce is None else nonce
+            nonce = None
+            entry.nonces = (*entry.nonces[1 - _REMEMBERED_NONCES :], sent)
+            packet = lli.packet(
+                entry.feed, sent, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
+            )
+            self._send(entry.face, packet)
+        if llis:
+            entry.reissue = False
+
+    # Forks.
+
+    def _accept(self, entry: FeedEntry, item: Item, now: int) -> None:
+        """Take an item into the cache; raises RejectedItem. A fork that it proves ends the feed there."""
+        before = entry.cache.fork
+        try:
+            self.store.accept(entry.cache, item)
+        finally:
+            fork = entry.cache.fork
+            if fork is not None and fork is not before:
+                self._stop(entry, fork, None, now)
+
+    def _on_proof(self, face: int, data: Data, now: int) -> Verdict:
+        """Take in a Data packet that may be a fork's proof."""
+        parts = split_fork(data.name)
+        entry = self._entries.get(parts[0]) if parts else None
+        if parts is None or entry is None:
+            return Verdict.FOREIGN
+        known = entry.cache.fork
+        if known is not None and known.seq <= parts[1]:
+            return Verdict.ITEM
+        try:
+            fork = open_fork(entry.feed, data)
+        except RejectedItem:
+            self.counters["rejected_proof"] += 1
+            return Verdict.FORGED
+        self.counters["proofs_in"] += 1
+        entry.cache.stop(fork)
+        self._stop(entry, fork, face, now)
+        self._settle(entry, now)
+        return Verdict.ITEM
+
+    def _stop(self, entry: FeedEntry, fork: Fork, teller: int | None, now: int) -> None:
+        """End a feed at its fork: everyone who follows it here is told, up and down."""
+        self.counters["forks"] += 1
+        if entry.face is not None and entry.face != teller:
+            self._send_proof(entry, entry.face, fork, now)
+        entry.upstream.stop_after(fork.seq - 1)
+        self._serve_all(entry, now)
+
+    def _tell_proof(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Tell a face again that goes on pushing what lies beyond the fork."""
+        fork = entry.cache.fork
+        if fork is not None and entry.proof_sent.get(face, -_PROOF_INTERVAL) + _PROOF_INTERVAL <= now:
+            self._send_proof(entry, face, fork, now)
+
+    def _send_proof(self, entry: FeedEntry, face: int, fork: Fork, now: int) -> None:
+        self.counters["proofs_out"] += 1
+        entry.proof_sent[face] = now
+        self._send(face, fork.packet(entry.feed))

@@ -1,0 +1,65 @@
+"""A link of known rate, seen from its sender: when it is busy, and who shares it.
+
+Theory of operation. Whatever is sent on the link is charged to it, as if it queued for the link's rate; the
+backlog is what a queue at the link would hold. Two kinds of streams share it. Items of a feed wait in the
+cache, where they cost nothing, until their turn: each such stream is paced at its share of the rate, so that
+a catch-up burst makes no queue. Answers to classic Interests cannot wait; when their backlog grows they are
+marked (NDNLPv2 CongestionMark), and their consumers ask for less.
+"""
+
+MS = 1_000_000
+
+_ACTIVE = 100 * MS
+"""A stream counts as using the link this long after its last packet."""
+_MOST_STREAMS = 64
+_MARK = 5 * MS
+_MOST_BACKLOG = 20 * MS
+_FULL_FRAME = 1500
+_FRAMES = 5
+
+
+class Pacer:
+    """One direction of a link.
+
+    Args:
+        rate_mbit: its rate, Mbit/s.
+        overhead: bytes that a frame has on top of what is handed over.
+    """
+
+    __slots__ = ("_busy_until", "_mark", "_most", "_ns_per_byte", "_overhead", "_streams")
+
+    def __init__(self, rate_mbit: float, overhead: int = 42) -> None:
+        self._ns_per_byte = 8000 / rate_mbit
+        self._overhead = overhead
+        a_few = round(_FRAMES * _FULL_FRAME * self._ns_per_byte)
+        self._mark = max(_MARK, a_few)
+        self._most = max(_MOST_BACKLOG, 4 * a_few)
+        self._busy_until = 0
+        self._streams: dict[bytes, int] = {}
+
+    def sent(self, size: int, now: int) -> None:
+        """Charge the link for a frame of `size` bytes."""
+        self._busy_until = max(self._busy_until, now) + self._time(size)
+
+    def seen(self, stream: bytes, now: int) -> None:
+        """Note that a stream, known by some bytes, uses the link."""
+        if stream not in self._streams and len(self._streams) >= _MOST_STREAMS:
+            self._streams = {name: at for name, at in self._streams.items() if at + _ACTIVE > now}
+        if stream in self._streams or len(self._streams) < _MOST_STREAMS:
+            self._streams[stream] = now
+
+    def is_congested(self, now: int) -> bool:
+        """Tell whether what is sent now should carry a mark."""
+        return self._busy_until > now + self._mark
+
+    def next_turn(self, size: int, now: int) -> int:
+        """Return when a stream that has sent `size` bytes at its share of the rate may send again, ns."""
+        streams = sum(at + _ACTIVE > now for at in self._streams.values())
+        return now + self._time(size) * max(streams, 1)
+
+    def free_at(self) -> int:
+        """Return when an item may be added to the backlog, ns."""
+        return self._busy_until - self._most
+
+    def _time(self, size: int) -> int:
+        return round((size + self._overhead) * self._ns_per_byte)

@@ -1,0 +1,23 @@
+"""Persistent Interests (Moll, Theuermann and Hellwagner 2018): one that Data do not use up.
+
+A persistent Interest is an Interest with one more element, empty, of a type that is even and in the
+application range: a forwarder that does not know it ignores it, and sees a plain Interest.
+"""
+
+from forwarder.wire.packet import Interest
+from forwarder.wire.tlv import element, elements, read_header
+
+PERSISTENT = 0xFA
+
+
+def make_persistent(interest: bytes) -> bytes:
+    """Return an Interest packet made persistent."""
+    _, start, end = read_header(interest, 0, len(interest))
+    return element(interest[0], interest[start:end] + element(PERSISTENT))
+
+
+def is_persistent(interest: Interest) -> bool:
+    """Tell whether an Interest is persistent."""
+    wire = interest.wire
+    _, start, end = read_header(wire, 0, len(wire))
+    return any(kind == PERSISTENT for kind, _, _ in elements(wire, start, end))
