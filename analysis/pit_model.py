@@ -28,8 +28,8 @@ upstream. An LLI of credit c from item s, at time t:
 * in on i: dropped if its HopLimit is 0, or if its Nonce is one of the node's own last four LLIs upstream and
   not of the last four on i (a loop; the Nack that answers it takes range i). c = 0 cancels range i. A Nonce
   among the last four on i is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is
-  one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
-  that asks for items again and leaves it as it is. expiry = t + lifetime.
+  one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next (and,
+  if nothing has been sent, s+c < next): that asks for items again and leaves it as it is. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
 * Nack out on i of an LLI: range i goes. Nack in, with the Nonce of one of the last LLIs upstream: the upstream
   range goes; what downstreams had left is refused with it.
@@ -193,7 +193,7 @@ class _Range:
     next: int
     limit: int
     expiry: int
-    nonces: list[int | None]
+    start: int
 
 
 @dataclass(slots=True)
@@ -223,6 +223,7 @@ class _FeedEntry(_Entry):
         self.ranges: dict[str, _Range] = {}
         self.upstream: _Upstream | None = None
         self.nonces: list[int | None] = []  # of the LLIs sent
+        self.heard: dict[str, list[int | None]] = {}  # of the LLIs that came, by interface
 
     def state_bytes(self) -> int:
         return self.name_length + RANGE_BYTES * (len(self.ranges) + (self.upstream is not None))
@@ -242,19 +243,24 @@ class _FeedEntry(_Entry):
         last = first + credit - 1
         granted = self.ranges.get(message.interface)
         has_nonce = message.nonce is not None
-        is_repeated = granted is not None and has_nonce and message.nonce in granted.nonces
+        heard = self.heard.get(message.interface, [])
+        is_repeated = has_nonce and message.nonce in heard
         if has_nonce and message.nonce in self.nonces and not is_repeated:
             return
         if credit == 0:
             self.ranges.pop(message.interface, None)
+        elif is_repeated:
+            return
         elif granted is None:
-            self.ranges[message.interface] = _Range(first, last, _expiry(message), [message.nonce])
-        elif not is_repeated:
-            if last >= granted.next:
+            self.ranges[message.interface] = _Range(first, last, _expiry(message), first)
+        else:
+            if last >= granted.next or granted.next == granted.start == last + 1:
+                granted.start = min(granted.start, first)
                 granted.next = min(granted.next, first)
                 granted.limit = max(granted.limit, last)
             granted.expiry = _expiry(message)
-            granted.nonces = [*granted.nonces[1 - _REMEMBERED_NONCES :], message.nonce]
+        if credit:
+            self.heard[message.interface] = [*heard[1 - _REMEMBERED_NONCES :], message.nonce]
 
     def lli_out(self, message: Message) -> None:
         first, credit = _asked(message)

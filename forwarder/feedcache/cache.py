@@ -4,7 +4,7 @@ from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from forwarder.feedcache.fork import Fork, assertions
+from forwarder.feedcache.fork import Fork, assertions, dispute
 from forwarder.feedcache.items import Item, RejectedItem, verify_item
 from forwarder.wire.packet import Data
 
@@ -78,17 +78,7 @@ class FeedCache:
         Raises RejectedItem ("fork") if it lies beyond a fork, be it one that it proves itself.
         """
         is_recent = item.seq + self.max_items > self.tip
-        for seq, id_ in assertions(item):
-            if self.fork is not None and seq >= self.fork.seq:
-                break
-            known = self._known.get(seq)
-            if known is None:
-                if is_recent:
-                    self._known[seq] = (id_, item)
-            elif known[0] != id_:
-                verify_item(self.feed, known[1])  # each half of a proof must stand by itself
-                verify_item(self.feed, item)
-                self.stop(Fork(seq, known[1], item))
+        self._compare(item, is_recent)
         if self.fork is not None and item.seq >= self.fork.seq:
             raise RejectedItem("fork", f"item {item.seq} of a feed that is forked at {self.fork.seq}")
         self.tip = max(self.tip, item.seq)
@@ -108,16 +98,30 @@ class FeedCache:
         while self._order and self._order[-1] >= fork.seq:
             self.bytes -= len(self._items.pop(self._order.pop()).data.wire)
         for item in (fork.first, fork.second):
-            for seq, id_ in assertions(item):
-                if seq < fork.seq:
-                    self._known.setdefault(seq, (id_, item))
+            self._compare(item, True)
         return True
 
     def drop_oldest(self) -> None:
         """Let go of the oldest item."""
         seq = self._order.pop(0)
         self.bytes -= len(self._items.pop(seq).data.wire)
-        self._known.pop(seq - 1, None)
+        if len(self._known) > 2 * self.max_items + 2:
+            self._known = {number: known for number, known in self._known.items() if number >= seq}
+
+    def _compare(self, item: Item, is_recent: bool) -> None:
+        """Hold what an item asserts against what is known, and remember it if it is recent."""
+        for seq, id_ in assertions(item):
+            if self.fork is not None and seq >= self.fork.seq:
+                break
+            known = self._known.get(seq)
+            if known is None:
+                if is_recent:
+                    self._known[seq] = (id_, item)
+            elif known[0] != id_:
+                verify_item(self.feed, known[1])  # each half of a proof must stand by itself
+                verify_item(self.feed, item)
+                # The two may disagree about the number before, too, of which nothing is known any more.
+                self.stop(Fork(dispute(known[1], item) or seq, known[1], item))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -178,6 +182,13 @@ class FeedStore:
         self._caches.move_to_end(cache.feed)
         if self.bytes > self.max_total_bytes:
             self._make_room()
+
+    def stop(self, cache: FeedCache, fork: Fork) -> bool:
+        """Take note of a checked fork in one of the caches; see FeedCache.stop()."""
+        before = cache.bytes
+        is_news = cache.stop(fork)
+        self.bytes += cache.bytes - before
+        return is_news
 
     def find(self, feed: bytes) -> FeedCache | None:
         """Return the cache of a feed that is remembered."""

@@ -80,7 +80,7 @@ class AdaptiveCredit:
 
     def is_due(self, taken: int, asked: int) -> bool:
         """See CreditPolicy."""
-        return asked < taken + max(self.credit // 4, 1)
+        return asked <= taken + self.credit // 4
 
     def limit(self, taken: int, arrived: int, asked: int, now: int) -> int:
         """See CreditPolicy."""

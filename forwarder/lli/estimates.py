@@ -17,18 +17,23 @@ class Rtt:
         smoothed: smoothed round-trip time, ns; None before the first sample.
     """
 
-    __slots__ = ("_reorder_shift", "_variation", "smoothed")
+    __slots__ = ("_is_rough", "_reorder_shift", "_variation", "smoothed")
 
     def __init__(self) -> None:
+        self._is_rough = True
         self.smoothed: int | None = None
         self._variation = 0
         self._reorder_shift = 0
 
-    def sample(self, measured: int) -> None:
-        """Take in a measurement, ns, of something that was asked only once (Karn)."""
-        if self.smoothed is None:
+    def sample(self, measured: int, *, is_rough: bool = False) -> None:
+        """Take in a measurement, ns, of something that was asked only once (Karn).
+
+        One that is rough, no more than an upper bound, counts as long as there is none better.
+        """
+        if self.smoothed is None or (self._is_rough and not is_rough):
             self.smoothed, self._variation = measured, measured // 2
-        else:
+            self._is_rough = is_rough
+        elif not is_rough:
             self._variation = (3 * self._variation + abs(self.smoothed - measured)) // 4
             self.smoothed = (7 * self.smoothed + measured) // 8
 

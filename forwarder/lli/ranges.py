@@ -18,22 +18,26 @@ class Range:
     """Items `next` .. `limit` granted by one downstream.
 
     Attributes:
+        start: the first item ever granted.
         next: the next item to send.
         limit: the last item that may be sent.
         expiry: when the grant ends, ns.
-        nonces: of the newest LLIs, the newest last.
+        nonce: of the newest LLI.
+        is_answered: the newest LLI has been, by an item or by a FeedState.
         announce: the next item sent is to carry the feed's state (the answer to an LLI).
         paced_until: no item is to be sent before, ns.
     """
 
-    __slots__ = ("announce", "expiry", "limit", "next", "nonces", "paced_until")
+    __slots__ = ("announce", "expiry", "is_answered", "limit", "next", "nonce", "paced_until", "start")
 
     def __init__(self, first: int, limit: int, expiry: int, nonce: int | None) -> None:
+        self.start = first
         self.next = first
         self.limit = limit
         self.expiry = expiry
-        self.nonces: tuple[int | None, ...] = (nonce,)
+        self.nonce = nonce
         self.announce = True
+        self.is_answered = False
         self.paced_until = 0
 
 
@@ -44,8 +48,9 @@ class Ranges:
 
     - one that reaches to what has not been sent yet (e >= next) makes the range begin at s if that is
       earlier (it *rewinds*), and end at e if that is later (it *extends*);
-    - one for items that have all been sent (e < next) asks for just these *again*, as far as they are still
-      at hand; a downstream that does not get them asks for them by name;
+    - one for items that have all been sent (e < next) asks for just these *again*. If they are
+      not all at hand any more, it takes the place of the range; or it is an LLI that its successor
+      has overtaken, if nothing has been sent yet and the successor begins where it ends: then it rewinds;
     - credit 0 cancels.
 
     So a repeated or reordered LLI does no harm: at worst some items are sent twice. A downstream renews with
@@ -53,41 +58,50 @@ class Ranges:
     that starts later still tells that a renewal between was lost, and grants what that one did.
     """
 
-    __slots__ = ("_by_face",)
+    __slots__ = ("_by_face", "_heard")
 
     def __init__(self) -> None:
         self._by_face: dict[int, Range] = {}
+        self._heard: dict[int, tuple[int | None, ...]] = {}  # nonces of the newest LLIs from a face
 
     def grant(
         self, face: int, first: int, lli: Interest, now: int, get: Callable[[int], Data | None]
     ) -> list[Data]:
-        """Apply an LLI for items from `first`; return what there is of the items that it asks for again."""
+        """Apply an LLI for items from `first`; return the items that it asks for again."""
         credit = lli.send_credit or 0
         if credit == 0:
             self.drop(face)
             return []
+        if self.is_repeated(face, lli.nonce):
+            return []
+        self._heard[face] = (*self._heard.get(face, ())[1 - _REMEMBERED_NONCES :], lli.nonce)
         limit = min(first + credit - 1, LAST_ITEM)
         expiry = now + lli.lifetime_ms * MS
         granted = self._by_face.get(face)
         if granted is None or granted.expiry <= now:
             self._by_face[face] = Range(first, limit, expiry, lli.nonce)
             return []
-        if lli.nonce in granted.nonces:
-            return []
-        granted.nonces = (*granted.nonces[1 - _REMEMBERED_NONCES :], lli.nonce)
+        granted.nonce = lli.nonce
         granted.expiry = expiry
         if limit < granted.next:
-            again = (get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1))
-            return [data for data in again if data is not None]
+            again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]
+            found = [data for data in again if data is not None]
+            if len(found) == len(again):
+                granted.is_answered = True
+                return found
+            if granted.next > granted.start or limit + 1 < granted.start:
+                self._by_face[face] = Range(first, limit, expiry, lli.nonce)
+                return []
+        granted.start = min(granted.start, first)
         granted.next = min(granted.next, first)
         granted.limit = max(granted.limit, limit)
         granted.announce = True
+        granted.is_answered = False
         return []
 
     def is_repeated(self, face: int, nonce: int | None) -> bool:
         """Tell whether a recent LLI from `face` had this nonce: the link has duplicated it."""
-        granted = self._by_face.get(face)
-        return granted is not None and nonce in granted.nonces
+        return nonce is not None and nonce in self._heard.get(face, ())
 
     def get(self, face: int) -> Range | None:
         """Return a downstream's range."""
@@ -110,6 +124,7 @@ class Ranges:
         """Consume a range up to item `seq`; return that item's packet."""
         announce = granted.announce or seq < tip
         granted.announce = False
+        granted.is_answered = True
         granted.next = seq + 1
         if granted.next > granted.limit:
             del self._by_face[face]

@@ -32,6 +32,11 @@ RANGE_BYTES = 28
 
 _REMEMBERED_NONCES = 4
 _PROOF_INTERVAL = 100 * MS
+_REISSUE_INTERVAL = 500 * MS
+_SHUNNED = 16_000 * MS
+"""How long other next hops are preferred to one that has not answered."""
+_REST = 1_000 * MS
+"""How long an entry, left without any way to go, waits with trying them all again."""
 
 
 class Verdict(Enum):
@@ -57,6 +62,8 @@ class FeedEntry:
         upstream: what was asked there.
         tried: faces that have failed since an item last came.
         reissue: the next LLI replaces one to a face that has failed.
+        reissued_at: when an LLI that is passed on up to the source was last sent, ns.
+        rest_until: no way is looked for before, ns.
         nonces: of the newest LLIs sent, the newest last.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
@@ -77,6 +84,8 @@ class FeedEntry:
         "proof_sent",
         "ranges",
         "reissue",
+        "reissued_at",
+        "rest_until",
         "tried",
         "upstream",
     )
@@ -89,9 +98,11 @@ class FeedEntry:
         self.upstream = Upstream(first, Rtt())
         self.tried: set[int] = set()
         self.reissue = False
+        self.reissued_at = -_REISSUE_INTERVAL
         self.nonces: tuple[int, ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
+        self.rest_until = 0
         self.latest: Item | None = None
         self.proof_sent: dict[int, int] = {}
         self.deadline = NEVER
@@ -152,6 +163,7 @@ class FeedTable:
         self._recovery = recovery
         self._entries: dict[bytes, FeedEntry] = {}
         self._rtts: dict[int, Rtt] = {}
+        self._silent: dict[int, int] = {}  # face that has not answered -> until when others come first, ns
         self._timers: TimerWheel[FeedEntry] = TimerWheel()
 
     # What comes in.
@@ -166,6 +178,7 @@ class FeedTable:
         if entry is None:
             check_feed_name(feed)
         self.counters["llis_in"] += 1
+        self._silent.pop(face, None)
         if entry is None:
             entry = self._open(face, feed, first, lli)
             if entry is None:
@@ -184,8 +197,8 @@ class FeedTable:
         again = entry.ranges.grant(face, first, lli, now, entry.item)
         for data in again:
             self._push(face, entry, data.wire, now)
-        served = self._serve(entry, face, now)
-        is_reissued = lli.must_be_fresh and not is_repeated
+        self._serve(entry, face, now)
+        is_reissued = lli.must_be_fresh and not is_repeated and self._may_reissue(entry, now)
         entry.reissue = entry.reissue or is_reissued
         self._ask(entry, now, lli.nonce)
         if is_reissued and entry.reissue:
@@ -195,9 +208,9 @@ class FeedTable:
         if granted is not None and entry.face is None and not self._can_progress(entry, granted):
             entry.ranges.drop(face)
             self._send_nack(face, lli.wire, NO_ROUTE)
-        elif granted is not None and not served and not again:
-            self.counters["states_out"] += 1
-            self._send(face, make_feed_state(feed, tip=entry.tip, limit=granted.limit))
+        elif granted is not None and is_repeated:
+            granted.is_answered = False
+        self._answer(entry)
         self._settle(entry, now)
 
     def on_state(self, face: int, state: LpPacket, now: int) -> None:
@@ -206,10 +219,12 @@ class FeedTable:
         if entry is None or face != entry.face or state.tip is None:
             return
         self.counters["states_in"] += 1
+        self._silent.pop(face, None)
         entry.upstream.answered(state.tip, None, now)
         if state.first is not None and state.first > entry.upstream.next:
             entry.upstream.skip(state.first)
         self._ask(entry, now, None)
+        self._answer(entry)
         self._settle(entry, now)
 
     def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
@@ -240,6 +255,7 @@ class FeedTable:
             return Verdict.FOREIGN
         seq = parts[1]
         self.counters["items_in"] += 1
+        self._silent.pop(face, None)
         if entry.ranges.expire(now) and not entry.ranges:
             self._settle(entry, now)
             return Verdict.FOREIGN
@@ -283,6 +299,7 @@ class FeedTable:
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
         self._rtts.pop(face, None)
+        self._silent.pop(face, None)
         for entry in list(self._entries.values()):
             entry.ranges.drop(face)
             if entry.face == face:
@@ -301,7 +318,9 @@ class FeedTable:
             if entry.ranges:
                 self._serve_all(entry, now)
             if entry.ranges:
-                self._send_llis(entry, entry.upstream.wake(now), None, now)
+                llis = entry.upstream.wake(now)
+                entry.reissue = entry.reissue or (entry.upstream.is_probing and self._may_reissue(entry, now))
+                self._send_llis(entry, llis, None, now)
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
                 if entry.backfill is not None:
@@ -347,9 +366,10 @@ class FeedTable:
             del self._entries[entry.feed]
             self.store.close(entry.feed)
             return
-        deadlines = [entry.ranges.first_expiry(), self._next_turn(entry)]
-        if entry.face is not None:
-            deadlines.append(entry.upstream.deadline)
+        deadlines = [entry.ranges.first_expiry(), self._next_turn(entry, now)]
+        deadlines.append(
+            entry.upstream.deadline if entry.face is not None else now + _REST
+        )
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -378,6 +398,7 @@ class FeedTable:
                     self._push(downstream, entry, packet, now)
         self._serve_all(entry, now)
         self._ask(entry, now, None)
+        self._answer(entry)
 
     def _serve_all(self, entry: FeedEntry, now: int) -> None:
         for face, _ in entry.ranges.items():
@@ -412,14 +433,23 @@ class FeedTable:
         pacer = self._pacers.get(face)
         return 0 if pacer is None else max(granted.paced_until, pacer.free_at())
 
-    def _next_turn(self, entry: FeedEntry) -> int:
+    def _next_turn(self, entry: FeedEntry, now: int) -> int:
         """Return when an item that waits for its link may go, ns."""
-        turns = [
-            self._turn(face, granted)
-            for face, granted in entry.ranges.items()
-            if face in self._pacers and entry.item(granted.next) is not None
-        ]
-        return min(turns, default=NEVER)
+        turns = ((self._turn(face, r), r) for face, r in entry.ranges.items() if face in self._pacers)
+        return min((t for t, r in turns if t > now or entry.item(r.next) is not None), default=NEVER)
+
+    def _answer(self, entry: FeedEntry) -> None:
+        """Answer the LLIs that nothing could be pushed for, if there is somebody up there who would push.
+
+        Where the way further up is dead, silence says so, and the downstream may know a better one.
+        """
+        if not entry.upstream.is_credible:
+            return
+        for face, granted in entry.ranges.items():
+            if not granted.is_answered:
+                granted.is_answered = True
+                self.counters["states_out"] += 1
+                self._send(face, make_feed_state(entry.feed, tip=entry.tip, limit=granted.limit))
 
     def _push(self, face: int, entry: FeedEntry, packet: bytes, now: int) -> None:
         self.counters["items_out"] += 1
@@ -437,7 +467,7 @@ class FeedTable:
             credit = granted.limit - granted.next + 1
             asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
             entry.ranges.drop(face)
-            self._send_nack(face, asked.packet(entry.feed, granted.nonces[-1] or 0), reason)
+            self._send_nack(face, asked.packet(entry.feed, granted.nonce or 0), reason)
 
     def _refuse(self, entry: FeedEntry, face: int, lli: Interest, reason: int, now: int) -> None:
         entry.ranges.drop(face)
@@ -464,7 +494,7 @@ class FeedTable:
             self._ask_for_the_past(entry, first, now)
         elif entry.backfill is not None:
             entry.backfill = None
-        if entry.ranges and self._find_way(entry):
+        if entry.ranges and self._find_way(entry, now):
             # The cache is the buffer: never more under way than it can hold.
             up = entry.upstream
             limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
@@ -472,9 +502,11 @@ class FeedTable:
 
     def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Fetch what a late joiner wants and the cache has let go."""
+        if all(r.next > first or self._turn(face, r) > now for face, r in entry.ranges.items()):
+            return  # nobody's link has room for it
         if entry.item(first) is not None:
-            return  # it waits for its turn on the link
-        if self._recovery is Recovery.GO_BACK_N and self._find_way(entry):
+            return
+        if self._recovery is Recovery.GO_BACK_N and self._find_way(entry, now):
             self._send_llis(entry, entry.upstream.rewind(first, now), None, now)
             return
         if entry.backfill is None:
@@ -494,10 +526,11 @@ class FeedTable:
     def _hops(self, entry: FeedEntry) -> list[int]:
         return [hop.face for hop in self._fib.lookup(entry.feed)]
 
-    def _find_way(self, entry: FeedEntry) -> bool:
+    def _find_way(self, entry: FeedEntry, now: int) -> bool:
         """Settle on an upstream face; return whether an LLI may go there."""
-        if entry.face is None:
+        if entry.face is None and now >= entry.rest_until:
             hops = [face for face in self._hops(entry) if face not in entry.ranges]
+            hops.sort(key=lambda face: self._silent.get(face, 0) > now)  # stable: by cost otherwise
             entry.face = next((face for face in hops if face not in entry.tried), None)
             if entry.face is not None:
                 rtt = self._rtts.setdefault(entry.face, Rtt())
@@ -510,6 +543,8 @@ class FeedTable:
         failed = entry.face
         assert failed is not None
         was_silent = entry.upstream.state is State.SILENT
+        if was_silent:
+            self._silent[failed] = now + _SHUNNED
         if not is_gone:
             self._send_llis(entry, entry.upstream.cancel(now), None, now)
         entry.tried.add(failed)
@@ -525,10 +560,11 @@ class FeedTable:
         if entry.face is None:
             self._refuse_all(entry, reason, now)
             entry.tried.clear()
+            entry.rest_until = now + _REST
 
     def _ask_nobody_else(self, entry: FeedEntry, now: int) -> None:
         """Take the silence for that of a forwarder that cannot push, and pull through it."""
-        if self._find_way(entry):
+        if self._find_way(entry, now):
             entry.upstream.assume_legacy(now)
             self._ask(entry, now, None)
 
@@ -550,6 +586,16 @@ class FeedTable:
             self._send(entry.face, packet)
         if llis:
             entry.reissue = False
+
+    def _may_reissue(self, entry: FeedEntry, now: int) -> bool:
+        """Tell whether it is time for an LLI that is passed on up to the source.
+
+        Such an LLI finds the loop that aggregation hides. Each downstream's probe is one, and they are many.
+        """
+        if now < entry.reissued_at + _REISSUE_INTERVAL:
+            return False
+        entry.reissued_at = now
+        return True
 
     # Forks.
 
@@ -578,8 +624,8 @@ class FeedTable:
             self.counters["rejected_proof"] += 1
             return Verdict.FORGED
         self.counters["proofs_in"] += 1
-        entry.cache.stop(fork)
-        self._stop(entry, fork, face, now)
+        self.store.stop(entry.cache, fork)
+        self._stop(entry, entry.cache.fork or fork, face, now)
         self._settle(entry, now)
         return Verdict.ITEM
 

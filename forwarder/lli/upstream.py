@@ -68,6 +68,7 @@ class Event(Enum):
     ASK = "an LLI is sent"
     ANSWER = "FeedState, or an item that came with it"
     BARE = "the first answer is an item without FeedState"
+    ASSUME = "nobody answers: taken for an upstream that cannot push"
     GAP = "items are missing that the upstream has"
     FILLED = "the last missing item has come"
     UNANSWERED = "MAX_TRIES without a sign of life"
@@ -75,7 +76,7 @@ class Event(Enum):
 
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
-    State.IDLE: {Event.ASK: State.ASKING},
+    State.IDLE: {Event.ASK: State.ASKING, Event.ASSUME: State.PULLING},
     State.ASKING: {
         Event.ANSWER: State.OPEN,
         Event.BARE: State.PULLING,
@@ -96,11 +97,11 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     State.PULLING: {
         Event.ANSWER: State.OPEN,
         Event.UNANSWERED: State.SILENT,
-        Event.SPENT: State.IDLE,
     },
     State.SILENT: {
         Event.ANSWER: State.OPEN,
         Event.BARE: State.PULLING,
+        Event.ASSUME: State.PULLING,
         Event.SPENT: State.IDLE,
     },
 }
@@ -149,6 +150,7 @@ class Upstream:
         expiry: when the upstream forgets, ns.
         known_tip: the newest item that the upstream is known to hold, 0 if it never said.
         window: how much of the credit is in use.
+        is_probing: what wake() has returned asks for nothing new, and nothing that is known to be there.
         deadline: when to call wake(), ns.
     """
 
@@ -157,6 +159,7 @@ class Upstream:
         "_asked_at",
         "_asked_first",
         "_idle_probes",
+        "_is_heard",
         "_last_arrival",
         "_longest_gap",
         "_max_lifetime_ms",
@@ -173,6 +176,7 @@ class Upstream:
         "deadline",
         "expiry",
         "head",
+        "is_probing",
         "known_tip",
         "limit",
         "state",
@@ -194,6 +198,7 @@ class Upstream:
         self.expiry = 0
         self.known_tip = 0
         self.window = Window()
+        self.is_probing = False
         self.deadline = NEVER
         self._rtt = rtt
         self._max_lifetime_ms = max_lifetime_ms
@@ -204,6 +209,7 @@ class Upstream:
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
+        self._is_heard = False
         self._asked_at = 0
         self._asked_first = first
         self._sample = False  # the next answer tells the round-trip time
@@ -223,6 +229,11 @@ class Upstream:
         """Items asked for that have not come."""
         return self.limit - self.head + 1 + len(self._missing)
 
+    @property
+    def is_credible(self) -> bool:
+        """Whether there is reason to think that an item would come from there if there were one."""
+        return self._is_heard and self._tries == 0
+
     def is_missing(self, seq: int) -> bool:
         """Tell whether an item is asked for and has not come."""
         return self.head <= seq <= self.limit or seq in self._missing
@@ -239,7 +250,7 @@ class Upstream:
         if self.state is State.PULLING:
             return self._pull(min(limit, self.next - 1 + PULL_WINDOW), now)
         extra = limit - self.limit
-        if extra <= 0 or extra < self.limit - self.head + 1:
+        if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
             self._schedule()
             return []
         first, self.limit = self.limit + 1, limit
@@ -254,9 +265,10 @@ class Upstream:
         self._tries = 0
         if self._unanswered and (limit is None or limit >= self.limit):
             if self._sample:
-                self._rtt.sample(now - self._asked_at)
+                # The first answer has come from as far away as the upstream had to ask.
+                self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
             self._unanswered = False
-        self._answered_once = True
+        self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
             self._pulled.clear()
             self._unanswered = False
@@ -267,6 +279,7 @@ class Upstream:
     def arrived(self, seq: int, now: int, *, bare: bool = False) -> None:
         """Take note of an item that was missing; `bare` if it came from there without FeedState."""
         self._tries = self._idle_probes = 0
+        self._is_heard = True
         if self._last_arrival:
             self._longest_gap = max(now - self._last_arrival, self._longest_gap * 7 // 8)
         self._last_arrival = self._quiet_since = now
@@ -318,11 +331,11 @@ class Upstream:
 
     def assume_legacy(self, now: int) -> None:
         """Go on with classic Interests: nobody answers, which is what an upstream does that cannot push."""
-        self._move(Event.BARE)
         self._tries = 0
         self._unanswered = False
         self.limit = self.head - 1
         self._schedule()
+        self._move(Event.ASSUME)
 
     def rewind(self, first: int, now: int) -> list[Lli]:
         """Want items again from `first` on, where a relay does not repair by itself."""
@@ -334,6 +347,7 @@ class Upstream:
 
     def wake(self, now: int) -> list[Lli]:
         """Act on the alarm; return what to send."""
+        self.is_probing = False
         if now < self.deadline:
             return []
         if self.state is State.PULLING:
@@ -342,10 +356,11 @@ class Upstream:
             return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
         if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._rtt.timeout(self._tries)):
             return self._tail_lost(now)
-        if self._unanswered and now >= self._asked_at + self._rtt.timeout(self._tries):
+        if self._unanswered:
             self._time_out()
             return self._ask(max(self._asked_first, self.head), now, again=True)
-        if not self._unanswered and self._is_quiet(now, self._patience()):
+        self.is_probing = True
+        if self._is_quiet(now, self._patience()):
             self._idle_probes = min(self._idle_probes + 1, MAX_IDLE_PROBES)
         return self._ask(self.head, now)
 
@@ -433,7 +448,7 @@ class Upstream:
     def _ask(self, first: int, now: int, *, again: bool = False) -> list[Lli]:
         lifetime_ms = self._lifetime_ms(now)
         if lifetime_ms <= 0 or first > self.limit:
-            self._schedule()
+            self.deadline = NEVER
             return []
         self._sample = not again
         self._asked_at = self._sent_at = self._quiet_since = now

@@ -40,7 +40,7 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
         if name.startswith(header, at) and name.startswith(_KEY_HEADER, at - KEY_BYTES - 2):
             number = name[at + 2 :]
             seq = int.from_bytes(number, "big")
-            if at >= KEY_BYTES + 2 and seq and nni(seq) == number:
+            if at >= KEY_BYTES + 2 and seq and nni(seq) == number and not name.endswith(_FORK, 0, at):
                 return name[:at], seq
     return None
 
