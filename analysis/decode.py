@@ -35,6 +35,7 @@ _LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
 
 PACKETS = StructType(
     [
+        StructField("layering", _TEXT),
         StructField("interface", _TEXT),
         StructField("node", _TEXT),
         StructField("direction", _TEXT),
@@ -69,13 +70,14 @@ PACKETS = StructType(
 )
 """One row a frame. Fields that a frame does not have are null; sizes are in bytes.
 
-interface, node: where it was captured; direction: "in" or "out" there; frame: number in the file, from 1;
-time: ns; frame_bytes: length of the frame; src, dst: IPv4 addresses; eth_bytes, ip_bytes, udp_bytes,
+layering: the capture's; interface, node: where it was captured; direction: "in" or "out" there;
+frame: number in the file, from 1; time: ns;
+frame_bytes: length of the frame; src, dst: IPv4 addresses; eth_bytes, ip_bytes, udp_bytes,
 lp_bytes, ndn_bytes: its layers, 0 if absent; lp_sequence: NDNLPv2 Sequence, as a signed number;
 frag_index, frag_count: 0 and 1 if whole; nack_reason: of a Nack.
 
-kind: "interest", "lli" (an Interest with SendCredit), "data", "nack", "fragment" (any but the first),
-"other" (not NDN, or an LpPacket without a fragment), "malformed".
+kind: "interest", "lli" (an Interest with SendCredit), "data", "nack", "idle" (an LpPacket without a
+fragment), "fragment" (any but the first), "other" (not NDN), "malformed".
 
 name: URI; name_length: of the Name's TLV-VALUE; can_be_prefix, must_be_fresh, nonce, lifetime_ns,
 hop_limit, send_credit: of an Interest, also one inside a Nack; feed, seq: if the name is a feed item's;
@@ -84,7 +86,7 @@ SsbMessage or Payload, or all of Content if the Data is not a feed's item).
 """
 
 _ARROW_TYPES: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
-_COPIED = ("interface", "direction", "frame", "time", "frame_bytes")
+_COPIED = ("layering", "interface", "direction", "frame", "time", "frame_bytes")
 _DECODED = tuple(
     (field.name, _ARROW_TYPES[field.dataType])
     for field in PACKETS.fields
@@ -122,6 +124,7 @@ class Link(NamedTuple):
 
 
 _OTHER = Network("other")
+_IDLE = Network("idle")
 _MALFORMED = Network("malformed")
 _LATER_FRAGMENT = Network("fragment")
 
@@ -174,7 +177,7 @@ def decode_payload(payload: bytes) -> tuple[str | int | bool | None, ...]:
         if packet.frag_index:
             network = _LATER_FRAGMENT
         elif not fragment:
-            network = _OTHER
+            network = _IDLE
         else:
             network = _network(fragment, packet.frag_count > 1)
             if packet.nack_reason is not None:

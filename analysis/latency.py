@@ -1,7 +1,10 @@
 """Latency: from the publication of an item to its delivery to a subscriber's application.
 
 From the events that the applications noted, on the run's one clock; not from packets, which do not show
-when an application had what it waited for.
+when an application had what it waited for. To a subscriber that joins later an item is late only from then.
+
+What an archive takes in, cross traffic, and items of a feed after its fork are deliveries, too, but not
+those that a layering is judged by.
 """
 
 from pyspark.sql import DataFrame
@@ -10,53 +13,96 @@ from pyspark.sql import functions as F  # noqa: N812
 ALL = "*"
 """The node that stands for all subscribers together."""
 
-QUANTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "max_ns": 1.0}
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+_FEED = ("layering", "feed")
+
+SUBSCRIBED, ARCHIVED, CROSS, BEYOND = "subscribed", "archived", "cross", "beyond a fork"
+"""What an item was delivered for."""
 
 
-def latency(events: DataFrame) -> DataFrame:
-    """Return layering, node, seq, payload_bytes, published, delivered, latency_ns: one row a delivered item.
+def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return a row for each item delivered to a node: layering, node, feed, seq, purpose, payload_bytes,
+    published, delivered, latency_ns.
 
-    `events` has layering, time (ns), node, event ("published", "delivered" or other), seq, bytes. The first
-    delivery of an item to a node counts.
+    `events` has layering, time (ns), node, event ("published", "joined", "delivered" or other), feed, seq,
+    bytes; `feeds` and `nodes` are those of analysis.setting. The first delivery of an item to a node counts,
+    and the first time that a node joined a feed.
     """
     published = (
         events.where(F.col("event") == "published")
-        .groupBy("layering", "seq")
+        .groupBy(*_FEED, "seq")
         .agg(F.min("time").alias("published"))
+    )
+    joined = (
+        events.where(F.col("event") == "joined").groupBy(*_FEED, "node").agg(F.min("time").alias("joined"))
     )
     delivered = (
         events.where(F.col("event") == "delivered")
-        .groupBy("layering", "node", "seq")
+        .groupBy(*_FEED, "node", "seq")
         .agg(F.min_by("bytes", "time").alias("payload_bytes"), F.min("time").alias("delivered"))
     )
-    return delivered.join(published, ["layering", "seq"]).select(
+    purpose = (
+        F.when(F.col("cross"), CROSS)
+        .when(F.col("seq") > F.col("last"), BEYOND)
+        .when(F.col("role") == "archive", ARCHIVED)
+        .otherwise(SUBSCRIBED)
+    )
+    known = (
+        delivered.join(published, [*_FEED, "seq"])
+        .join(joined, [*_FEED, "node"], "left")
+        .join(F.broadcast(feeds), [*_FEED], "left")
+        .join(F.broadcast(nodes), ["layering", "node"], "left")
+    )
+    return known.select(
         "layering",
         "node",
+        "feed",
         "seq",
+        purpose.alias("purpose"),
         "payload_bytes",
         "published",
         "delivered",
-        (F.col("delivered") - F.col("published")).alias("latency_ns"),
+        (F.col("delivered") - F.greatest("published", "joined")).alias("latency_ns"),
+    )
+
+
+def carried(latencies: DataFrame) -> DataFrame:
+    """Return layering, carried, carried_bytes, beyond_fork: deliveries that the wire's costs are divided by
+    (all but those to archives) and the bytes of their messages, and those that a fork should have ended."""
+    counts = F.col("purpose") != ARCHIVED
+    return latencies.groupBy("layering").agg(
+        F.count_if(counts).alias("carried"),
+        F.sum(F.when(counts, F.col("payload_bytes"))).alias("carried_bytes"),
+        F.count_if(F.col("purpose") == BEYOND).alias("beyond_fork"),
     )
 
 
 def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
-    """Summarise the latencies of each subscriber, and of ALL together.
+    """Summarise the latencies of what was SUBSCRIBED to, of each subscriber and of ALL together.
 
-    Returns layering, node, deliveries, payload_bytes, p50_ns, p95_ns, p99_ns, max_ns, and quantiles_ns, the
-    quantile function at `points` + 1 even steps from 0 to 1. Quantiles are exact, interpolated between the
-    two nearest ranks.
+    `latencies` has bound_ns, too (analysis.bound.with_bound). Returns layering, node, deliveries,
+    payload_bytes, latency_p50, latency_p95, latency_p99, latency_max (ms), bound_p50 (ms), latency_ratio_p50
+    and latency_ratio_p95 (of latency to bound), and quantiles_ns, the quantile function at `points` + 1 even
+    steps from 0 to 1. Quantiles are exact, interpolated between the two nearest ranks.
     """
     shares = F.array(*(F.lit(k / points) for k in range(points + 1)))
-    named = [F.percentile("latency_ns", share).alias(name) for name, share in QUANTILES.items()]
-    everyone = latencies.withColumn("node", F.lit(ALL))
+    ratio = F.try_divide("latency_ns", "bound_ns")
+    own = latencies.where(F.col("purpose") == SUBSCRIBED)
+    everyone = own.withColumn("node", F.lit(ALL))
     return (
-        latencies.union(everyone)
+        own.union(everyone)
         .groupBy("layering", "node")
         .agg(
             F.count("*").alias("deliveries"),
             F.sum("payload_bytes").alias("payload_bytes"),
-            *named,
+            *(
+                (F.percentile("latency_ns", q) / 1e6).alias(f"latency_{name}")
+                for name, q in QUANTILES.items()
+            ),
+            (F.percentile("bound_ns", 0.5) / 1e6).alias("bound_p50"),
+            F.percentile(ratio, 0.5).alias("latency_ratio_p50"),
+            F.percentile(ratio, 0.95).alias("latency_ratio_p95"),
             F.percentile("latency_ns", shares).alias("quantiles_ns"),
         )
     )

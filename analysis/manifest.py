@@ -2,7 +2,7 @@
 
 RUN/manifest.json
 RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
-RUN/<layering>/tables/, RUN/tables/, RUN/report.html            what the analysis adds
+RUN/tables/, RUN/report.html                                    what the analysis adds
 """
 
 from pathlib import Path
@@ -32,6 +32,8 @@ class Link(BaseModel):
     loss_percent: float = 0
     jitter_ms: float = 0
     max_queue_size: int | None = None
+    interface_a: str = ""
+    interface_b: str = ""
 
 
 class Topology(BaseModel):
@@ -41,12 +43,57 @@ class Topology(BaseModel):
     links: list[Link]
 
 
+class Feed(BaseModel):
+    """A feed: its URI as analysis.decode writes it, the node that publishes it, and its number of items."""
+
+    feed: str
+    publisher: str
+    items: int = Field(ge=0)
+
+
+class CrossTraffic(BaseModel):
+    """Items that one node fetches from another besides what is compared, under every layering alike."""
+
+    feed: str
+    sender: str = Field(alias="from")
+    receiver: str = Field(alias="to")
+
+
 class Workload(BaseModel):
-    """What was published, and to how many."""
+    """What was published, and to how many. `expected`: how many items each subscriber should get in all."""
 
     source: str
     items: int = Field(ge=0)
     subscribers: int = Field(ge=0)
+    feeds: list[Feed]
+    expected: dict[str, int]
+    cross_traffic: list[CrossTraffic] = []
+
+
+class Happening(BaseModel):
+    """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
+
+    `signalled`: whether a link's ends notice that it went down or up.
+    """
+
+    time_ns: int
+    event: str
+    link: str = ""
+    node: str = ""
+    signalled: bool = False
+
+    @property
+    def place(self) -> str:
+        """The link or node."""
+        return self.link or self.node
+
+
+class Fork(BaseModel):
+    """A second device, node `publisher`, signs another item `after` + 1; only those before count."""
+
+    feed: str
+    publisher: str
+    after: int
 
 
 class CaptureCounts(BaseModel):
@@ -81,8 +128,25 @@ class Manifest(BaseModel):
     parameters: dict[str, dict[str, Any]] = {}
     workload: Workload
     topology: Topology
+    timeline: list[Happening] = []
+    fork: Fork | None = None
     software: dict[str, Any] = {}
     runs: dict[str, LayeringRun]
+
+    @property
+    def expected_deliveries(self) -> int:
+        """How many deliveries there should be in all."""
+        return sum(self.workload.expected.values())
+
+    @property
+    def has_drops(self) -> bool:
+        """Whether a capture lacks frames."""
+        return any(run.capture.dropped for run in self.runs.values())
+
+    @property
+    def takers(self) -> list[str]:
+        """The names of the nodes that may subscribe: those that items are expected at, and archives."""
+        return list(dict.fromkeys([*self.workload.expected, *self.nodes("archive")]))
 
     def nodes(self, role: str) -> list[str]:
         """Return the names of the nodes with a role."""
@@ -114,10 +178,15 @@ class Run:
         """Return the path of a layering's forwarder counters."""
         return self.directory / layering / "counters.jsonl"
 
-    def table(self, name: str, layering: str | None = None) -> Path:
-        """Return the path of a table, of one layering or of all."""
-        where = self.directory / layering if layering else self.directory
-        return where / "tables" / f"{name}.parquet"
+    @property
+    def tables(self) -> Path:
+        """The directory of the tables."""
+        return self.directory / "tables"
+
+    @property
+    def comparison(self) -> Path:
+        """The path of the table that the report's comparison comes from."""
+        return self.tables / "comparison.parquet"
 
     @property
     def report(self) -> Path:
@@ -134,5 +203,7 @@ def _read_manifest(path: Path) -> Manifest:
         raise AnalysisError(f"{path}: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
+        if first["loc"] == ("workload", "feeds") and first["type"] == "missing":
+            raise AnalysisError(f"{path}: of an older feednet, and no longer read: run it again") from None
         place = ".".join(map(str, first["loc"]))
         raise AnalysisError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None

@@ -1,15 +1,15 @@
-"""Analyse a run: every table, then the report.
+"""Analyse runs: every table, then the report.
 
 Tables are settled as Parquet and read back, so each is computed once and stays for pandas, DuckDB or polars.
 Large ones are written by Spark, a directory for each layering; small ones are collected and written as
-one file each.
+one file each. All layerings go through every step together: to Spark a job costs more than the rows in it.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,20 +19,24 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import pit
-from analysis.compare import compare, measure
+from analysis import pit, service, sharing
+from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
+from analysis.compare import compare, events_totals, latency_totals, measure, pit_totals, wire_totals
+from analysis.copies import copies
 from analysis.decode import decode
 from analysis.errors import AnalysisError
-from analysis.latency import latency, quantiles
+from analysis.flight import in_flight
+from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
-from analysis.overhead import overhead, traffic
+from analysis.overhead import link_use, overhead, traffic
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.session import spark_session
-from analysis.source import read_capture
+from analysis.setting import Case, Cases, setting
+from analysis.source import read_captures
 from captures.pcapng import CaptureError, scan
 
 IN_FLIGHT_NS = 1_000_000
@@ -41,11 +45,15 @@ IN_FLIGHT_NS = 1_000_000
 SMALL_BYTES = 256 << 20
 """Captures up to this size in all are small: Spark's start weighs more than the work."""
 
+QUEUE_SAMPLES = 400
+"""Samples of a queue, over the longest run."""
+
 _EVENTS = pa.schema(
     [
         ("time", pa.int64()),
         ("node", pa.string()),
         ("event", pa.string()),
+        ("feed", pa.string()),
         ("seq", pa.int64()),
         ("bytes", pa.int64()),
     ]
@@ -54,172 +62,279 @@ _COUNTERS = pa.schema(
     [("time", pa.int64()), ("node", pa.string()), ("pit_entries", pa.int64()), ("pit_bytes", pa.int64())]
 )
 
+Progress = Callable[[str], None]
 
-def analyze(
-    run_dir: Path | str, master: str | None = None, progress: Callable[[str], None] = lambda _: None
-) -> Path:
+
+def analyze(run_dir: Path | str, master: str | None = None, progress: Progress = lambda _: None) -> Path:
     """Analyse a run directory: write its tables and its report; return the report's path.
 
     `master` is Spark's, all cores of this machine if None; `progress` is told what is done next. Raises
     AnalysisError, with one line.
     """
     run = Run(Path(run_dir))
-    with _one_line_errors():
-        _check_captures(run)
-        events = _read_lines(run, _EVENTS, run.events)
-        counters = _read_lines(run, _COUNTERS, run.counters)
-        progress("starting Spark")
-        spark = spark_session(master, small=_capture_bytes(run) < SMALL_BYTES)
-        progress("decoding packets")
-        parts = _in_parallel(partial(_read_layering, run, spark, x, events) for x in run.manifest.layerings)
-        progress("following every PIT")
-        with _cached(pit.reconstruct(_union(part.messages for part in parts))) as histories:
-            _settle_histories(run, histories)
-            progress("measuring")
-            packets = _union(part.packets for part in parts)
-            latencies = _union(part.latencies for part in parts)
-            tables = _measure(run, packets, histories, latencies, events, counters)
+    cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
+    with _one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
+        progress("measuring")
+        tables = _report_tables(prepared)
         progress("writing the report")
         write_report(run, tables)
     return run.report
 
 
-def _capture_bytes(run: Run) -> int:
-    return sum(run.capture(layering).stat().st_size for layering in run.manifest.layerings)
+def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.Table:
+    """Measure layerings of one run or of several together, with their tables under `tables`.
+
+    Returns the rows of analysis.compare.measure. Raises AnalysisError.
+    """
+    with _one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
+        return _measured(prepared).measures
 
 
-def _check_captures(run: Run) -> None:
-    """Find damage before Spark is started for nothing."""
-    for layering in run.manifest.layerings:
-        for _ in scan(run.capture(layering)):
-            pass
+class Prepared(NamedTuple):
+    """What everything else is computed from: the setting, what the nodes noted, and what crossed the wire."""
 
-
-class _Layering(NamedTuple):
-    """One layering's own tables, settled."""
-
+    cases: Cases
+    tables: Path
+    runs: DataFrame
+    nodes: DataFrame
+    feeds: DataFrame
+    hops: DataFrame
+    timeline: DataFrame
+    links: pa.Table
+    events: DataFrame
     packets: DataFrame
     messages: DataFrame
+    sizes: DataFrame
     latencies: DataFrame
+    pit_steps: DataFrame
+    pit_changes: DataFrame
 
-
-def _read_layering(run: Run, spark: SparkSession, layering: str, events: pa.Table) -> _Layering:
-    frames = read_capture(spark, run.capture(layering))
-    packets = _settle(decode(frames).withColumn("layering", F.lit(layering)), run.table("packets", layering))
-    messages = _settle(reassemble(packets), run.table("messages", layering))
-    of_layering = spark.createDataFrame(events.filter(pc.field("layering") == layering))
-    return _Layering(packets, messages, _settle(latency(of_layering), run.table("latency", layering)))
-
-
-def _settle_histories(run: Run, histories: DataFrame) -> None:
-    for layering in run.manifest.layerings:
-        of_layering = histories.where(F.col("layering") == layering)
-        _settle(pit.intervals(of_layering), run.table("pit_intervals", layering))
-        _settle(pit.steps(of_layering), run.table("pit_steps", layering))
-
-
-def _measure(
-    run: Run,
-    packets: DataFrame,
-    histories: DataFrame,
-    latencies: DataFrame,
-    events: pa.Table,
-    counters: pa.Table,
-) -> Tables:
-    manifest = run.manifest
-    nodes = [node.name for node in manifest.topology.nodes]
-    spark = packets.sparkSession
-    runs = spark.createDataFrame(_runs(run))
-    pit_steps = pit.steps(histories)
-    by_time = ("layering", "node", "time")
-
-    def keep(name: str, table: DataFrame, *order: str) -> pa.Table:
+    def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
+        """Collect a small table in the order of some columns, and write it."""
         rows = table.toArrow().sort_by([(column, "ascending") for column in order])
-        path = run.table(name)
-        path.parent.mkdir(exist_ok=True)
-        pq.write_table(rows, path)
+        pq.write_table(rows, self.tables / f"{name}.parquet")
         return rows
 
-    def check() -> pa.Table:
-        counted = spark.createDataFrame(counters)
-        slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        occupancy = keep("pit_occupancy", pit.occupancy(pit_steps, counted, slack), *by_time)
-        truth = keep("pit_truth", pit.truth(spark.createDataFrame(occupancy), counted), *by_time)
-        return keep("pit_truth_summary", pit.truth_summary(spark.createDataFrame(truth)), "layering")
+    def frame(self, table: pa.Table) -> DataFrame:
+        """Return a collected table for Spark."""
+        return self.packets.sparkSession.createDataFrame(table)
 
-    def size() -> tuple[pa.Table, pa.Table]:
-        with _cached(pit.changes(pit.with_network(pit_steps))) as changes:
-            summary = pit.summary(changes, runs, [*nodes, pit.NETWORK])
-            return (
-                keep("pit_summary", summary, "layering", "node"),
-                keep("pit_curves", pit.curves(changes, runs), *by_time),
+
+class Measured(NamedTuple):
+    """The measures of all cases, and the tables that they were added up from."""
+
+    measures: pa.Table
+    traffic: pa.Table
+    latency: pa.Table
+    pit_summary: pa.Table
+    recovery: pa.Table
+    first_items: pa.Table
+    faults: pa.Table
+    flows: pa.Table
+    queue: pa.Table
+
+
+@contextmanager
+def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress) -> Iterator[Prepared]:
+    captures = {name: case.run.capture(case.layering) for name, case in cases.items()}
+    for path in captures.values():
+        for _ in scan(path):
+            pass  # damage is found before Spark is started for nothing
+    events = _read_lines(cases, _EVENTS, Run.events)
+    known = setting(cases)
+    tables.mkdir(parents=True, exist_ok=True)
+    progress("starting Spark")
+    spark = spark_session(master, small=sum(path.stat().st_size for path in captures.values()) < SMALL_BYTES)
+    progress("decoding packets")
+    packets = _settle(decode(read_captures(spark, captures)), tables / "packets.parquet")
+    runs, nodes, feeds, hops, timeline, breaks, noted = (
+        spark.createDataFrame(table)
+        for table in (
+            known.runs,
+            known.nodes,
+            known.feeds,
+            known.hops,
+            known.timeline,
+            known.breaks,
+            events,
+        )
+    )
+    messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
+    progress("following every PIT")
+    with _cached(pit.reconstruct(messages, breaks)) as histories:
+
+        def latencies() -> tuple[DataFrame, DataFrame]:
+            sizes = _settle(item_sizes(messages), tables / "items.parquet")
+            bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
+            return sizes, _settle(bounded, tables / "latency.parquet")
+
+        def pits() -> None:
+            _settle(pit.intervals(histories), tables / "pit_intervals.parquet")
+            _settle(pit.steps(histories), tables / "pit_steps.parquet")
+
+        (sizes, late), _ = _in_parallel([latencies, pits])
+        steps = pit.steps(histories)
+        with _cached(pit.changes(pit.with_network(steps))) as changes:
+            yield Prepared(
+                cases,
+                tables,
+                runs,
+                nodes,
+                feeds,
+                hops,
+                timeline,
+                known.links,
+                noted,
+                packets,
+                messages,
+                sizes,
+                late,
+                steps,
+                changes,
             )
 
-    def cost() -> tuple[pa.Table, pa.Table]:
-        sent = keep("traffic", traffic(packets), "layering", "interface", "kind")
-        return sent, keep("overhead", overhead(spark.createDataFrame(sent)), "layering", "layer")
 
-    def delay() -> pa.Table:
-        return keep("latency_quantiles", quantiles(latencies), "layering", "node")
+def _measured(given: Prepared) -> Measured:
+    keep, frame = given.keep, given.frame
 
-    truth, (summary, curves), (sent, layers), delays = _in_parallel([check, size, cost, delay])
-    measures = measure(
-        runs,
-        spark.createDataFrame(events),
-        spark.createDataFrame(delays),
-        spark.createDataFrame(summary),
-        spark.createDataFrame(sent),
-        manifest.nodes("subscriber"),
-    )
+    def state() -> pa.Table:
+        summary = pit.summary(given.pit_changes, given.runs, given.nodes)
+        return keep("pit_summary", summary, "layering", "node")
+
+    def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
+        sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
+        use = keep("link_use", link_use(frame(sent), frame(given.links)), "layering", "interface")
+        samples = sharing.queue(given.packets, frame(_busiest(given, use)), _queue_step(given))
+        return sent, use, keep("queue", samples, "layering", "interface", "time")
+
+    def delay() -> tuple[pa.Table, pa.Table, pa.Table]:
+        return (
+            keep("carried", carried(given.latencies), "layering"),
+            keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
+            keep("flows", sharing.flows(given.latencies), "layering", "node", "feed"),
+        )
+
+    def lived() -> tuple[pa.Table, pa.Table, pa.Table]:
+        waits = service.first_items(given.events, given.latencies)
+        gaps = service.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
+        return (
+            keep("first_items", waits, "layering", "node", "feed", "joined"),
+            keep("recovery", gaps, "layering", "time", "place", "node"),
+            keep("faults", service.faults(given.events), "layering", "node"),
+        )
+
+    def needed() -> tuple[pa.Table, pa.Table, pa.Table]:
+        least = wire_bound(given.latencies, given.sizes, given.hops)
+        return (
+            keep("wire_bound", least, "layering"),
+            keep("copies", copies(given.messages), "layering"),
+            keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
+        )
+
+    summary, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    sent, use, queue = of_wire
+    carry, late, flows = of_delay
+    waits, gaps, faults = of_service
+    least, copied, there = of_needs
+    contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
+    totals = [
+        events_totals(given.events, given.feeds, frame(faults)),
+        latency_totals(frame(late), frame(waits), frame(gaps)),
+        pit_totals(frame(summary), frame(there)),
+        wire_totals(frame(sent), given.nodes),
+        frame(carry),
+        frame(least),
+        frame(copied),
+        frame(use).groupBy("layering").agg(F.max("link_use").alias("link_use")),
+        sharing.fairness(frame(contended)),
+        sharing.queue_summary(frame(queue)),
+    ]
+    measures = keep("measures", measure(given.runs, totals), "position", "layering")
+    return Measured(measures, sent, late, summary, gaps, waits, faults, flows, queue)
+
+
+def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
+    """Return the rows of setting.LINKS of each run's busiest interface, if it is busy under any layering."""
+    most: dict[Path, tuple[float, str]] = {}
+    for row in use.to_pylist():
+        directory = given.cases[row["layering"]].run.directory
+        most[directory] = max(most.get(directory, (0.0, "")), (row["link_use"], row["interface"]))
+    chosen = {directory: name for directory, (share, name) in most.items() if share >= 100 * sharing.BUSY}
+    rows = [
+        row
+        for row in given.links.to_pylist()
+        if row["interface"] == chosen.get(given.cases[row["layering"]].run.directory)
+    ]
+    return pa.Table.from_pylist(rows, given.links.schema)
+
+
+def _queue_step(given: Prepared) -> int:
+    turns = (case.manifest.runs[case.layering] for case in given.cases.values())
+    return max(1, *((turn.end_ns - turn.start_ns) // QUEUE_SAMPLES for turn in turns))
+
+
+def _report_tables(given: Prepared) -> Tables:
+    """Measure the layerings of one run, and all else that its report shows."""
+    keep, frame = given.keep, given.frame
+    by_time = ("layering", "node", "time")
+
+    def curves() -> pa.Table:
+        return keep("pit_curves", pit.curves(given.pit_changes, given.runs), *by_time)
+
+    def check() -> tuple[pa.Table, pa.Table]:
+        counted = frame(_read_lines(given.cases, _COUNTERS, Run.counters))
+        manifest = next(iter(given.cases.values())).manifest
+        slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
+        occupancy = keep("pit_occupancy", pit.occupancy(given.pit_steps, counted, slack), *by_time)
+        truth = keep("pit_truth", pit.truth(frame(occupancy), counted), *by_time)
+        return (
+            keep("pit_truth_summary", pit.truth_summary(frame(truth)), "layering"),
+            keep("in_flight", in_flight(given.latencies, frame(occupancy)), "layering", "items"),
+        )
+
+    measured, curve, (truth, flying) = _in_parallel([partial(_measured, given), curves, check])
+    layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
+    comparison = keep("comparison", compare(frame(measured.measures)), "row", "position")
     return Tables(
-        comparison=keep("comparison", compare(measures), "row", "position").to_pylist(),
+        comparison=comparison.to_pylist(),
         overhead=layers.to_pylist(),
-        latency=delays.to_pylist(),
-        traffic=sent.to_pylist(),
-        pit_summary=summary.to_pylist(),
-        pit_curves=curves.to_pylist(),
+        latency=measured.latency.to_pylist(),
+        traffic=measured.traffic.to_pylist(),
+        pit_summary=measured.pit_summary.to_pylist(),
+        pit_curves=curve.to_pylist(),
         pit_truth=truth.to_pylist(),
+        in_flight=flying.to_pylist(),
+        recovery=measured.recovery.to_pylist(),
+        first_items=measured.first_items.to_pylist(),
+        faults=measured.faults.to_pylist(),
+        flows=measured.flows.to_pylist(),
+        queue=measured.queue.to_pylist(),
     )
 
 
-def _runs(run: Run) -> pa.Table:
-    manifest = run.manifest
-    return pa.Table.from_pylist(
-        [
-            {
-                "layering": layering,
-                "position": position,
-                "start_ns": manifest.runs[layering].start_ns,
-                "end_ns": manifest.runs[layering].end_ns,
-                "dropped": manifest.runs[layering].capture.dropped,
-                "items": manifest.workload.items,
-                "links": len(manifest.topology.links),
-            }
-            for position, layering in enumerate(manifest.layerings)
-        ]
-    )
-
-
-def _read_lines(run: Run, schema: pa.Schema, path_of: Callable[[str], Path]) -> pa.Table:
-    """Read a file of JSON lines of every layering; members that are not in the schema are left out."""
+def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:
+    """Read a file of JSON lines of every case, in order: to the columns of `schema`, those that it lacks
+    null, are added layering and line, the number of the line from 0."""
     options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     tables = []
-    for layering in run.manifest.layerings:
-        path = path_of(layering)
+    for name, case in cases.items():
+        path = path_of(case.run, case.layering)
         table = schema.empty_table()
         if path.stat().st_size:
             try:
                 table = pyarrow.json.read_json(path, parse_options=options)
             except pa.ArrowInvalid as error:
                 raise AnalysisError(f"{path}: {error}") from None
-        tables.append(table.append_column("layering", pa.repeat(layering, len(table))))
+        table = table.append_column("layering", pa.repeat(name, len(table)))
+        tables.append(table.append_column("line", pa.array(range(len(table)), pa.int64())))
     return pa.concat_tables(tables)
 
 
 def _settle(table: DataFrame, path: Path) -> DataFrame:
     """Write a table as Parquet; return it as it is read from there."""
-    table.write.mode("overwrite").parquet(str(path))
-    return table.sparkSession.read.schema(table.schema).parquet(str(path))
+    table.write.mode("overwrite").partitionBy("layering").parquet(str(path))
+    written = table.sparkSession.read.schema(table.schema).parquet(str(path))
+    return written.select(*table.columns)
 
 
 @contextmanager
@@ -230,10 +345,6 @@ def _cached(table: DataFrame) -> Iterator[DataFrame]:
         yield table
     finally:
         table.unpersist()
-
-
-def _union(tables: Iterable[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.union, tables)
 
 
 def _in_parallel(tasks: Iterable[Callable[[], Any]]) -> list[Any]:

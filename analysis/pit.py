@@ -6,8 +6,6 @@ row an entry; the other tables here are made from it. The forwarders' own counte
 Occupancy at time t is the state after everything that happened at times <= t.
 """
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
@@ -57,9 +55,17 @@ NETWORK = "*"
 """The node that stands for all nodes together."""
 
 
-def reconstruct(messages: DataFrame) -> DataFrame:
-    """Return the HISTORY of every node from its network-layer packets (analysis.reassemble)."""
+def reconstruct(messages: DataFrame, breaks: DataFrame) -> DataFrame:
+    """Return the HISTORY of every node from its network-layer packets (analysis.reassemble).
+
+    Its restarts and signalled link events (analysis.setting.BREAKS) are shown to the model as messages of
+    kind "restart", "link-down" and "link-up" at each interface concerned, before all packets of that time.
+    """
     needed = messages.select(*_NODE, "frame", *Message._fields)
+    own = breaks.where(F.col("event") != "peer-restart").select(
+        *_NODE, F.lit(0).cast("long").alias("frame"), "time", "interface", F.col("event").alias("kind")
+    )
+    needed = needed.unionByName(own, allowMissingColumns=True)
     return needed.groupBy(*_NODE).applyInArrow(_reconstruct_node, HISTORY)
 
 
@@ -181,12 +187,15 @@ def with_network(pit_steps: DataFrame) -> DataFrame:
     return pit_steps.union(pit_steps.withColumn("node", F.lit(NETWORK)))
 
 
-def summary(pit_changes: DataFrame, runs: DataFrame, nodes: Sequence[str]) -> DataFrame:
-    """Return layering, node, mean_entries, peak_entries, mean_bytes, peak_bytes of each run.
+def summary(pit_changes: DataFrame, runs: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return layering, node, mean_entries, peak_entries, mean_bytes, peak_bytes of each node and of NETWORK.
 
-    `runs` has layering, start_ns, end_ns. Means are over that time; a node without entries counts as 0.
+    `runs` has layering, start_ns, end_ns, `nodes` layering and node. Means are over the time of the run; a
+    node without entries counts as 0.
     """
-    every = runs.select("layering", "start_ns", "end_ns", F.explode(F.lit(list(nodes))).alias("node"))
+    times = runs.select("layering", "start_ns", "end_ns")
+    network = times.withColumn("node", F.lit(NETWORK))
+    every = times.join(nodes.select("layering", "node"), "layering").unionByName(network)
     end = F.col("end_ns")
     # A change lasts from its time to the end of the run, so the mean is a sum over changes. The sum is one
     # of whole numbers, which comes out the same in whatever order Spark adds.

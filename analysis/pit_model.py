@@ -28,8 +28,8 @@ upstream. An LLI of credit c from item s, at time t:
 * in on i: dropped if its HopLimit is 0, or if its Nonce is one of the node's own last four LLIs upstream and
   not of the last four on i (a loop; the Nack that answers it takes range i). c = 0 cancels range i. A Nonce
   among the last four on i is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is
-  one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next (and,
-  if nothing has been sent, s+c < next): that asks for items again and leaves it as it is. expiry = t + lifetime.
+  one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
+  that asks for items again and leaves it as it is. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
 * Nack out on i of an LLI: range i goes. Nack in, with the Nonce of one of the last LLIs upstream: the upstream
   range goes; what downstreams had left is refused with it.
@@ -193,7 +193,6 @@ class _Range:
     next: int
     limit: int
     expiry: int
-    start: int
 
 
 @dataclass(slots=True)
@@ -252,10 +251,9 @@ class _FeedEntry(_Entry):
         elif is_repeated:
             return
         elif granted is None:
-            self.ranges[message.interface] = _Range(first, last, _expiry(message), first)
+            self.ranges[message.interface] = _Range(first, last, _expiry(message))
         else:
-            if last >= granted.next or granted.next == granted.start == last + 1:
-                granted.start = min(granted.start, first)
+            if last >= granted.next:
                 granted.next = min(granted.next, first)
                 granted.limit = max(granted.limit, last)
             granted.expiry = _expiry(message)

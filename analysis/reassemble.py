@@ -30,8 +30,11 @@ _SIZES = ("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "lp_bytes", "ndn_
 _KINDS = ("interest", "lli", "data", "nack")
 
 
-def reassemble(packets: DataFrame) -> DataFrame:
-    """Return one row a network-layer packet from the rows of analysis.decode.PACKETS, with `layering`.
+def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
+    """Return one row a network-layer packet from the rows of analysis.decode.PACKETS.
+
+    `breaks` is analysis.setting.BREAKS: fragments from before and after one of their interface's do not
+    join, and Sequence may begin again.
 
     The columns are those of a packet without NDNLPv2's, and `frames`, the number of frames it took; sizes
     are sums. `time` and `frame` are those of the frame that completed it.
@@ -41,10 +44,13 @@ def reassemble(packets: DataFrame) -> DataFrame:
     parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *_KINDS))
     # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
+    times = breaks.groupBy("layering", "interface").agg(F.collect_list("time").alias("breaks"))
+    past = F.size(F.filter("breaks", lambda time: time <= F.col("time")))
     joined = (
         parts.withColumn("first", first)
         .where(F.col("first").isNotNull())
-        .groupBy(*_WHERE, "first", "frag_count")
+        .join(F.broadcast(times), ["layering", "interface"], "left")
+        .groupBy(*_WHERE, "first", "frag_count", past.alias("era"))
         .agg(
             F.size(F.collect_set("frag_index")).alias("there"),
             F.count("*").alias("frames"),

@@ -34,9 +34,10 @@ _ALWAYS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 # Compiling what runs once costs more than it saves: 20,000 frames took 60 CPU seconds without these
-# settings and 35 with them.
+# settings and 35 with them. The quick compiler alone has 48 MB for its code unless told otherwise, and
+# several runs in one session fill that.
 _SMALL = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.codegen.wholeStage": "false",
 }
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"

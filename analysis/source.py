@@ -1,13 +1,15 @@
 """A Spark data source for pcapng: one row a frame, read in parallel byte ranges.
 
-    frames = read_capture(spark, "run/lli/capture.pcapng")
+    frames = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
 
 A capture is cut on block boundaries (captures.pcapng.scan), and each range is read by one task into Arrow
-record batches. Spark takes signed integers only; nanoseconds are a bigint.
+record batches. Spark takes signed integers only; nanoseconds are a bigint. All captures are one source, as
+Spark starts a Python process to plan each.
 """
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -20,6 +22,7 @@ from captures.pcapng import Direction, Packet, Range, read_range, scan
 
 FRAMES = StructType(
     [
+        StructField("layering", StringType()),
         StructField("interface", StringType()),
         StructField("direction", StringType()),
         StructField("frame", LongType()),
@@ -30,13 +33,14 @@ FRAMES = StructType(
 )
 """One row a captured frame.
 
-interface: name of the interface; direction: "in", "out", or null if the capture does not say;
-frame: number of the frame in its file, from 1, as in Wireshark; time: ns; frame_bytes: its length on the
-wire; raw: its bytes, fewer if the capture cut it.
+layering: the capture's name; interface: name of the interface; direction: "in", "out", or null if the
+capture does not say; frame: number of the frame in its file, from 1, as in Wireshark; time: ns;
+frame_bytes: its length on the wire; raw: its bytes, fewer if the capture cut it.
 """
 
 _ARROW = pa.schema(
     [
+        ("layering", pa.string()),
         ("interface", pa.string()),
         ("direction", pa.string()),
         ("frame", pa.int64()),
@@ -51,18 +55,21 @@ _LARGEST_RANGE = 64 << 20
 _SMALLEST_RANGE = 1 << 20
 
 
-def read_capture(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
-    """Return the frames of a capture, with the columns of FRAMES."""
+def read_captures(spark: SparkSession, captures: Mapping[str, str | os.PathLike[str]]) -> DataFrame:
+    """Return the frames of some captures, with the columns of FRAMES; `captures` maps names to paths."""
     spark.dataSource.register(PcapngSource)
+    paths = {name: os.fspath(path) for name, path in captures.items()}
     return (
         spark.read.format("pcapng")
         .option("parallelism", spark.sparkContext.defaultParallelism)
-        .load(os.fspath(path))
+        .option("captures", json.dumps(paths))
+        .load()
     )
 
 
 class PcapngSource(DataSource):
-    """`spark.read.format("pcapng").load(path)`; option `parallelism`: tasks to aim for, 1 if not given."""
+    """`spark.read.format("pcapng")`: option `captures`, a JSON object of paths by name; `parallelism`, the
+    tasks to aim for, 1 if not given."""
 
     @classmethod
     def name(cls) -> str:
@@ -74,50 +81,54 @@ class PcapngSource(DataSource):
         return FRAMES
 
     def reader(self, schema: StructType) -> "PcapngReader":
-        """Return a reader of the file that was given to load()."""
-        return PcapngReader(self.options["path"], int(self.options.get("parallelism", "1")))
+        """Return a reader of the captures."""
+        return PcapngReader(json.loads(self.options["captures"]), int(self.options.get("parallelism", "1")))
 
 
 class CaptureRange(InputPartition):
-    """A range of a capture; `first` is the number of its first frame."""
+    """A range of the capture `name` at `path`; `first` is the number of its first frame."""
 
-    def __init__(self, bounds: Range, first: int) -> None:
+    def __init__(self, name: str, path: str, bounds: Range, first: int) -> None:
         super().__init__(tuple(bounds))
+        self.name = name
+        self.path = path
         self.first = first
 
 
 class PcapngReader(DataSourceReader):
-    """Cuts a capture, and reads the pieces."""
+    """Cuts captures, and reads the pieces."""
 
-    def __init__(self, path: str, parallelism: int) -> None:
-        self._path = path
+    def __init__(self, paths: dict[str, str], parallelism: int) -> None:
+        self._paths = paths
         self._parallelism = parallelism
 
     def partitions(self) -> list[InputPartition]:
         """Return ranges of like size; only a capture that is cut is read here, to number its frames."""
-        share = os.path.getsize(self._path) // self._parallelism + 1
-        ranges = list(scan(self._path, max(_SMALLEST_RANGE, min(share, _LARGEST_RANGE))))
+        share = sum(map(os.path.getsize, self._paths.values())) // self._parallelism + 1
         parts: list[InputPartition] = []
-        first = 1
-        for bounds in ranges:
-            parts.append(CaptureRange(bounds, first))
-            if bounds is not ranges[-1]:
-                first += sum(1 for _ in read_range(self._path, *bounds))
+        for name, path in self._paths.items():
+            ranges = list(scan(path, max(_SMALLEST_RANGE, min(share, _LARGEST_RANGE))))
+            first = 1
+            for bounds in ranges:
+                parts.append(CaptureRange(name, path, bounds, first))
+                if bounds is not ranges[-1]:
+                    first += sum(1 for _ in read_range(path, *bounds))
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the record batches of a range."""
         assert isinstance(partition, CaptureRange)
-        packets = read_range(self._path, *partition.value)
+        packets = read_range(partition.path, *partition.value)
         number = partition.first
         while batch := list(islice(packets, _BATCH)):
-            yield _record_batch(batch, number)
+            yield _record_batch(partition.name, batch, number)
             number += len(batch)
 
 
-def _record_batch(packets: list[Packet], first: int) -> pa.RecordBatch:
+def _record_batch(name: str, packets: list[Packet], first: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
+            pa.repeat(name, len(packets)),
             pa.array([packet.interface.name for packet in packets], pa.string()),
             pa.array([_DIRECTIONS[packet.direction] for packet in packets], pa.string()),
             pa.array(range(first, first + len(packets)), pa.int64()),

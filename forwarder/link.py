@@ -60,6 +60,8 @@ class LinkService:
         if len(packet) <= self._payload:
             return [packet]
         whole = parse_lp(packet)
+        if not whole.fragment:
+            return [packet]  # nothing in it that could be cut; the network below may
         room = self._payload - _FRAGMENT_HEADERS
         first = room - (len(packet) - len(whole.fragment))  # header fields go with the first fragment
         body = whole.fragment

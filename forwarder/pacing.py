@@ -26,7 +26,7 @@ class Pacer:
         overhead: bytes that a frame has on top of what is handed over.
     """
 
-    __slots__ = ("_busy_until", "_mark", "_most", "_ns_per_byte", "_overhead", "_streams")
+    __slots__ = ("_busy_until", "_idle", "_mark", "_most", "_ns_per_byte", "_overhead", "_streams")
 
     def __init__(self, rate_mbit: float, overhead: int = 42) -> None:
         self._ns_per_byte = 8000 / rate_mbit
@@ -34,6 +34,7 @@ class Pacer:
         a_few = round(_FRAMES * _FULL_FRAME * self._ns_per_byte)
         self._mark = max(_MARK, a_few)
         self._most = max(_MOST_BACKLOG, 4 * a_few)
+        self._idle = a_few // _FRAMES
         self._busy_until = 0
         self._streams: dict[bytes, int] = {}
 
@@ -57,9 +58,12 @@ class Pacer:
         streams = sum(at + _ACTIVE > now for at in self._streams.values())
         return now + self._time(size) * max(streams, 1)
 
-    def free_at(self) -> int:
-        """Return when an item may be added to the backlog, ns."""
-        return self._busy_until - self._most
+    def free_at(self, turn: int) -> int:
+        """Return when a stream whose turn comes at `turn` may send, ns.
+
+        That is sooner if the link would be idle, and later if the backlog is too long.
+        """
+        return max(min(turn, self._busy_until - self._idle), self._busy_until - self._most)
 
     def _time(self, size: int) -> int:
         return round((size + self._overhead) * self._ns_per_byte)

@@ -44,17 +44,19 @@ _WORDS = (
 )  # fmt: skip
 
 
-def generate_feed(rng: Random, items: int, identity: Identity | None = None) -> list[Message]:
+def generate_feed(
+    rng: Random, items: int, identity: Identity | None = None, tip: Message | None = None
+) -> list[Message]:
     """A signed feed of `items` messages of type post, determined by the state of `rng`.
 
-    It is the feed of `identity`, or of one drawn from `rng`. Text fills each message to its size, to the
-    byte: a post without text has 381 bytes and the digits of its sequence number.
+    It is the feed of `identity`, or of one drawn from `rng`; with a `tip`, a message of that feed, what comes
+    after it, so that two generators make two branches of a forked feed. Text fills each message to its size,
+    to the byte: a post without text has 381 bytes and the digits of its sequence number.
     """
     if identity is None:
         identity = Identity.from_seed(rng.randbytes(32))
     messages: list[Message] = []
-    tip: Message | None = None
-    timestamp = FIRST_TIMESTAMP
+    timestamp: float = FIRST_TIMESTAMP if tip is None else tip.timestamp + _draw(rng, GAP_QUANTILES)
     for _ in range(items):
         size = _draw(rng, SIZE_QUANTILES)
         empty = Message.create(identity, tip, {"type": "post", "text": ""}, timestamp)

@@ -2,58 +2,66 @@
 
 from random import Random
 
+from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
-from forwarder.wire.lp import open_data
-from ssb_over_ndn.events import Event
+from forwarder.lli.upstream import Recovery
 
 
-class LliSubscriber:
+class LliSubscription:
     """Follows one feed with long-lived Interests.
 
     Args:
         feed: the feed's name.
-        start, stop: when to subscribe and to cancel, ns.
+        rng: source of nonces.
         credit: items that may be under way.
         lifetime_ms: InterestLifetime of the LLIs.
+        recovery: how the consumer asks for what is missing.
     """
 
     def __init__(
-        self, feed: bytes, *, start: int, stop: int, rng: Random, credit: int, lifetime_ms: int
+        self,
+        feed: bytes,
+        *,
+        rng: Random,
+        credit: int,
+        lifetime_ms: int,
+        recovery: Recovery = Recovery.IN_NETWORK,
     ) -> None:
-        self._consumer = Consumer(feed, rng=rng, credit=credit, lifetime_ms=lifetime_ms)
-        self._start: int | None = start
-        self._stop: int | None = stop
-        self._events: list[Event] = []
+        self._consumer = Consumer(feed, rng=rng, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery)
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._consumer.fork.seq if self._consumer.fork is not None else None
+
+    def start(self, now: int) -> None:
+        """See Subscription."""
+        self._consumer.start(now)
+
+    def stop(self, now: int) -> None:
+        """See Subscription."""
+        self._consumer.cancel(now)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a Data packet; anything else is ignored."""
-        opened = open_data(packet)
-        if opened is None:
-            return
-        self._consumer.receive(*opened, now)
-        for item in self._consumer.take_items():
-            self._events.append(Event(now, "delivered", item.seq, len(item.message)))
+        """See Subscription."""
+        self._consumer.receive(packet, now)
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._consumer.take_items(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        return self._consumer.take_errors()
 
     def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
+        """See Subscription."""
         return self._consumer.take_outputs()
 
-    def take_events(self) -> list[Event]:
-        """Return what was delivered since the last call."""
-        events, self._events = self._events, []
-        return events
-
     def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns."""
-        due = (self._start, self._stop, self._consumer.next_deadline())
-        return min((d for d in due if d is not None), default=None)
+        """See Subscription."""
+        return self._consumer.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Subscribe, cancel, or let the consumer act."""
-        if self._start is not None and self._start <= now:
-            self._start = None
-            self._consumer.start(now)
-        if self._stop is not None and self._stop <= now:
-            self._stop = None
-            self._consumer.cancel(now)
+        """See Subscription."""
         self._consumer.wake(now)

@@ -1,8 +1,20 @@
 """Names and packets of SSB messages over NDN."""
 
-from forwarder.wire.feed import feed_name, item_name, ssb_content
-from forwarder.wire.name import GENERIC, component, from_uri
-from forwarder.wire.packet import make_data
+from forwarder.wire.feed import feed_name, item_name, split_item, ssb_content
+from forwarder.wire.name import (
+    GENERIC,
+    KEYWORD,
+    NAME,
+    SEGMENT,
+    SEQUENCE,
+    VERSION,
+    component,
+    components,
+    from_uri,
+    prefix_ends,
+)
+from forwarder.wire.packet import Data, make_data
+from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
 from ssb.keys import parse_feed, parse_message
 from ssb.message import Message
 
@@ -10,6 +22,10 @@ LOGS = from_uri("/ssb/logs")
 SHA256 = from_uri("/ssb/sha256")
 
 _FRESHNESS_MS = 3_600_000  # an item never changes; this long a cache may serve it to MustBeFresh
+_METADATA_FRESHNESS_MS = 10  # as ndn-cxx has it
+_METADATA = component(KEYWORD, b"metadata")
+_NOTIFY = component(KEYWORD, b"notify")
+_SYNC = component(KEYWORD, b"sync")
 
 
 def log_name(author: str) -> bytes:
@@ -31,3 +47,66 @@ def message_packet(message: Message) -> bytes:
 def hash_packet(message: Message) -> bytes:
     """Return the Data packet of a message under its hash."""
     return make_data(hash_name(message.id), ssb_content(message.encoded), freshness_ms=_FRESHNESS_MS)
+
+
+def metadata_name(feed: bytes) -> bytes:
+    """Return the name to ask for what a feed's newest item is: <feed>/32=metadata, as in RDR."""
+    return feed + _METADATA
+
+
+def metadata_packet(feed: bytes, tip: int) -> bytes:
+    """Return the Data packet that says what a feed's newest item is; `tip` is 0 if there is none.
+
+    As in NDN's Realtime Data Retrieval (NDN project wiki, "RDR"): the content is the Name to fetch, here
+    that of the item, or the feed's while it has none; the version is the sequence number.
+    """
+    name = metadata_name(feed) + component(VERSION, nni(tip)) + component(SEGMENT, nni(0))
+    newest = item_name(feed, tip) if tip else feed
+    return make_data(name, element(NAME, newest), freshness_ms=_METADATA_FRESHNESS_MS)
+
+
+def read_metadata(feed: bytes, data: Data) -> int | None:
+    """Return the newest item's sequence number that a Data packet tells; None if it tells no such thing."""
+    if not data.name.startswith(metadata_name(feed)):
+        return None
+    content = data.content
+    try:
+        prefix_ends(data.name)
+        parts = list(elements(content, 0, len(content)))
+    except MalformedPacket:
+        return None
+    if len(parts) != 1 or parts[0][0] != NAME:
+        return None
+    named = content[parts[0][1] :]
+    if named == feed:
+        return 0
+    item = split_item(named)
+    return item[1] if item is not None and item[0] == feed else None
+
+
+def notify_prefix(feed: bytes) -> bytes:
+    """Return the prefix of a feed's notifications: <feed>/32=notify."""
+    return feed + _NOTIFY
+
+
+def notify_name(feed: bytes, seq: int) -> bytes:
+    """Return the name of the notification that item `seq` exists: <feed>/32=notify/seq=<seq>."""
+    return notify_prefix(feed) + component(SEQUENCE, nni(seq))
+
+
+def read_notify_name(feed: bytes, name: bytes) -> int | None:
+    """Return the sequence number that a notification of a feed tells; None if the name is no such thing."""
+    prefix = notify_prefix(feed)
+    if not name.startswith(prefix):
+        return None
+    try:
+        ((kind, value),) = components(name[len(prefix) :])
+        seq = read_nni(value)
+    except ValueError:
+        return None
+    return seq if kind == SEQUENCE and seq and nni(seq) == value else None
+
+
+def sync_prefix(feed: bytes) -> bytes:
+    """Return the prefix of the sync group of a feed: <feed>/32=sync."""
+    return feed + _SYNC

@@ -20,8 +20,9 @@ from rich.progress_bar import ProgressBar
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
-from testbed.errors import UserError
+from testbed.errors import UserError, shown
 from testbed.layerings import LAYERINGS
+from testbed.simulate.command import simulate
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)
@@ -83,27 +84,29 @@ def run(
         topology_file=str(topology_file) if topology_file else None,
         parameters=_parse_settings(settings),
     )
-    messages = workload.messages(chosen.workload, chosen.seed)
+    load = workload.load(chosen)
+    seconds = running.duration_s(chosen, load)
     where, why = running.choose_net(net)
     if not no_report:
         _check_analysis("; or run with --no-report")
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
-    source = chosen.workload.feed or "a generated feed"
+    made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
+    source = chosen.workload.feed or made
     subscribers = len(chosen.subscribers)
-    console.print(f"workload  {len(messages)} messages of {source}, {subscribers} subscribers")
-    seconds = running.duration_s(chosen, messages)
+    console.print(f"workload  {load.items} messages of {source}, {subscribers} subscribers")
+    width = max(map(len, chosen.layerings))
     with _stages() as stage:
         running.run(
             chosen,
-            messages,
+            load,
             where,
             why,
             directory,
             impairment=impairment,
             progress=lambda name: stage(
-                f"{name:9} {LAYERINGS[name].title}", seconds if where == "mininet" else None
+                f"{name:{width}} {LAYERINGS[name].title}", seconds if where == "mininet" else None
             ),
         )
     if no_report:
@@ -121,6 +124,28 @@ def report(directory: Path, master: str | None) -> None:
     _report(directory, master)
 
 
+@feednet.command()
+@click.argument("directories", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), default="loss.html", show_default=True, help="Page to write."
+)
+@click.option("--master", help="Spark master; default local.")
+def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> None:
+    """Set runs of one scenario with different loss beside each other: what repair costs."""
+    from analysis.errors import AnalysisError
+    from analysis.study import compare_runs
+    from analysis.text import study_text
+
+    _check_analysis()
+    try:
+        with _stages() as stage:
+            compared = compare_runs(directories, out, master, lambda name: stage(f"analysis  {name}", None))
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    click.echo(study_text(compared))
+    console.print(f"[bold green]page[/]      {out}")
+
+
 @feednet.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(as_json: bool) -> None:
@@ -132,8 +157,9 @@ def list_(as_json: bool) -> None:
         return
     for heading, rows in (("scenarios", known), ("layerings", titles)):
         console.print(f"[bold]{heading}[/]")
+        width = max(map(len, rows))
         for name, title in rows.items():
-            console.print(f"  {name:10} {title}")
+            console.print(f"  {name:{width}}  {title}")
     console.print("[bold]topologies[/]")
     console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
 
@@ -168,12 +194,12 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         key, equals, text = setting.partition("=")
         layering, dot, name = key.partition(".")
         if not equals or not dot or not name:
-            raise UserError(f"--set {setting}: write it as LAYERING.NAME=VALUE, e.g. poll.window=8")
+            raise UserError(f"--set {shown(setting)}: write it as LAYERING.NAME=VALUE, e.g. poll.window=8")
         if layering not in LAYERINGS:
-            raise UserError(f"--set {setting}: unknown layering; there are {', '.join(LAYERINGS)}")
+            raise UserError(f"--set {shown(setting)}: unknown layering; there are {', '.join(LAYERINGS)}")
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = text
         parameters.setdefault(layering, {})[name] = value
     return parameters
@@ -218,6 +244,9 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 
         yield stage
         finish()
+
+
+feednet.add_command(simulate)
 
 
 def main() -> None:

@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from captures import pcapng
+from ssb.export import entry_line
+from testbed.workload import Load
 from topologies.model import Topology
 
 MANIFEST = "manifest.json"
 SCENARIO = "scenario.json"
 FEED = "feed.jsonl"
+"""All feeds that are published, one after the other, a fork's other branch last."""
 
 # In the directory of each layering:
 CAPTURE = "capture.pcapng"
@@ -24,6 +27,14 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def write_load(path: Path, load: Load) -> None:
+    """Write all feeds as an export."""
+    branch = load.branch.messages[load.common :] if load.branch else ()
+    with path.open("wb") as file:
+        for messages in (*(feed.messages for feed in load.feeds), branch):
+            file.writelines(entry_line(message, message.timestamp) for message in messages)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -5,24 +5,26 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from ssb.export import entry_line
-from ssb.message import Message
+from forwarder.wire.name import to_uri
 from testbed import emulate
 from testbed.errors import UserError
-from testbed.files import FEED, MANIFEST, RESULT, SCENARIO, write_json
-from testbed.nodes import Timeline
+from testbed.files import FEED, MANIFEST, RESULT, SCENARIO, write_json, write_load
 from testbed.scenario import Scenario
+from testbed.timeline import Timeline, described, expected
+from testbed.workload import Load
 from topologies import box
 
 Net = Literal["emulated", "mininet"]
 Impairment = Literal["auto", "netem", "relay"]
+
+_MOST_SAMPLES = 5_000_000
 
 
 def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
@@ -37,14 +39,21 @@ def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     return "emulated", f"Mininet cannot run here: {why_not}"
 
 
-def duration_s(scenario: Scenario, feed: Sequence[Message]) -> float:
-    """Return how long one layering runs, seconds on the run's clock."""
-    return Timeline.of(scenario, feed, 0).end / 1e9
+def duration_s(scenario: Scenario, load: Load) -> float:
+    """Return how long one layering runs, seconds on the run's clock; raise UserError if it is too much."""
+    seconds = Timeline.of(scenario, load, 0).end / 1e9
+    samples = seconds * 1e3 / scenario.sample_interval_ms * len(scenario.network.nodes)
+    if samples > _MOST_SAMPLES:
+        raise UserError(
+            f"a run of {seconds:.0f} s would take {samples:.0f} samples of its nodes' state;"
+            " raise sample_interval_ms or the schedule's speed"
+        )
+    return seconds
 
 
 def run(
     scenario: Scenario,
-    feed: Sequence[Message],
+    load: Load,
     net: Net,
     net_reason: str,
     directory: Path,
@@ -57,6 +66,7 @@ def run(
     The directory appears under its name only when it is complete; until then, and after a failure, it is
     `<directory>.partial`.
     """
+    duration_s(scenario, load)
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     partial = directory.with_name(directory.name + ".partial")
@@ -65,15 +75,14 @@ def run(
         partial.mkdir(parents=True)
     except OSError as error:
         raise UserError(f"{partial}: cannot be made: {error.strerror}; choose another --out") from error
-    write_json(partial / SCENARIO, scenario.model_dump(mode="json"))
-    with (partial / FEED).open("wb") as file:
-        file.writelines(entry_line(message, message.timestamp) for message in feed)
-    manifest = _manifest(scenario, feed, net, net_reason)
+    write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
+    write_load(partial / FEED, load)
+    manifest = _manifest(scenario, load, net, net_reason)
     for layering in scenario.layerings:
         progress(layering)
         (partial / layering).mkdir()
         if net == "emulated":
-            manifest["runs"][layering] = emulate.run(scenario, layering, feed, partial / layering)
+            manifest["runs"][layering] = emulate.run(scenario, layering, load, partial / layering)
             continue
         result = _run_boxed(partial, layering, impairment)
         manifest["impairment"] = result.pop("impairment")
@@ -99,8 +108,9 @@ def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str
     return counts
 
 
-def _manifest(scenario: Scenario, feed: Sequence[Message], net: Net, net_reason: str) -> dict[str, Any]:
+def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict[str, Any]:
     """Describe a run. An emulated run names nothing that differs between two of them."""
+    timeline = Timeline.of(scenario, load, 0)
     manifest: dict[str, Any] = {
         "feednet": version("feednet"),
         "scenario": scenario.name,
@@ -114,12 +124,28 @@ def _manifest(scenario: Scenario, feed: Sequence[Message], net: Net, net_reason:
         "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
         "workload": {
             "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
-            "items": len(feed),
+            "items": load.items,
+            "feeds": [
+                {"feed": to_uri(feed.name), "publisher": feed.publisher, "items": len(feed.messages)}
+                for feed in load.feeds
+            ],
             "subscribers": len(scenario.subscribers),
-            "feed": feed[0].author,
-            "bytes": sum(len(message.encoded) for message in feed),
+            "expected": expected(scenario, load, timeline),
+            "cross_traffic": [
+                {
+                    "feed": to_uri(feed.name),
+                    "from": feed.publisher,
+                    "to": traffic.to,
+                    "items": len(feed.messages),
+                    "bytes": sum(len(message.encoded) for message in feed.messages),
+                }
+                for traffic, feed in zip(scenario.cross_traffic, load.bulk, strict=True)
+            ],
+            "retain": scenario.archive.retain if scenario.archive else None,
+            "bytes": sum(len(message.encoded) for feed in load.feeds for message in feed.messages),
             "schedule": scenario.workload.schedule.model_dump(),
         },
+        "timeline": described(timeline, scenario.network),
         "topology": {
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
             "links": _links(scenario),
@@ -127,6 +153,12 @@ def _manifest(scenario: Scenario, feed: Sequence[Message], net: Net, net_reason:
         "software": {"python": platform.python_version()},
         "runs": {},
     }
+    if scenario.fork is not None and load.branch is not None:
+        manifest["fork"] = {
+            "publisher": scenario.fork.publisher,
+            "feed": to_uri(load.branch.name),
+            "after": scenario.fork.after,
+        }
     if net == "mininet":
         manifest["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         manifest["software"] |= {

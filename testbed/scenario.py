@@ -1,94 +1,62 @@
-"""Scenarios: TOML files that say what is compared, on which network, under which load."""
+"""Scenarios: TOML files that say what is compared, on which network, under which load.
+
+testbed.sections has the tables that a scenario is made of; here they are held against each other and the
+network, all before anything is written.
+"""
 
 import tomllib
 from collections import Counter
+from collections.abc import Container, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from testbed.errors import UserError
+from testbed.errors import UserError, shown
 from testbed.layerings import LAYERINGS, Parameters
-from topologies.conf import read_conf
-from topologies.generate import GENERATORS, LinkParameters, generate
+from testbed.sections import (
+    DAY_MS,
+    Archive,
+    Change,
+    CrossTraffic,
+    Fork,
+    PlanSpec,
+    Section,
+    TopologySpec,
+    Workload,
+)
 from topologies.model import Topology, TopologyError
 
 BUILT_IN = Path(__file__).parent / "scenarios"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LinkSpec(_Model):
-    """Parameters of every link of a generated topology, as in topologies.model.Link."""
-
-    bw_mbit: float | None = None
-    delay_ms: float = 0.0
-    loss_percent: float = 0.0
-    jitter_ms: float = 0.0
-    max_queue_size: int = 100
-
-
-class TopologySpec(_Model):
-    """The network: a generator with its own numbers, or a Mini-NDN file."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    generator: str | None = None
-    file: str | None = None
-    link: LinkSpec = LinkSpec()
-
-    def build(self) -> Topology:
-        """Return the topology. Raises TopologyError."""
-        shape = dict(self.__pydantic_extra__ or {})
-        if self.file is not None:
-            return read_conf(Path(self.file))
-        if self.generator is None:
-            raise TopologyError(f"[topology] names no generator ({', '.join(GENERATORS)}) and no file")
-        for key, value in shape.items():
-            if type(value) is not int:
-                raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
-        return generate(self.generator, shape, cast(LinkParameters, self.link.model_dump()))
-
-
-class Schedule(_Model):
-    """When messages are published: by their own timestamps, `speed` times as fast, no silence longer
-    than `idle_limit_ms`."""
-
-    speed: float = Field(default=1.0, gt=0)
-    idle_limit_ms: float = Field(default=1000.0, gt=0)
-
-
-class Workload(_Model):
-    """What is published: a feed export, or a generated feed of so many items."""
-
-    feed: str | None = None
-    items: int = Field(default=235, ge=1, le=1_000_000)
-    schedule: Schedule = Schedule()
-
-
-class Scenario(_Model):
+class Scenario(Section):
     """A scenario, complete and checked.
 
-    Times: subscribers start at 0, the publisher after `warmup_ms`; subscriptions end `settle_ms` after
-    the last item, and the run another `drain_ms` later.
+    Times: subscribers start at 0, the publishers after `warmup_ms`; subscriptions end `settle_ms` after
+    the last item and the last thing that `events` and `plans` name, and the run another `drain_ms` later.
     """
 
-    name: str
+    name: str = Field(min_length=1, pattern=r"^[^/\x00]*$")
     title: str
     layerings: tuple[str, ...]
     seed: int = Field(default=1, ge=0)
     topology: TopologySpec
     publisher: str = "pub"
+    publishers: tuple[str, ...] = ()
     subscribers: tuple[str, ...] = ()
     workload: Workload = Workload()
+    events: tuple[Change, ...] = ()
+    plans: dict[str, PlanSpec] = Field(default_factory=dict)
+    fork: Fork | None = None
+    archive: Archive | None = None
+    cross_traffic: tuple[CrossTraffic, ...] = ()
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    warmup_ms: int = Field(default=500, ge=0)
-    settle_ms: int = Field(default=1500, ge=0)
-    drain_ms: int = Field(default=1500, ge=0)
-    sample_interval_ms: float = Field(default=20.0, gt=0)
+    warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
+    settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    drain_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    sample_interval_ms: float = Field(default=20.0, ge=0.1, le=DAY_MS, allow_inf_nan=False)
 
     @field_validator("layerings")
     @classmethod
@@ -106,16 +74,25 @@ class Scenario(_Model):
         return self.topology.build()
 
     @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The publishing nodes; feed k is that of node k, modulo their number."""
+        return self.publishers or (self.publisher,)
+
+    @cached_property
+    def feed_count(self) -> int:
+        """How many feeds there are."""
+        return self.workload.feeds or len(self.sources)
+
+    @cached_property
     def roles(self) -> dict[str, str]:
-        """Every node's role: publisher, subscriber or forwarder."""
-        return {
-            node: "publisher"
-            if node == self.publisher
-            else "subscriber"
-            if node in self.subscribers
-            else "forwarder"
-            for node in self.network.nodes
-        }
+        """Every node's role: publisher, archive, subscriber or forwarder."""
+        roles = dict.fromkeys(self.network.nodes, "forwarder")
+        roles |= dict.fromkeys(self.subscribers, "subscriber")
+        if self.archive is not None:
+            roles[self.archive.node] = "archive"
+        if self.fork is not None:
+            roles[self.fork.publisher] = "publisher"
+        return roles | dict.fromkeys(self.sources, "publisher")
 
     def layering_parameters(self, layering: str) -> Parameters:
         """Return a layering's parameters, defaults filled in."""
@@ -143,13 +120,18 @@ def load(
     """
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
-    if not path.is_file():
-        raise UserError(
-            f"{name_or_path}: no such scenario; there are {', '.join(known)}, or give a .toml file's path"
-        )
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{shown(name_or_path)}: no such scenario; there are {', '.join(known)},"
+            " or give a .toml file's path"
+        ) from error
+    try:
+        table = tomllib.loads(text.decode("utf-8"))
+    except RecursionError as error:
+        raise UserError(f"{path}: not valid TOML: nested too deeply") from error
+    except ValueError as error:
         raise UserError(f"{path}: not valid TOML: {error}") from error
     table = {"name": path.stem, **table}
     _resolve_files(table, path.parent)
@@ -197,20 +179,105 @@ def _complete(scenario: Scenario) -> Scenario:
     Raises TopologyError for the topology, ValueError for the rest.
     """
     nodes = scenario.network.nodes
-    publisher = scenario.publisher
-    if publisher not in nodes:
-        if "publisher" in scenario.model_fields_set or not scenario.topology.file:
-            raise ValueError(f"publisher {publisher!r} is not a node; there are {', '.join(nodes)}")
-        publisher = nodes[0]
-    subscribers = scenario.subscribers or _leaves(scenario.network, publisher)
-    for node in subscribers:
-        if node not in nodes:
-            raise ValueError(f"subscriber {node!r} is not a node; there are {', '.join(nodes)}")
-        if node == publisher:
+    publishers = scenario.publishers
+    if not publishers:
+        chosen = "publisher" in scenario.model_fields_set or not scenario.topology.file
+        publishers = (scenario.publisher if chosen or scenario.publisher in nodes else nodes[0],)
+    _check_nodes("publisher", publishers, nodes)
+    _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes)
+    _check_nodes("fork", [scenario.fork.publisher] if scenario.fork else [], nodes)
+    others = {*publishers}
+    others |= {scenario.archive.node} if scenario.archive else set()
+    others |= {scenario.fork.publisher} if scenario.fork else set()
+    subscribers = scenario.subscribers or _leaves(scenario.network, others)
+    _check_nodes("subscriber", subscribers, nodes)
+    whole = scenario.model_copy(
+        update={"publisher": publishers[0], "publishers": publishers, "subscribers": subscribers}
+    )
+    _check_feeds(whole)
+    _check_paths(whole)
+    _check_events(whole)
+    _check_plans(whole)
+    _check_parameters(whole)
+    return whole
+
+
+def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in nodes:
+            raise ValueError(f"{what} {name!r} is not a node; there are {', '.join(nodes)}")
+        if names.count(name) > 1:
+            raise ValueError(f"{what} {name!r} is named twice")
+
+
+def _check_feeds(scenario: Scenario) -> None:
+    workload = scenario.workload
+    feeds = scenario.feed_count
+    if feeds < len(scenario.sources):
+        raise ValueError(f"{len(scenario.sources)} publishers share {feeds} feeds; give each one at least")
+    if workload.feed is not None and (feeds > 1 or scenario.fork):
+        raise ValueError("workload.feed: an export is one feed, and cannot be forked; leave it out")
+    if workload.items < feeds:
+        raise ValueError(f"workload.items: {workload.items} items are too few for {feeds} feeds")
+    if workload.follows is not None and workload.follows > feeds:
+        raise ValueError(f"workload.follows: {workload.follows}, but there are only {feeds} feeds")
+    taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
+    if scenario.archive:
+        taken[scenario.archive.node] = "archive"
+    for node, what in taken.items():
+        if node in scenario.sources:
+            raise ValueError(f"{what} {node!r} is the publisher")
+        if node in scenario.subscribers:
+            raise ValueError(f"{what} {node!r} is a subscriber")
+    if (scenario.fork or scenario.archive) and feeds > 1:
+        raise ValueError(f"{'fork' if scenario.fork else 'archive'}: there must be one feed, not {feeds}")
+    if scenario.fork and scenario.archive:
+        raise ValueError("fork, archive: choose one")
+    if scenario.fork and scenario.fork.after >= workload.items:
+        raise ValueError(f"fork.after: {scenario.fork.after}, but there are only {workload.items} items")
+    publishing = Counter(scenario.sources[feed % len(scenario.sources)] for feed in range(feeds))
+    for node in scenario.subscribers:
+        if publishing[node] == feeds:
             raise ValueError(f"subscriber {node!r} is the publisher")
-    unreachable = set(subscribers) - set(scenario.network.routes(publisher))
+
+
+def _check_paths(scenario: Scenario) -> None:
+    for to in scenario.sources:
+        _check_reach(scenario.network, scenario.subscribers, to)
+    if scenario.archive:
+        _check_reach(scenario.network, [scenario.archive.node], scenario.publisher)
+    for number, traffic in enumerate(scenario.cross_traffic, start=1):
+        _check_nodes(f"[[cross_traffic]] number {number}:", [traffic.source], scenario.network.nodes)
+        _check_nodes(f"[[cross_traffic]] number {number}:", [traffic.to], scenario.network.nodes)
+        _check_reach(scenario.network, [traffic.to], traffic.source)
+
+
+def _check_reach(network: Topology, nodes: Sequence[str], to: str) -> None:
+    unreachable = {*nodes} - {to, *network.routes(to)}
     if unreachable:
-        raise ValueError(f"no path joins {publisher} and {', '.join(sorted(unreachable))}")
+        raise ValueError(f"no path joins {to} and {', '.join(sorted(unreachable))}")
+
+
+def _check_events(scenario: Scenario) -> None:
+    for number, change in enumerate(scenario.events, start=1):
+        place = f"[[events]] number {number}"
+        if change.restart is not None:
+            _check_nodes(f"{place}: restart:", [change.restart], scenario.network.nodes)
+        else:
+            try:
+                scenario.network.link_between(*change.ends)
+            except TopologyError as error:
+                raise ValueError(f"{place}: {error}") from None
+
+
+def _check_plans(scenario: Scenario) -> None:
+    following = [*scenario.subscribers, *([scenario.archive.node] if scenario.archive else [])]
+    for node in scenario.plans:
+        if node not in following:
+            raise ValueError(f"[plans.{node}]: not a subscriber; there are {', '.join(following)}")
+
+
+def _check_parameters(scenario: Scenario) -> None:
     for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
         if layering not in LAYERINGS:
             known = ", ".join(LAYERINGS)
@@ -219,13 +286,12 @@ def _complete(scenario: Scenario) -> Scenario:
             scenario.layering_parameters(layering)
         except ValidationError as error:
             raise ValueError(f"[parameters.{layering}] {_first_line(error)}") from error
-    return scenario.model_copy(update={"publisher": publisher, "subscribers": subscribers})
 
 
-def _leaves(topology: Topology, publisher: str) -> tuple[str, ...]:
-    """Return the nodes with one link, the publisher aside; all others if there are none."""
+def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
+    """Return the nodes with one link that have no other part; all others if there are none."""
     degree = Counter(interface.node for interface in topology.interfaces())
-    others = [node for node in topology.nodes if node != publisher]
+    others = [node for node in topology.nodes if node not in taken]
     return tuple(node for node in others if degree[node] == 1) or tuple(others)
 
 
@@ -241,7 +307,6 @@ def _first_line(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
-    got = (
-        "" if first["type"] in ("missing", "value_error", "extra_forbidden") else f" (got {first['input']!r})"
-    )
+    silent = first["type"] in ("missing", "value_error", "extra_forbidden")
+    got = "" if silent else f" (got {shown(first['input'])})"
     return f"{where}: {problem}{got}"

@@ -12,14 +12,18 @@ from captures.frames import parse_udp
 from forwarder.link import LinkService
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
+from forwarder.wire.name import to_uri
 from ssb.generate import generate_feed
 from ssb.message import Message
+from testbed.emulate import Emulation
 from testbed.files import capture_interfaces
-from testbed.nodes import Node, Timeline
+from testbed.nodes import Node
 from testbed.scenario import Scenario
-from topologies.emulated import EmulatedNetwork
+from testbed.timeline import Timeline
+from testbed.workload import Load, load
 
 _FEEDS: dict[int, list[Message]] = {}
+_LOADS: dict[str, Load] = {}
 
 
 def feed_of(items: int) -> list[Message]:
@@ -27,6 +31,16 @@ def feed_of(items: int) -> list[Message]:
     if items not in _FEEDS:
         _FEEDS[items] = generate_feed(Random(7), items)
     return _FEEDS[items]
+
+
+def load_of(wanted: Scenario) -> Load:
+    """A scenario's load, made once for all tests that ask for the same."""
+    key = wanted.model_dump_json(
+        include={"seed", "workload", "publisher", "publishers", "fork", "cross_traffic", "warmup_ms"}
+    )
+    if key not in _LOADS:
+        _LOADS[key] = load(wanted)
+    return _LOADS[key]
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -62,30 +76,33 @@ class Result:
     capture: bytes
     packets: list[Seen]
     timeline: Timeline
+    load: Load
 
-    def delivered(self, node: str) -> list[int]:
-        """Sequence numbers in the order that the application got them."""
-        return [e["seq"] for e in self.events[node] if e["event"] == "delivered"]
+    def delivered(self, node: str, feed: int | None = None) -> list[int]:
+        """Sequence numbers in the order that the application got them, of all feeds or of one."""
+        name = None if feed is None else to_uri(self.load.feeds[feed].name)
+        return [
+            e["seq"]
+            for e in self.events[node]
+            if e["event"] == "delivered" and (name is None or e["feed"] == name)
+        ]
 
 
-def simulate(wanted: Scenario, layering: str, items: int = 20, until_drained: bool = True) -> Result:
-    """Run one layering."""
-    feed = feed_of(items)
-    timeline = Timeline.of(wanted, feed, 0)
-    nodes = {name: Node(wanted, layering, name, feed, timeline) for name in wanted.network.nodes}
+def simulate(wanted: Scenario, layering: str, items: int | None = None, until_drained: bool = True) -> Result:
+    """Run one layering; `items`, if given, replaces the scenario's."""
+    if items is not None:
+        workload = wanted.workload.model_copy(update={"items": items})
+        wanted = wanted.model_copy(update={"workload": workload})
+    published = load_of(wanted)
     file = BytesIO()
-    network = EmulatedNetwork(
-        wanted.network,
-        {name: node.host for name, node in nodes.items()},
-        {interface.name: face for node in nodes.values() for interface, face in node.faces},
-        seed=wanted.seed,
-        capture=pcapng.Writer(file, capture_interfaces(wanted.network), application="feednet"),
-    )
-    network.run(timeline.end if until_drained else timeline.stop)
+    capture = pcapng.Writer(file, capture_interfaces(wanted.network), application="feednet")
+    emulation = Emulation(wanted, layering, published, capture=capture)
+    emulation.run(emulation.timeline.end if until_drained else emulation.timeline.stop)
     events: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for name, node in nodes.items():
-        events[name] = node.take_events()
-    return Result(nodes, events, file.getvalue(), _packets(file.getvalue()), timeline)
+    for event in emulation.take_events():
+        events[event["node"]].append(event)
+    captured = file.getvalue()
+    return Result(emulation.nodes, events, captured, _packets(captured), emulation.timeline, published)
 
 
 def _packets(capture: bytes) -> list[Seen]:

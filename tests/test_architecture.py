@@ -11,7 +11,13 @@ ROOT = Path(__file__).parents[1]
 MAY_IMPORT: dict[str, set[str]] = {
     "forwarder/wire": set(),
     "forwarder/feedcache": {"forwarder.wire", "ssb"},
-    "forwarder/lli": {"forwarder.wire", "forwarder.feedcache", "forwarder.fib", "forwarder.timers"},
+    "forwarder/lli": {
+        "forwarder.wire",
+        "forwarder.feedcache",
+        "forwarder.fib",
+        "forwarder.pacing",
+        "forwarder.timers",
+    },
     "forwarder": set(),
     "ssb": set(),
     "ssb_over_ndn": {"forwarder", "ssb"},

@@ -7,6 +7,7 @@ pipe.py         what one direction of a link does to its frames, without sockets
 emulated.py     the network in virtual time, inside one process
 box.py          the namespaces in which a Mininet run is shut
 mininet_net.py  the network by Mininet: namespaces, real sockets, real time
+child.py        a helper process: how it is started, spoken to and ended
 relay.py        the process that impairs Mininet's links with pipes, where the kernel cannot
 namespaces.py   entering a network namespace, and setting up what is in it
 ring.py         the memory in which the kernel hands frames to the relay

@@ -12,7 +12,8 @@ The file is read by lines, not by configparser, so that every error names its li
 - `[nodes]`: a name, a colon, then `_` or key=value words. They describe what other programs do with the
   node (radius, angle, network, router, nfd-log-level): any key is accepted, none is used.
 - `[links]`: `a:b`, then key=value words that hold in each direction: `delay` and `jitter`, numbers with
-  the unit s, ms or us; `bw` in Mbit/s; `loss` in percent; `max_queue_size` in packets.
+  the unit s, ms or us; `bw` in Mbit/s; `loss` in percent; `max_queue_size` in packets. Beyond what
+  Mini-NDN knows: `duplicate` in percent.
 - `[switches]` must be empty: links here join two nodes.
 - `[faces]` lists costs for Mini-NDN's routing; routes here follow from delays, so it is passed over.
 """
@@ -64,6 +65,7 @@ _LINK_KEYS = {
     "delay": _LinkKey("delay_ms", _time, _TIME_WANTED),
     "jitter": _LinkKey("jitter_ms", _time, _TIME_WANTED),
     "loss": _LinkKey("loss_percent", _number, "a number from 0 to 100, in percent, without a sign"),
+    "duplicate": _LinkKey("duplicate_percent", _number, "a number from 0 to 100, in percent, without a sign"),
     "max_queue_size": _LinkKey("max_queue_size", _whole, "a whole number of packets, at least 1"),
 }
 

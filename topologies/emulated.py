@@ -16,9 +16,13 @@ from topologies.pipe import Pipe, pipe_rng
 
 UDP_PORT = 6363
 
-# At one instant alarms come before frames, as an entry that expires is not there for the packet that comes
+# At one instant changes of the network come first, so that everything else of that instant meets the network
+# as it is then. Alarms come before frames, as an entry that expires is not there for the packet that comes
 # then, and observers last, as they look at the state that is left behind.
-_ALARM, _FRAME, _OBSERVER = range(3)
+_CHANGE, _ALARM, _FRAME, _OBSERVER = range(4)
+
+_MOST_ALARMS = 1000
+"""Alarms a node at one instant, on average, before time counts as standing still."""
 
 
 class EmulatedNetwork:
@@ -46,11 +50,13 @@ class EmulatedNetwork:
         capture: Writer | None,
     ) -> None:
         self.now = 0
-        self._hosts = hosts
+        self._hosts = dict(hosts)
         self._capture = capture
         self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
         self._scheduled = 0
         self._alarms: dict[str, int] = {}
+        self._last_alarm = -1
+        self._alarms_now = 0
         interfaces = topology.interfaces()
         self._captured = [0] * len(interfaces)
         index = {interface.name: number for number, interface in enumerate(interfaces)}
@@ -73,6 +79,34 @@ class EmulatedNetwork:
     def at(self, time: int, observer: Callable[[], None]) -> None:
         """Call `observer` at a time (ns), after everything else that happens at that instant."""
         self._schedule(time, _OBSERVER, observer)
+
+    def change(self, time: int, action: Callable[[], None]) -> None:
+        """Call `action` at a time (ns), before anything else that happens at that instant.
+
+        It may call set_link() and replace().
+        """
+        self._schedule(time, _CHANGE, action)
+
+    def set_link(self, link: int, up: bool, *, signalled: bool) -> None:
+        """Break a link of the topology now, or mend it.
+
+        What is under way on a link that breaks is lost, and so is what is sent until it is mended. The hosts
+        at its ends are told only if that is `signalled`.
+        """
+        ends = {key: end for key, end in self._ends.items() if end.interface.link == link}
+        for end in ends.values():
+            end.up = up
+            end.breaks += not up
+        if signalled:
+            for node, face in ends:
+                self._hosts[node].set_link(face, up, self.now)
+                self._after(node)
+
+    def replace(self, node: str, host: Host) -> None:
+        """Put another host with the same faces in a node's place now; nothing is left of the old one."""
+        self._hosts[node] = host
+        self._alarms.pop(node, None)
+        self._after(node)
 
     def run(self, until: int) -> None:
         """Run all events up to and including a time (ns)."""
@@ -110,6 +144,12 @@ class EmulatedNetwork:
     def _wake(self, node: str, due: int) -> None:
         if self._alarms.get(node) == due:  # else an earlier alarm has come in between
             del self._alarms[node]
+            self._alarms_now = self._alarms_now + 1 if self._last_alarm == self.now else 1
+            self._last_alarm = self.now
+            if self._alarms_now > _MOST_ALARMS * len(self._hosts):
+                raise RuntimeError(
+                    f"node {node} wants to be woken at {self.now} ns for ever: time stands still"
+                )
             self._hosts[node].wake(self.now)
             self._after(node)
 
@@ -127,10 +167,14 @@ class EmulatedNetwork:
             end.sent & 0xFFFF,
         )
         self._record(end.index, frame, Direction.OUT)
-        for arrival in end.pipe.send(self.now, len(frame)):
-            self._schedule(arrival, _FRAME, lambda: self._arrive(end, frame, payload))
+        if end.up:
+            breaks = end.breaks
+            for arrival in end.pipe.send(self.now, len(frame)):
+                self._schedule(arrival, _FRAME, lambda: self._arrive(end, frame, payload, breaks))
 
-    def _arrive(self, end: "_End", frame: bytes, payload: bytes) -> None:
+    def _arrive(self, end: "_End", frame: bytes, payload: bytes, breaks: int) -> None:
+        if end.breaks != breaks:
+            return
         self._record(end.peer_index, frame, Direction.IN)
         self._hosts[end.interface.peer].receive(end.peer_face, payload, self.now)
         self._after(end.interface.peer)
@@ -142,9 +186,9 @@ class EmulatedNetwork:
 
 
 class _End:
-    """One interface with the pipe that leaves it."""
+    """One interface with the pipe that leaves it, whether its link is up, and how often that has broken."""
 
-    __slots__ = ("index", "interface", "peer_face", "peer_index", "pipe", "sent")
+    __slots__ = ("breaks", "index", "interface", "peer_face", "peer_index", "pipe", "sent", "up")
 
     def __init__(self, interface: Interface, index: int, peer_index: int, peer_face: int, pipe: Pipe) -> None:
         self.interface = interface
@@ -153,3 +197,5 @@ class _End:
         self.peer_face = peer_face
         self.pipe = pipe
         self.sent = 0
+        self.up = True
+        self.breaks = 0

@@ -21,14 +21,22 @@ class LinkParameters(TypedDict, total=False):
     loss_percent: float
     jitter_ms: float
     max_queue_size: int
+    duplicate_percent: float
+
+
+MOST_NODES = 10_000
 
 
 def tree(depth: int, fanout: int, **link: Unpack[LinkParameters]) -> Topology:
     """A tree with `pub` at its root, `depth` links above each of its fanout ** depth subscribers.
 
-    Raises TopologyError if depth or fanout is below 1.
+    Raises TopologyError if depth or fanout is below 1, or there would be more nodes than MOST_NODES.
     """
     _at_least_one("tree", depth=depth, fanout=fanout)
+    # Bounded before it is raised to a power.
+    small = depth <= MOST_NODES and (fanout == 1 or depth < MOST_NODES.bit_length())
+    if not small or sum(fanout**level for level in range(depth + 1)) > MOST_NODES:
+        raise TopologyError(f"a tree of depth {depth}, fanout {fanout} has more than {MOST_NODES} nodes")
     nodes = ["pub"]
     links: list[Link] = []
     level = ["pub"]
@@ -47,7 +55,7 @@ def tree(depth: int, fanout: int, **link: Unpack[LinkParameters]) -> Topology:
 def line(length: int, **link: Unpack[LinkParameters]) -> Topology:
     """A chain of `length` links: pub, length - 1 forwarders, and the subscriber s1.
 
-    Raises TopologyError if length is below 1.
+    Raises TopologyError if length is below 1, or there would be more nodes than MOST_NODES.
     """
     _at_least_one("line", length=length)
     return tree(length, 1, **link)
@@ -56,9 +64,11 @@ def line(length: int, **link: Unpack[LinkParameters]) -> Topology:
 def star(leaves: int, **link: Unpack[LinkParameters]) -> Topology:
     """The forwarder r1 in the middle, `pub` and the subscribers s1 ... s<leaves> around it.
 
-    Raises TopologyError if leaves is below 1.
+    Raises TopologyError if leaves is below 1, or there would be more nodes than MOST_NODES.
     """
     _at_least_one("star", leaves=leaves)
+    if leaves > MOST_NODES - 2:
+        raise TopologyError(f"a star of {leaves} leaves has more than {MOST_NODES} nodes")
     subscribers = [f"s{index}" for index in range(1, leaves + 1)]
     links = [Link("pub", "r1", **link), *(Link("r1", subscriber, **link) for subscriber in subscribers)]
     return Topology(("pub", "r1", *subscribers), tuple(links))

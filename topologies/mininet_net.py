@@ -36,13 +36,13 @@ import mininet.node
 
 from captures.netns import inside
 from topologies import box, namespaces
+from topologies.child import Child, ChildError
 from topologies.model import Interface, Link, Topology
 
 Impairment = Literal["netem", "relay"]
 
 _FULL_FRAME = 1514
 _UNLIMITED_QUEUE = 1_000_000
-_RELAY_END_S = 10.0
 
 
 class BringUpError(OSError):
@@ -56,7 +56,7 @@ class MininetNetwork:
         topology: nodes and links.
         seed: of the relay's losses and jitter; netem ignores it.
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
-        directory: an existing directory for the relay's specification.
+        directory: an existing directory for the relay's specification, while it starts.
 
     Attributes:
         impairment: "netem" or "relay", whichever it is.
@@ -82,6 +82,7 @@ class MininetNetwork:
         self._seed = seed
         self._directory = directory
         self._closing = ExitStack()
+        self._relay: Child | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -115,6 +116,23 @@ class MininetNetwork:
     def popen(self, node: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
         """Start a program on a node, that is in its network and mount namespaces; options are Popen's."""
         return subprocess.Popen(_on(self._pid(node), argv), **options)
+
+    def set_link(self, link: int, up: bool) -> None:
+        """Break a link of the topology, or mend it; the nodes' own interfaces stay up, and notice nothing.
+
+        What is under way on a link that breaks is lost with the relay, and still arrives with netem. Raises
+        OSError if that fails.
+        """
+        if self._relay is not None:
+            self._relay.tell(f"{link} {'up' if up else 'down'}")
+            return
+        with inside(namespaces.netns_of(self._wire.pid)):
+            namespaces.ip(
+                [
+                    f"link set dev {end.name} " + (f"master link{link}" if up else "nomaster")
+                    for end in self._interfaces[2 * link : 2 * link + 2]
+                ]
+            )
 
     def _pid(self, node: str) -> int:
         return int(self.mininet.get(node).pid)
@@ -203,31 +221,17 @@ class MininetNetwork:
             for link, (a, b) in zip(self._topology.links, self._ends(), strict=True)
         ]
         specification.write_text(json.dumps({"seed": self._seed, "links": links}), encoding="utf-8")
-        relay = subprocess.Popen(
-            _on(self._wire.pid, [sys.executable, "-m", "topologies.relay", str(specification.resolve())]),
-            cwd=Path(__file__).parents[1],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert relay.stdout is not None
-        if relay.stdout.readline() != "ready\n":
-            relay.kill()
-            raise OSError(f"the relay did not start: {_last_line(relay.communicate()[1])}")
-        stack.callback(self._stop_relay, relay)
+        program = [sys.executable, "-m", "topologies.relay", str(specification.resolve())]
+        self._relay = Child("the relay", _on(self._wire.pid, program), cwd=Path(__file__).parents[1])
+        specification.unlink()
+        stack.callback(self._stop_relay, self._relay)
 
-    def _stop_relay(self, relay: "subprocess.Popen[str]") -> None:
+    def _stop_relay(self, relay: Child) -> None:
+        self._relay = None
         try:
-            # This closes its standard input, at which it ends.
-            output, errors = relay.communicate(timeout=_RELAY_END_S)
-        except subprocess.TimeoutExpired:
-            relay.kill()
-            output, errors = relay.communicate()
-        if relay.returncode:
-            raise BringUpError(f"the relay failed during the run: {_last_line(errors)}")
-        self.relay_counters = json.loads(output)
+            self.relay_counters = relay.finish()
+        except ChildError as error:
+            raise BringUpError(str(error)) from error
 
 
 class _WireLink(mininet.link.Link):  # type: ignore[misc]  # Mininet has no types
@@ -254,6 +258,8 @@ def netem(link: Link) -> list[str]:
         settings += [_time(link.jitter_ns)]
     if link.loss_percent:
         settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
+    if link.duplicate_percent:
+        settings += ["duplicate", f"{link.duplicate_percent:.6f}%"]
     limit = _UNLIMITED_QUEUE
     if link.bw_mbit is not None:
         settings += ["rate", f"{round(link.bw_mbit * 1e6)}bit"]
@@ -300,7 +306,3 @@ def _tc(arguments: Sequence[str]) -> None:
     done = subprocess.run(["tc", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"tc {' '.join(arguments)}: {' '.join(done.stderr.split())}")
-
-
-def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2] or "it said nothing"

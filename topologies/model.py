@@ -42,6 +42,7 @@ class Link:
     loss_percent: share of frames lost, 0 to 100, independently of each other.
     jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
     max_queue_size: packets, the one being sent included; beyond it frames are dropped.
+    duplicate_percent: share of the frames that arrive, 0 to 100, which arrive twice.
 
     Raises TopologyError for a self-link and for values out of range.
     """
@@ -53,6 +54,7 @@ class Link:
     loss_percent: float = 0.0
     jitter_ms: float = 0.0
     max_queue_size: int = DEFAULT_QUEUE_SIZE
+    duplicate_percent: float = 0.0
 
     def __post_init__(self) -> None:
         if self.a == self.b:
@@ -63,8 +65,10 @@ class Link:
             value = getattr(self, parameter)
             if not 0 <= value < math.inf:
                 raise TopologyError(f"link {self}: {parameter} must be a finite number from 0, not {value}")
-        if not 0 <= self.loss_percent <= 100:
-            raise TopologyError(f"link {self}: loss_percent must be from 0 to 100, not {self.loss_percent}")
+        for parameter in ("loss_percent", "duplicate_percent"):
+            value = getattr(self, parameter)
+            if not 0 <= value <= 100:
+                raise TopologyError(f"link {self}: {parameter} must be from 0 to 100, not {value}")
         if self.max_queue_size < 1:
             raise TopologyError(
                 f"link {self}: max_queue_size must be at least 1 packet, not {self.max_queue_size}"
@@ -190,6 +194,48 @@ class Topology:
                 best[node] = through
                 found[node] = interface
         return found
+
+    def next_hops(self, to: str) -> dict[str, tuple[tuple[Interface, int], ...]]:
+        """For every other node: its interfaces that lead to node `to` without coming back, and their costs.
+
+        The cheapest is first, and is that of routes(); a cost orders paths by delay, then by hops. Raises
+        TopologyError if there is no node `to`.
+        """
+        from networkx import bridges, single_source_dijkstra_path_length
+
+        best = self.routes(to)
+        graph = self._graph()
+        cost = single_source_dijkstra_path_length(graph, to, weight="cost")
+        # What lies behind a bridge can only come back: in a tree no path needs to be looked for again.
+        only_ways = {frozenset(edge) for edge in bridges(graph)}
+        found: dict[str, tuple[tuple[Interface, int], ...]] = {}
+        for node, first in best.items():
+            ways = {first: graph.edges[node, first.peer]["cost"] + cost[first.peer]}
+            others = [
+                interface
+                for interface in self.interfaces()
+                if interface.node == node
+                and interface != first
+                and frozenset((node, interface.peer)) not in only_ways
+            ]
+            if others:
+                without = single_source_dijkstra_path_length(
+                    graph.subgraph(graph.nodes - {node}), to, weight="cost"
+                )
+                ways |= {
+                    interface: graph.edges[node, interface.peer]["cost"] + without[interface.peer]
+                    for interface in others
+                    if interface.peer in without
+                }
+            found[node] = tuple(sorted(ways.items(), key=lambda way: (way[1], way[0].peer)))
+        return found
+
+    def link_between(self, a: str, b: str) -> int:
+        """The index of the link between two nodes, in either order; raises TopologyError if there is none."""
+        for index, link in enumerate(self.links):
+            if {link.a, link.b} == {a, b}:
+                return index
+        raise TopologyError(f"no link joins {a} and {b}")
 
     def path_delay_ns(self, a: str, b: str) -> int:
         """Sum of the links' delays along the route between two nodes, in nanoseconds, one way.

@@ -11,10 +11,12 @@ A frame meets, in this order:
 3. Loss. A lost frame has had its time on the link; it does not arrive.
 4. Delay: uniform in delay +- jitter, never below 0. Every frame draws for itself, so with jitter a frame
    may overtake the one before it.
+5. Duplication. The copy has had no time on the link, and draws a delay of its own.
 
-Linux's netem differs in three ways. It draws for loss before its queue, so that a lost frame takes no
-time on the link. Its queue counts the frames that are still propagating. And given a rate it keeps the
-order of frames whatever their jitter; only without a rate do they overtake.
+Linux's netem differs in four ways. It draws for loss before its queue, so that a lost frame takes no
+time on the link. Its queue counts the frames that are still propagating. Given a rate it keeps the
+order of frames whatever their jitter; only without a rate do they overtake. And a copy waits in the queue
+like any frame.
 """
 
 import hashlib
@@ -47,6 +49,7 @@ class Pipe:
     __slots__ = (
         "_delay",
         "_departures",
+        "_duplicate",
         "_jitter",
         "_loss",
         "_ns_per_byte",
@@ -62,6 +65,7 @@ class Pipe:
         self._ns_per_byte = 8000 / link.bw_mbit if link.bw_mbit is not None else None
         self._queue_size = link.max_queue_size
         self._loss = link.loss_percent / 100
+        self._duplicate = link.duplicate_percent / 100
         self._delay = link.delay_ns
         self._jitter = link.jitter_ns
         self._departures: deque[int] = deque()
@@ -72,11 +76,16 @@ class Pipe:
     def send(self, now_ns: int, frame_length: int) -> tuple[int, ...]:
         """Take a frame of `frame_length` bytes; return the times (ns) at which it arrives.
 
-        One time, or none if the frame is dropped. `now_ns` must not decrease from call to call.
+        One time, none if the frame is dropped, two if it is duplicated. `now_ns` must not decrease from call
+        to call.
         """
-        # Every frame draws twice, whatever becomes of it: the n-th frame's luck is the seed's alone.
+        # Every frame draws as often, whatever becomes of it: the n-th frame's luck is the seed's alone.
         loss_draw = self._random()
-        jitter_draw = self._random()
+        jitter_draws = [self._random()]
+        if self._duplicate:
+            duplicate_draw, copy_draw = self._random(), self._random()
+            if duplicate_draw < self._duplicate:
+                jitter_draws.append(copy_draw)
         self.sent += 1
         departure = now_ns
         if self._ns_per_byte is not None:
@@ -93,5 +102,6 @@ class Pipe:
             self.lost += 1
             return ()
         if self._jitter:
-            return (departure + max(0, self._delay + round((2 * jitter_draw - 1) * self._jitter)),)
-        return (departure + self._delay,)
+            delays = [self._delay + round((2 * draw - 1) * self._jitter) for draw in jitter_draws]
+            return tuple(departure + max(0, delay) for delay in delays)
+        return (departure + self._delay,) * len(jitter_draws)

@@ -15,8 +15,9 @@ have a grain of 1 us; those of poll() and epoll have one of 1 ms.
 SPEC.json: {"seed": int, "links": [{...the fields of topologies.model.Link...,
 "interface_a": str, "interface_b": str}, ...]}, interfaces as they are called in the relay's namespace.
 
-The relay prints `ready` when it moves frames. It ends on SIGTERM or when its standard input ends, and
-prints one line of JSON:
+The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
+by its index: what is under way there is lost, and so is all that comes in until `LINK up`. It ends on SIGTERM
+or when its standard input ends, and prints one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
      "late_mean_us": float,       how much later than due frames left the relay
@@ -25,7 +26,8 @@ prints one line of JSON:
      "unread": int,               frames that found the receive ring full
      "pipes": [{"interface": str, the interface that the frames came in at
                 "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts them
-                "unsent": int},   frames that the kernel did not take from the relay
+                "unsent": int,    frames that the kernel did not take from the relay
+                "cut": int},      frames that met a broken link
                ...]}              two for each link, a to b first
 """
 
@@ -58,13 +60,23 @@ _BATCH = 64
 class _Way:
     """One direction of a link: what comes in at `interface` goes through `pipe`, then out at `out`."""
 
-    __slots__ = ("interface", "out", "pipe", "unsent")
+    __slots__ = ("breaks", "cut", "interface", "is_up", "out", "pipe", "since", "unsent")
 
     def __init__(self, interface: str, out: str, pipe: Pipe) -> None:
         self.interface = interface
         self.out = (out, 0)
         self.pipe = pipe
         self.unsent = 0
+        self.cut = 0
+        self.is_up = True
+        self.since = 0  # when that was last changed, on the monotonic clock
+        self.breaks = 0
+
+    def set(self, up: bool, now: int) -> None:
+        """Break the link, or mend it."""
+        self.is_up = up
+        self.since = now
+        self.breaks += not up
 
     def counters(self) -> dict[str, int | str]:
         return {
@@ -73,6 +85,7 @@ class _Way:
             "lost": self.pipe.lost,
             "queue_drops": self.pipe.queue_drops,
             "unsent": self.unsent,
+            "cut": self.cut,
         }
 
 
@@ -81,30 +94,46 @@ class Relay:
 
     def __init__(self, links: Sequence[tuple[Link, str, str]], seed: int) -> None:
         """Make ready to move frames on links, given with their interfaces at a and b. Raises OSError."""
-        self._heap: list[tuple[int, int, _Way, bytes]] = []
+        self._heap: list[tuple[int, int, int, _Way, bytes]] = []
         self._frames = 0
         self._left = 0
         self._late_ns = 0
         self._late_max_ns = 0
         self._ways: dict[int, _Way] = {}
+        self._links: list[tuple[_Way, _Way]] = []
+        self._said = b""
         for link, interface_a, interface_b in links:
             to_b = _Way(interface_a, interface_b, Pipe(link, pipe_rng(seed, link, link.a)))
             to_a = _Way(interface_b, interface_a, Pipe(link, pipe_rng(seed, link, link.b)))
+            self._links.append((to_b, to_a))
             self._ways[socket.if_nametoindex(interface_a)] = to_b
             self._ways[socket.if_nametoindex(interface_b)] = to_a
         self._ring = Ring(_RING_MEMORY)
 
-    def run(self, stop: Sequence[int]) -> None:
-        """Move frames until one of the file descriptors in `stop` can be read."""
+    def run(self, commands: int, stop: int) -> None:
+        """Move frames, and do what lines at the file descriptor `commands` say, until that ends or `stop` can
+        be read."""
         incoming = self._ring.socket.fileno()
         while True:
             timeout = max(0, self._heap[0][0] - time.monotonic_ns()) / 1e9 if self._heap else None
-            ready, _, _ = select.select([incoming, *stop], [], [], timeout)
-            if ready == [incoming]:
-                self._receive()
-            elif ready:
+            ready, _, _ = select.select([incoming, commands, stop], [], [], timeout)
+            if stop in ready:
                 return
+            if commands in ready:
+                said = os.read(commands, 4096)
+                if not said:
+                    return
+                self._obey(said)
+            if incoming in ready:
+                self._receive()
             self._release()
+
+    def _obey(self, said: bytes) -> None:
+        *lines, self._said = (self._said + said).split(b"\n")
+        for line in lines:
+            link, word = line.split()
+            for way in self._links[int(link)]:
+                way.set(word == b"up", time.monotonic_ns())
 
     def _receive(self) -> None:
         """Put frames that have come in on their way."""
@@ -115,9 +144,13 @@ class Relay:
             way = ways.get(interface)
             if way is None:
                 continue
-            for arrival in way.pipe.send(stamp + clock_offset, len(frame)):
+            now = stamp + clock_offset
+            if not way.is_up or now < way.since:
+                way.cut += 1
+                continue
+            for arrival in way.pipe.send(now, len(frame)):
                 self._frames += 1
-                heapq.heappush(heap, (arrival, self._frames, way, frame))
+                heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
 
     def _release(self) -> None:
         """Send the frames that are due."""
@@ -128,7 +161,10 @@ class Relay:
             late = clock() - heap[0][0]
             if late < 0:
                 return
-            _, _, way, frame = heapq.heappop(heap)
+            _, _, breaks, way, frame = heapq.heappop(heap)
+            if breaks != way.breaks:
+                way.cut += 1
+                continue
             try:
                 send(frame, way.out)
             except OSError:
@@ -180,11 +216,11 @@ def _links(specification: Mapping[str, Any]) -> list[tuple[Link, str, str]]:
 def main(path: str) -> None:
     """Run the relay that a specification file describes."""
     specification = json.loads(Path(path).read_text(encoding="utf-8"))
-    stop = (sys.stdin.fileno(), _terminated())
+    terminated = _terminated()
     relay = Relay(_links(specification), specification["seed"])
     realtime = _be_prompt()
     print("ready", flush=True)
-    relay.run(stop)
+    relay.run(sys.stdin.fileno(), terminated)
     print(json.dumps({"realtime": realtime, **relay.counters()}), flush=True)
 
 

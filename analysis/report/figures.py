@@ -19,8 +19,17 @@ from analysis.report.numbers import pretty
 MOST_NODES = 24
 """Nodes that are drawn one by one; of a larger network those with the highest means."""
 
-COLOURS = 6
+COLOURS = 9
 """Layerings that the page can tell apart by colour."""
+
+DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash", "dash", "dot", "longdashdot")
+"""How each layering's lines are drawn, as nobody tells nine colours apart with certainty."""
+
+MOST_NAMED_EVENTS = 12
+"""Events that are named in a plot over time; of more only the times are marked."""
+
+MOST_BY_NODE = 4
+"""Layerings that are drawn together for each node; of more, only all nodes together."""
 
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
@@ -39,6 +48,7 @@ _KINDS = {
     "interest": ("Interests", "--interest"),
     "lli": ("LLIs", "--lli"),
     "nack": ("Nacks", "--nack"),
+    "idle": ("idle answers", "--idle"),
     "data": ("Data", "--data"),
     "fragment": ("later fragments", "--fragment"),
     "other": ("other", "--other"),
@@ -96,6 +106,21 @@ def pit_figures(curves: Rows, summary: Rows, manifest: Manifest, what: str) -> t
     return network, nodes
 
 
+def pit_by_layering(curves: Rows, manifest: Manifest, what: str) -> list[Figure]:
+    """Return the plot of PIT entries or bytes (`what`) of the whole network for each layering by itself."""
+    top = max((row[what] for row in curves if row["node"] == NETWORK), default=0)
+    together = _over_time(curves, manifest, NETWORK, what, top)
+    return [
+        Figure(
+            f"pit-{what}-of-{layering}",
+            layering,
+            f"PIT {what} of the whole network over time under {layering}",
+            together | {"data": [together["data"][place]]},
+        )
+        for place, layering in enumerate(manifest.layerings)
+    ]
+
+
 def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
     """Return the share of deliveries within a time."""
     data = []
@@ -103,7 +128,7 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
         values = _quantiles(latency, layering).get(ALL, [])
         shares = [round(100 * k / (len(values) - 1), 2) for k in range(len(values))]
         data.append(
-            _line(place, layering, values, shares) | {"hovertemplate": "%{y:.1f} % within %{x:.4g} ms"}
+            line(place, layering, values, shares) | {"hovertemplate": "%{y:.1f} % within %{x:.4g} ms"}
         )
     layout = {
         "xaxis": {"title": {"text": "publish to delivery, ms (logarithmic)"}, **_logarithmic(data, "x")},
@@ -118,11 +143,12 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
 
 
 def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
-    """Return boxes of each subscriber's latencies: quartiles, and whiskers from 5 to 95 %."""
+    """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if they fit."""
+    by_node = len(manifest.layerings) <= MOST_BY_NODE
     data = []
     for place, layering in enumerate(manifest.layerings):
         quantiles = _quantiles(latency, layering)
-        nodes = [name for name in manifest.nodes("subscriber") if name in quantiles]
+        nodes = [name for name in (manifest.nodes("subscriber") if by_node else [ALL]) if name in quantiles]
         fences = {
             name: [quantiles[node][round(share * (len(quantiles[node]) - 1))] for node in nodes]
             for name, share in _BOX.items()
@@ -132,38 +158,164 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
                 "type": "box",
                 "name": layering,
                 "meta": place,
-                "x": nodes,
+                **({"x": nodes} if by_node else {"orientation": "h", "y": [layering] * len(nodes)}),
                 **fences,
                 "line": {"color": _colour(place), "width": 1.5},
                 "fillcolor": f"{_colour(place)}-soft",
             }
         )
-    layout = {
-        "boxmode": "group",
-        "yaxis": {"title": {"text": "ms (logarithmic)"}, **_logarithmic(data, *_BOX)},
-        "xaxis": {"type": "category"},
-    }
+    values = {"title": {"text": "ms (logarithmic)"}, **_logarithmic(data, *_BOX)}
+    if by_node:
+        layout: Spec = {"boxmode": "group", "yaxis": values, "xaxis": {"type": "category"}}
+    else:
+        names = {"type": "category", "autorange": "reversed", "automargin": True}
+        layout = {"xaxis": values, "yaxis": names, "height": 120 + 30 * len(data)}
     return Figure(
         "latency-boxes",
-        "Latency by subscriber",
-        "For each subscriber and layering the quartiles of its latencies, with whiskers from 5 to 95 percent",
+        "Latency by subscriber" if by_node else "Latency, all subscribers",
+        "For each layering the quartiles of the latencies, with whiskers from 5 to 95 percent",
         {"data": data, "layout": layout},
     )
 
 
-def wire_bytes(overhead: Rows, delivered: dict[str, float], manifest: Manifest) -> Figure:
-    """Return the bytes on the wire per delivered item, stacked by layer."""
-    amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
-    stack = [(layer, _LAYER_TITLES[layer], _LAYER_COLOURS[layer]) for layer in LAYERS]
+def in_flight(rows: Rows, manifest: Manifest) -> Figure:
+    """Return the network's PIT entries against the items that are under way."""
+    data = []
+    for place, layering in enumerate(manifest.layerings):
+        points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
+        items, entries = zip(*points, strict=True) if points else ((), ())
+        data.append(
+            line(place, layering, items, entries)
+            | {
+                "mode": "lines+markers",
+                "marker": {"size": 5, "color": _colour(place), "symbol": place},
+                "hovertemplate": "%{y:.4g} entries while %{x} items are in flight",
+            }
+        )
+    layout: Spec = {
+        "xaxis": {"title": {"text": "items published and not yet delivered to all"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "PIT entries, whole network, mean"}, "rangemode": "tozero"},
+    }
     return Figure(
-        "wire-bytes",
-        "Bytes on the wire per delivered item, by layer",
-        "Stacked bars, one for each layering: bytes per delivered item in each protocol layer",
-        _stacked(amounts, stack, delivered, manifest, "bytes"),
+        "in-flight",
+        "PIT entries against items in flight",
+        "A line for each layering: mean PIT entries of the network while so many items are in flight",
+        {"data": data, "layout": layout},
     )
 
 
-def wire_frames(traffic: Rows, delivered: dict[str, float], manifest: Manifest) -> Figure:
+def recovery(rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the longest gap in delivery after each failure, of the subscriber that had the longest."""
+    breaks = sorted({(row["time"], row["event"], row["place"]) for row in rows})
+    if not breaks:
+        return None
+    starts = {layering: run.start_ns for layering, run in manifest.runs.items()}
+    longest: dict[tuple[str, str], float] = {}
+    names = []
+    for row in sorted(rows, key=lambda row: row["time"]):
+        seconds = (row["time"] - starts[row["layering"]]) / 1e9
+        name = f"{row['event']} {row['place']}, {seconds:.3g} s"
+        names += [name] if name not in names else []
+        key = (row["layering"], name)
+        longest[key] = max(longest.get(key, 0.0), row["gap_ns"] / 1e6)
+    data = [
+        _bars(place, layering, names, [longest.get((layering, name)) for name in names], "ms")
+        for place, layering in enumerate(manifest.layerings)
+    ]
+    return Figure(
+        "recovery",
+        "Longest gap in delivery after a failure",
+        "Bars, one for each layering and failure: the longest time in which a subscriber got nothing",
+        {"data": data, "layout": _bar_layout("ms", data)},
+    )
+
+
+def throughput(rows: Rows, manifest: Manifest) -> Figure:
+    """Return what each flow got of the bottleneck."""
+    several = len({row["feed"] for row in rows}) > 1
+    sources = {feed.feed: feed.publisher for feed in manifest.workload.feeds}
+    sources |= {cross.feed: f"{cross.sender}, cross traffic" for cross in manifest.workload.cross_traffic}
+    feeds = {feed: f" from {source}" for feed, source in sources.items()} if several else {}
+    rates = {
+        (row["layering"], row["node"] + feeds.get(row["feed"], "")): row["bytes_per_s"] * 8 / 1000
+        for row in rows
+        if row["bytes_per_s"] is not None
+    }
+    names = sorted({name for _, name in rates})
+    data = [
+        _bars(place, layering, names, [rates.get((layering, name)) for name in names], "kbit/s")
+        for place, layering in enumerate(manifest.layerings)
+    ]
+    return Figure(
+        "throughput",
+        "Throughput of each flow while all are active",
+        "Bars, one for each layering and flow: kbit/s of messages delivered",
+        {"data": data, "layout": _bar_layout("kbit/s", data)},
+    )
+
+
+def queue(rows: Rows, manifest: Manifest) -> Figure:
+    """Return the bytes that wait at the busiest link, over time."""
+    data = []
+    end = 0.0
+    for place, layering in enumerate(manifest.layerings):
+        start = manifest.runs[layering].start_ns
+        points = [
+            (round((row["time"] - start) / 1e9, 4), round(row["peak_bytes"]))
+            for row in rows
+            if row["layering"] == layering
+        ]
+        seconds, waiting = zip(*points, strict=True) if points else ((), ())
+        end = max(end, (manifest.runs[layering].end_ns - start) / 1e9)
+        data.append(line(place, layering, seconds, waiting) | {"hovertemplate": "%{y} bytes by %{x:.3f} s"})
+    layout = {
+        "xaxis": {"title": {"text": "time, s"}, "range": [0, end]},
+        "yaxis": {"title": {"text": "bytes"}, "rangemode": "tozero"},
+        **_events(manifest, told=True),
+    }
+    interface = rows[0]["interface"] if rows else ""
+    return Figure(
+        "queue",
+        f"Queue at the busiest link, {interface}",
+        "Bytes that wait before the busiest link over time, a line for each layering",
+        {"data": data, "layout": layout},
+    )
+
+
+def wire_bytes(
+    overhead: Rows, carried: dict[str, float], bound: dict[str, float | None], manifest: Manifest
+) -> Figure:
+    """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
+    amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
+    stack = [(layer, _LAYER_TITLES[layer], _LAYER_COLOURS[layer]) for layer in LAYERS]
+    spec = _stacked(amounts, stack, carried, manifest, "bytes")
+    least = {layering: bound.get(layering) for layering in manifest.layerings if carried.get(layering)}
+    spec["data"].append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "each item once per link",
+            "y": list(least),
+            "x": [None if value is None else round(value, 1) for value in least.values()],
+            "marker": {
+                "symbol": "line-ns",
+                "size": 26,
+                "color": "--ink",
+                "line": {"color": "--ink", "width": 3},
+            },
+            "hovertemplate": "%{x:.4g} bytes, each item once per link",
+        }
+    )
+    return Figure(
+        "wire-bytes",
+        "Bytes on the wire per delivered item, by layer",
+        "Stacked bars, one for each layering: bytes per delivered item in each protocol layer, and a mark "
+        "for what each item once over each link takes",
+        spec,
+    )
+
+
+def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) -> Figure:
     """Return the frames on the wire per delivered item, stacked by kind."""
     amounts: Counter[tuple[str, str]] = Counter()
     for row in traffic:
@@ -173,7 +325,7 @@ def wire_frames(traffic: Rows, delivered: dict[str, float], manifest: Manifest) 
         "wire-frames",
         "Frames on the wire per delivered item, by kind",
         "Stacked bars, one for each layering: frames per delivered item of each kind",
-        _stacked(amounts, stack, delivered, manifest, "frames"),
+        _stacked(amounts, stack, carried, manifest, "frames"),
     )
 
 
@@ -182,30 +334,13 @@ def interests(comparison: Rows, manifest: Manifest) -> Figure:
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     groups = {
         "interests_per_item": "sent by subscribers’ nodes,<br>per delivered item",
-        "interests_per_link": "crossing a link,<br>per published item",
+        "interests_per_link": "over a link,<br>per item over it",
     }
     data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": layering,
-            "meta": place,
-            "y": list(groups.values()),
-            "x": [values[metric, layering] for metric in groups],
-            "text": [pretty(values[metric, layering]) for metric in groups],
-            "textposition": "outside",
-            "cliponaxis": False,
-            "marker": {"color": _colour(place)},
-            "hovertemplate": "%{x:.4g} " + layering,
-        }
+        _bars(place, layering, list(groups.values()), [values[metric, layering] for metric in groups], "")
         for place, layering in enumerate(manifest.layerings)
     ]
-    layout = {
-        "barmode": "group",
-        "xaxis": {"title": {"text": "Interests and LLIs per item"}, "rangemode": "tozero"},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-        "height": 110 + 56 * len(manifest.layerings),
-    }
+    layout = _bar_layout("Interests and LLIs per item", data)
     return Figure(
         "interests",
         "Interests per item",
@@ -227,7 +362,7 @@ def _over_time(curves: Rows, manifest: Manifest, node: str, what: str, top: floa
         seconds.append(round((run.end_ns - run.start_ns) / 1e9, 6))
         amounts.append(amounts[-1])
         data.append(
-            _line(place, layering, seconds, amounts, "hv", 1.5 if top is None else 1)
+            line(place, layering, seconds, amounts, "hv", 1.5 if top is None else 1)
             | {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
         )
     yaxis: Spec = {"rangemode": "tozero"} if top is None else {"range": [0, top * 1.08 or 1]}
@@ -236,12 +371,43 @@ def _over_time(curves: Rows, manifest: Manifest, node: str, what: str, top: floa
     xaxis: Spec = {"range": [0, end]}
     if top is None:
         xaxis["title"] = {"text": "time, s"}
-    return {"data": data, "layout": {"xaxis": xaxis, "yaxis": yaxis}}
+    return {"data": data, "layout": {"xaxis": xaxis, "yaxis": yaxis, **_events(manifest, top is None)}}
 
 
-def _line(
+def _events(manifest: Manifest, told: bool) -> Spec:
+    """Return the layout that marks the scenario's events in a plot over time, with their names if `told`."""
+    marks: dict[float, list[str]] = {}
+    for happening in manifest.timeline:
+        words = f"{happening.event} {happening.place}".strip()
+        marks.setdefault(round(happening.time_ns / 1e9, 6), []).append(words)
+    line = {"color": "--faint", "width": 1, "dash": "dot"}
+    shapes = [
+        {"type": "line", "x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1, "line": line}
+        for time in marks
+    ]
+    if not told or len(marks) > MOST_NAMED_EVENTS:
+        return {"shapes": shapes}
+    texts = [
+        {
+            "x": time,
+            "xanchor": "left",
+            "yref": "paper",
+            "y": 1 - 0.07 * (place % 4),
+            "yanchor": "top",
+            "text": ", ".join(words),
+            "showarrow": False,
+            "font": {"size": 11, "color": "--faint"},
+            "bgcolor": "--paper",
+        }
+        for place, (time, words) in enumerate(marks.items())
+    ]
+    return {"shapes": shapes, "annotations": texts}
+
+
+def line(
     place: int, name: str, x: Sequence[float], y: Sequence[float], shape: str = "linear", width: float = 1.5
 ) -> Spec:
+    """Return the trace of the layering in a place, in its colour and dash."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -249,7 +415,43 @@ def _line(
         "meta": place,
         "x": x,
         "y": y,
-        "line": {"color": _colour(place), "width": width, "shape": shape},
+        "line": {
+            "color": _colour(place),
+            "width": width,
+            "shape": shape,
+            "dash": DASHES[place % COLOURS],
+        },
+    }
+
+
+def _bars(
+    place: int, layering: str, groups: Sequence[str], values: Sequence[float | None], unit: str
+) -> Spec:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": layering,
+        "meta": place,
+        "y": list(groups),
+        "x": list(values),
+        "text": [f"{layering}  {pretty(value)}" for value in values],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "marker": {"color": _colour(place)},
+        "hovertemplate": f"%{{x:.4g}} {unit} {layering}",
+    }
+
+
+def _bar_layout(title: str, bars: list[Spec]) -> Spec:
+    longest = max((value for bar in bars for value in bar["x"] if value is not None), default=0)
+    groups = len(bars[0]["y"])
+    return {
+        "barmode": "group",
+        "bargap": 0.25,
+        # The text beside the longest bar needs room, too.
+        "xaxis": {"title": {"text": title}, "range": [0, 1.25 * longest or 1]},
+        "yaxis": {"autorange": "reversed", "automargin": True, "type": "category"},
+        "height": 110 + groups * (20 + 18 * len(bars)),
     }
 
 

@@ -22,6 +22,13 @@ def with_unit(value: float | None, unit: str) -> str:
     return f"{pretty(value)}{NARROW_SPACE}{unit}" if unit else pretty(value)
 
 
+def excess(ratio: float) -> str:
+    """Write a ratio to a bound, in front of the bound: "4.8 % over", or from 2 on "3.2 times"."""
+    if ratio >= 2:
+        return f"{_two_digits(ratio)} times"
+    return f"{_two_digits(max(ratio - 1, 0) * 100)}{NARROW_SPACE}% over"
+
+
 def compared(value: float, base: float, less: str, more: str) -> str:
     """Say how a value compares with another: "24 times fewer", "5.1 % more", "the same"."""
     if value == base:

@@ -47,9 +47,21 @@ class FeedCache:
         tip: the highest number of a verified item, 0 if none.
         fork: the lowest fork found.
         bytes: size of the retained packets.
+        past_hop: the face that items came from last that are not retained; None if none has.
     """
 
-    __slots__ = ("_items", "_known", "_order", "bytes", "feed", "fork", "max_bytes", "max_items", "tip")
+    __slots__ = (
+        "_items",
+        "_known",
+        "_order",
+        "bytes",
+        "feed",
+        "fork",
+        "max_bytes",
+        "max_items",
+        "past_hop",
+        "tip",
+    )
 
     def __init__(self, feed: bytes, max_items: int, max_bytes: int) -> None:
         self.feed = feed
@@ -58,6 +70,7 @@ class FeedCache:
         self.tip = 0
         self.fork: Fork | None = None
         self.bytes = 0
+        self.past_hop: int | None = None
         self._items: dict[int, Item] = {}
         self._order: list[int] = []
         self._known: dict[int, tuple[bytes, Item]] = {}  # number -> the id first asserted for it, and by whom

@@ -6,6 +6,7 @@ asked for by name, item by item, of each next hop in turn, and the hop that answ
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from forwarder.lli.estimates import Rtt
 from forwarder.wire.packet import Data
@@ -16,8 +17,23 @@ MAX_ROUNDS = 3
 """Times that every next hop is asked for an item before it counts as gone."""
 
 
+class _Asked(NamedTuple):
+    """An item asked for: of whom, when (ns), when that has been in vain (ns), how often before, and whether
+    of the same hop."""
+
+    face: int
+    sent: int
+    due: int
+    tries: int
+    is_again: bool
+
+
 class Backfill:
     """The past of one feed.
+
+    Args:
+        rtts: what is known of the way through each face.
+        face: the next hop that had the past last time.
 
     Attributes:
         held: items that have come, by number, until every downstream has had them.
@@ -25,19 +41,19 @@ class Backfill:
         is_lost: nobody has what is asked for.
     """
 
-    __slots__ = ("_asked", "_rtts", "_turn", "held", "is_lost")
+    __slots__ = ("_asked", "_face", "_rtts", "held", "is_lost")
 
-    def __init__(self) -> None:
+    def __init__(self, rtts: dict[int, Rtt], face: int | None = None) -> None:
         self.held: dict[int, Data] = {}
         self.is_lost = False
-        self._asked: dict[int, tuple[int, int, int]] = {}  # item -> (when it went out, due again, tries)
-        self._turn = 0
-        self._rtts: dict[int, Rtt] = {}
+        self._asked: dict[int, _Asked] = {}
+        self._face = face
+        self._rtts = rtts
 
     @property
     def deadline(self) -> int | None:
         """When wake() is due, ns."""
-        return min((due for _, due, _ in self._asked.values()), default=None)
+        return min((asked.due for asked in self._asked.values()), default=None)
 
     def wants(self, seq: int) -> bool:
         """Tell whether an item is asked for."""
@@ -53,31 +69,36 @@ class Backfill:
 
     def wake(self, hops: Sequence[int], now: int) -> list[tuple[int, int]]:
         """Ask for what has not come, of the next hop in turn; return (face, item)."""
-        due = {seq: tries + 1 for seq, (_, at, tries) in self._asked.items() if at <= now}
-        if due:
-            self._turn += 1
+        due = {seq: asked.tries + 1 for seq, asked in self._asked.items() if asked.due <= now}
+        if due and hops:
+            failed = {self._asked[seq].face for seq in due}
+            others = [face for face in hops if face not in failed]
+            if others:
+                last = max((hops.index(face) for face in failed if face in hops), default=-1)
+                self._face = next((face for face in others if hops.index(face) > last), others[0])
         return self._ask(due, hops, now)
 
     def refused(self, seq: int, now: int) -> None:
         """Take note of a Nack: the item is asked for elsewhere at once."""
         if seq in self._asked:
-            sent, _, tries = self._asked[seq]
-            self._asked[seq] = (sent, now, tries)
+            self._asked[seq] = self._asked[seq]._replace(due=now)
 
     def arrived(self, seq: int, data: Data, face: int, now: int) -> None:
         """Take in a verified item."""
-        sent, _, tries = self._asked.pop(seq)
-        if tries == 0:
-            self._rtts.setdefault(face, Rtt()).sample(now - sent)
+        asked = self._asked.pop(seq)
+        if asked.face == face and not asked.is_again:
+            self._rtts.setdefault(face, Rtt()).sample(now - asked.sent)
+        self._face = face
         self.held[seq] = data
 
     def _ask(self, tries: dict[int, int], hops: Sequence[int], now: int) -> list[tuple[int, int]]:
         if not hops:
-            self.is_lost = self.is_lost or bool(tries)
+            self.is_lost = True
             return []
-        face = hops[self._turn % len(hops)]
+        face = self._face if self._face is not None and self._face in hops else hops[0]
         for seq, count in tries.items():
             self.is_lost = self.is_lost or count >= MAX_ROUNDS * len(hops)
-            timeout = self._rtts.setdefault(face, Rtt()).timeout(count // len(hops))
-            self._asked[seq] = (now, now + timeout, count)
+            rounds = count // len(hops)
+            timeout = self._rtts.setdefault(face, Rtt()).timeout(rounds)
+            self._asked[seq] = _Asked(face, now, now + timeout, count, is_again=rounds > 0)
         return [(face, seq) for seq in tries]

@@ -115,7 +115,8 @@ class Consumer:
     def take_errors(self) -> list[str]:
         """Return what went wrong since the last call, a word each: "fork" is final, all others pass.
 
-        "no-route", "loop", "refused": what the network answered; the subscription is tried again later.
+        "no-route", "loop", "refused": what the network answered; "gone": it has newer items only. The
+        subscription is tried again later.
         """
         errors, self._errors = self._errors, []
         return errors
@@ -157,7 +158,10 @@ class Consumer:
         parts = split_item(parse_interest(header.fragment).name)
         if parts is None or parts[0] != self.feed or self._retry_at is not None:
             return
-        self._errors.append(_REFUSALS.get(reason, "refused"))
+        self._wait(_REFUSALS.get(reason, "refused"), now)
+
+    def _wait(self, error: str, now: int) -> None:
+        self._errors.append(error)
         self._upstream = self._new_upstream(self._arrived + 1)
         self._early.clear()
         self._retry_at = now + min(_FIRST_RETRY << min(self._refusals, 10), _MAX_RETRY)
@@ -165,8 +169,12 @@ class Consumer:
 
     def _on_state(self, header: LpPacket, now: int) -> None:
         if header.feed == self.feed and header.tip is not None and self._retry_at is None:
-            self._upstream.answered(header.tip, None, now)
-            self._renew(now)
+            self._upstream.answered(header.tip, header.limit or 0, now)
+            if header.first is not None and header.first > self._upstream.next:
+                self._send(self._upstream.cancel(now))
+                self._wait("gone", now)
+            else:
+                self._renew(now)
 
     def _on_data(self, data: Data, header: LpPacket, now: int) -> None:
         parts = split_item(data.name)
@@ -188,7 +196,7 @@ class Consumer:
             return
         self._refusals = 0
         if header.tip is not None:
-            up.answered(header.tip, header.limit, now)
+            up.answered(header.tip, header.limit or 0, now)
         if header.congestion_mark:
             up.congested(now)
         up.arrived(seq, now, bare=header.tip is None)

@@ -2,8 +2,8 @@
 
 A policy names the last item to be asked for. It moves in steps, at multiples of the step: ranges are
 absolute, so the grants of independent subscribers to a feed end at the same items, and a forwarder can join
-them into one LLI a step, whatever their number. A new step is granted while a quarter of the last one is left, to
-cover the round trip. So a subscriber has room for one and a quarter steps.
+them into one LLI a step, whatever their number. A new step is granted while a quarter of the last one is
+left, to cover the round trip. So a subscriber has room for one and a quarter steps.
 """
 
 from typing import Protocol

@@ -92,15 +92,16 @@ class Producer:
         self._outputs += [data.wire for data in again]
         oldest = self._oldest()
         granted = self._ranges.get(_FORWARDER)
-        is_past = granted is not None and granted.next < oldest
+        is_past = granted is not None and granted.wanted < oldest
         if granted is not None and is_past:
-            granted.next = oldest
-            if granted.limit < oldest:
-                self._ranges.drop(_FORWARDER)
-        if not self._serve() and granted is not None and not again:
-            first = oldest if is_past else None
-            limit = max(granted.limit, seq)
-            self._outputs.append(make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first))
+            granted.skip(oldest)
+            self._ranges.settle(_FORWARDER)
+            self._tell(max(granted.limit, seq), oldest)
+        if not self._serve() and granted is not None and not again and not is_past:
+            self._tell(granted.limit, None)
+
+    def _tell(self, limit: int, first: int | None) -> None:
+        self._outputs.append(make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first))
 
     def _serve(self) -> bool:
         packets = list(self._ranges.serve(_FORWARDER, self._get, self._tip()))

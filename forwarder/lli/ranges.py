@@ -18,9 +18,10 @@ class Range:
     """Items `next` .. `limit` granted by one downstream.
 
     Attributes:
-        start: the first item ever granted.
         next: the next item to send.
         limit: the last item that may be sent.
+        again, again_limit: items before `next` that are to be sent again, once they are at hand; none if the
+            first is beyond the second.
         expiry: when the grant ends, ns.
         nonce: of the newest LLI.
         is_answered: the newest LLI has been, by an item or by a FeedState.
@@ -28,17 +29,50 @@ class Range:
         paced_until: no item is to be sent before, ns.
     """
 
-    __slots__ = ("announce", "expiry", "is_answered", "limit", "next", "nonce", "paced_until", "start")
+    __slots__ = (
+        "again",
+        "again_limit",
+        "announce",
+        "expiry",
+        "is_answered",
+        "limit",
+        "next",
+        "nonce",
+        "paced_until",
+    )
 
     def __init__(self, first: int, limit: int, expiry: int, nonce: int | None) -> None:
-        self.start = first
         self.next = first
+        self.again = 1
+        self.again_limit = 0
         self.limit = limit
         self.expiry = expiry
         self.nonce = nonce
         self.announce = True
         self.is_answered = False
         self.paced_until = 0
+
+    @property
+    def wanted(self) -> int:
+        """The next item to send, one that is asked for again first."""
+        return self.again if self.again <= self.again_limit else self.next
+
+    def ready(self, get: Callable[[int], Data | None]) -> tuple[int, Data] | None:
+        """Return the item that can be sent next, with its number; None if there is none at hand."""
+        for seq, last in ((self.again, self.again_limit), (self.next, self.limit)):
+            if seq <= last and (data := get(seq)) is not None:
+                return seq, data
+        return None
+
+    def skip(self, first: int) -> None:
+        """Give up what lies before an item: it cannot be had here."""
+        self.again = max(self.again, first)
+        self.next = max(self.next, first)
+
+    @property
+    def wanted_until(self) -> int:
+        """The last item of those that `wanted` begins."""
+        return self.again_limit if self.again <= self.again_limit else self.limit
 
 
 class Ranges:
@@ -48,9 +82,8 @@ class Ranges:
 
     - one that reaches to what has not been sent yet (e >= next) makes the range begin at s if that is
       earlier (it *rewinds*), and end at e if that is later (it *extends*);
-    - one for items that have all been sent (e < next) asks for just these *again*. If they are
-      not all at hand any more, it takes the place of the range; or it is an LLI that its successor
-      has overtaken, if nothing has been sent yet and the successor begins where it ends: then it rewinds;
+    - one for items that have all been sent (e < next) asks for just these *again*. They are
+      sent when they are at hand, and the range stays what it is;
     - credit 0 cancels.
 
     So a repeated or reordered LLI does no harm: at worst some items are sent twice. A downstream renews with
@@ -89,10 +122,10 @@ class Ranges:
             if len(found) == len(again):
                 granted.is_answered = True
                 return found
-            if granted.next > granted.start or limit + 1 < granted.start:
-                self._by_face[face] = Range(first, limit, expiry, lli.nonce)
-                return []
-        granted.start = min(granted.start, first)
+            granted.again, granted.again_limit = first, limit
+            granted.announce = True
+            granted.is_answered = False
+            return []
         granted.next = min(granted.next, first)
         granted.limit = max(granted.limit, limit)
         granted.announce = True
@@ -113,22 +146,29 @@ class Ranges:
         The first one after an LLI carries FeedState, to tell the downstream that it is pushed to, and so
         does one that is not the newest, to tell that there are more.
         """
-        granted = self._by_face.get(face)
-        while granted is not None and granted.next <= granted.limit:
-            data = get(granted.next)
-            if data is None:
+        while (granted := self._by_face.get(face)) is not None:
+            ready = granted.ready(get)
+            if ready is None:
                 return
-            yield self.send(face, granted, granted.next, data, tip)
+            yield self.send(face, granted, *ready, tip)
 
     def send(self, face: int, granted: Range, seq: int, data: Data, tip: int) -> bytes:
         """Consume a range up to item `seq`; return that item's packet."""
         announce = granted.announce or seq < tip
         granted.announce = False
         granted.is_answered = True
-        granted.next = seq + 1
-        if granted.next > granted.limit:
-            del self._by_face[face]
+        if seq == granted.again <= granted.again_limit:
+            granted.again += 1
+        else:
+            granted.next = seq + 1
+        self.settle(face)
         return make_lp(data.wire, tip=tip, limit=granted.limit) if announce else data.wire
+
+    def settle(self, face: int) -> None:
+        """Forget a range that is used up."""
+        granted = self._by_face.get(face)
+        if granted and granted.next > granted.limit and granted.again > granted.again_limit:
+            del self._by_face[face]
 
     def drop(self, face: int) -> bool:
         """Forget a downstream; return whether it had a range."""
@@ -147,7 +187,7 @@ class Ranges:
 
     def first_wanted(self) -> int:
         """Return the lowest item that some downstream waits for; there must be a range."""
-        return min(granted.next for granted in self._by_face.values())
+        return min(granted.wanted for granted in self._by_face.values())
 
     def last_wanted(self) -> int:
         """Return the highest limit; there must be a range."""

@@ -24,15 +24,19 @@ from forwarder.pacing import Pacer
 from forwarder.timers import TimerWheel
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_feed_state, make_lp
-from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
 
 RANGE_BYTES = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
 
+MOST_FEEDS_PER_FACE = 512
+"""Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
+
 _REMEMBERED_NONCES = 4
 _PROOF_INTERVAL = 100 * MS
 _REISSUE_INTERVAL = 500 * MS
+_PAST_PROBE_MS = 4_000
 _SHUNNED = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
 _REST = 1_000 * MS
@@ -60,6 +64,7 @@ class FeedEntry:
         cache: its verified items.
         face: the upstream face, None while there is no way to go.
         upstream: what was asked there.
+        upstream_first: the oldest item that the upstream can push, 0 if it has not said.
         tried: faces that have failed since an item last came.
         reissue: the next LLI replaces one to a face that has failed.
         reissued_at: when an LLI that is passed on up to the source was last sent, ns.
@@ -88,6 +93,7 @@ class FeedEntry:
         "rest_until",
         "tried",
         "upstream",
+        "upstream_first",
     )
 
     def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
@@ -96,6 +102,7 @@ class FeedEntry:
         self.cache = cache
         self.face: int | None = None
         self.upstream = Upstream(first, Rtt())
+        self.upstream_first = 0
         self.tried: set[int] = set()
         self.reissue = False
         self.reissued_at = -_REISSUE_INTERVAL
@@ -163,6 +170,7 @@ class FeedTable:
         self._recovery = recovery
         self._entries: dict[bytes, FeedEntry] = {}
         self._rtts: dict[int, Rtt] = {}
+        self._fetch_rtts: dict[int, Rtt] = {}
         self._silent: dict[int, int] = {}  # face that has not answered -> until when others come first, ns
         self._timers: TimerWheel[FeedEntry] = TimerWheel()
 
@@ -183,6 +191,9 @@ class FeedTable:
             entry = self._open(face, feed, first, lli)
             if entry is None:
                 return
+        elif face not in entry.ranges and not self._has_room(face):
+            self._refuse(entry, face, lli, CONGESTION, now)
+            return
         elif lli.nonce in entry.nonces and not entry.ranges.is_repeated(face, lli.nonce):
             self.counters["loops"] += 1
             self._refuse(entry, face, lli, DUPLICATE, now)
@@ -220,7 +231,9 @@ class FeedTable:
             return
         self.counters["states_in"] += 1
         self._silent.pop(face, None)
-        entry.upstream.answered(state.tip, None, now)
+        entry.upstream.answered(state.tip, state.limit or 0, now)
+        if state.first is not None:
+            entry.upstream_first = state.first
         if state.first is not None and state.first > entry.upstream.next:
             entry.upstream.skip(state.first)
         self._ask(entry, now, None)
@@ -267,7 +280,7 @@ class FeedTable:
             self.counters["rejected_duplicate"] += 1
             up.came_again(seq)
             if is_upstream and header is not None and header.tip is not None:
-                up.answered(header.tip, header.limit, now)
+                up.answered(header.tip, header.limit or 0, now)
                 self._settle(entry, now)
             return Verdict.ITEM
         try:
@@ -281,7 +294,7 @@ class FeedTable:
                 self._settle(entry, now)
             return Verdict.FORGED
         if is_upstream and header is not None and header.tip is not None:
-            up.answered(header.tip, header.limit, now)
+            up.answered(header.tip, header.limit or 0, now)
         if is_upstream and header is not None and header.congestion_mark:
             up.congested(now)
         if is_wanted:
@@ -292,13 +305,20 @@ class FeedTable:
         return Verdict.ITEM
 
     def find(self, name: bytes) -> Data | None:
-        """Return a verified item by its name, for a classic Interest."""
+        """Return a verified item, or the proof of a fork, by its name, for a classic Interest."""
         parts = split_item(name)
-        return self.store.get(*parts) if parts else None
+        if parts is not None:
+            return self.store.get(*parts)
+        forked = split_fork(name)
+        cache = self.store.find(forked[0]) if forked else None
+        if cache is None or cache.fork is None or forked != (cache.feed, cache.fork.seq):
+            return None
+        return parse_data(cache.fork.packet(cache.feed))
 
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
         self._rtts.pop(face, None)
+        self._fetch_rtts.pop(face, None)
         self._silent.pop(face, None)
         for entry in list(self._entries.values()):
             entry.ranges.drop(face)
@@ -324,7 +344,8 @@ class FeedTable:
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
                 if entry.backfill is not None:
-                    self._fetch_all(entry, entry.backfill.wake(self._hops(entry), now), now)
+                    hops = self._past_hops(entry, entry.ranges.first_wanted())
+                    self._fetch_all(entry, entry.backfill.wake(hops, now), now)
                 self._ask(entry, now, None)
             self._settle(entry, now)
 
@@ -345,7 +366,7 @@ class FeedTable:
         if not can_answer and all(hop.face == face for hop in self._fib.lookup(feed)):
             self._send_nack(face, lli.wire, NO_ROUTE)
             return None
-        cache = self.store.open(feed)
+        cache = self.store.open(feed) if self._has_room(face) else None
         if cache is None:
             self._send_nack(face, lli.wire, CONGESTION)
             return None
@@ -357,6 +378,11 @@ class FeedTable:
         self._timers.add(entry)
         return entry
 
+    def _has_room(self, face: int) -> bool:
+        """Tell whether a face may follow another feed."""
+        held = sum(face in entry.ranges for entry in self._entries.values())
+        return held < MOST_FEEDS_PER_FACE or self._is_local(face)
+
     def _settle(self, entry: FeedEntry, now: int) -> None:
         """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
         if not entry.ranges:
@@ -367,9 +393,7 @@ class FeedTable:
             self.store.close(entry.feed)
             return
         deadlines = [entry.ranges.first_expiry(), self._next_turn(entry, now)]
-        deadlines.append(
-            entry.upstream.deadline if entry.face is not None else now + _REST
-        )
+        deadlines.append(entry.upstream.deadline if entry.face is not None else now + _REST)
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -391,6 +415,7 @@ class FeedTable:
             up.arrived(seq, now, bare=face == entry.face and (header is None or header.tip is None))
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
+            entry.cache.past_hop = face
         if self._recovery is not Recovery.IN_NETWORK:
             for downstream, granted in entry.ranges.items():
                 if granted.next < seq <= granted.limit and entry.item(granted.next) is None:
@@ -409,41 +434,39 @@ class FeedTable:
         granted = entry.ranges.get(face)
         fork = entry.cache.fork
         served = 0
-        while granted is not None and granted.next <= granted.limit:
-            if fork is not None and granted.next >= fork.seq:
+        while granted is not None and face in entry.ranges:
+            if fork is not None and granted.wanted >= fork.seq:
                 entry.ranges.drop(face)
                 self._send_proof(entry, face, fork, now)
                 return served + 1
-            data = entry.item(granted.next)
-            if data is None or self._turn(face, granted) > now:
+            ready = granted.ready(entry.item)
+            if ready is None or self._turn(face, granted) > now:
                 break
-            packet = entry.ranges.send(face, granted, granted.next, data, entry.tip)
+            packet = entry.ranges.send(face, granted, *ready, entry.tip)
             pacer = self._pacers.get(face)
             if pacer is not None:
                 pacer.seen(entry.feed, now)
                 granted.paced_until = pacer.next_turn(len(packet), max(now - MS, granted.paced_until))
             self._push(face, entry, packet, now)
             served += 1
-            if face not in entry.ranges:
-                break
         return served
 
     def _turn(self, face: int, granted: Range) -> int:
         """Return when a downstream's link has room for an item, ns."""
         pacer = self._pacers.get(face)
-        return 0 if pacer is None else max(granted.paced_until, pacer.free_at())
+        return 0 if pacer is None else pacer.free_at(granted.paced_until)
 
     def _next_turn(self, entry: FeedEntry, now: int) -> int:
         """Return when an item that waits for its link may go, ns."""
         turns = ((self._turn(face, r), r) for face, r in entry.ranges.items() if face in self._pacers)
-        return min((t for t, r in turns if t > now or entry.item(r.next) is not None), default=NEVER)
+        return min((t for t, r in turns if t > now or r.ready(entry.item) is not None), default=NEVER)
 
     def _answer(self, entry: FeedEntry) -> None:
         """Answer the LLIs that nothing could be pushed for, if there is somebody up there who would push.
 
         Where the way further up is dead, silence says so, and the downstream may know a better one.
         """
-        if not entry.upstream.is_credible:
+        if not entry.upstream.is_credible and entry.backfill is None:
             return
         for face, granted in entry.ranges.items():
             if not granted.is_answered:
@@ -457,7 +480,8 @@ class FeedTable:
 
     def _can_progress(self, entry: FeedEntry, granted: Range) -> bool:
         """Tell whether a downstream can be served from the past, though no upstream is left."""
-        return granted.next <= entry.cache.tip and (entry.backfill is None or not entry.backfill.is_lost)
+        is_lost = entry.backfill is not None and entry.backfill.is_lost
+        return self._is_past(entry, granted.wanted) and not is_lost
 
     def _refuse_all(self, entry: FeedEntry, reason: int, now: int) -> None:
         """Tell every downstream that cannot be served that it will get no more."""
@@ -490,9 +514,12 @@ class FeedTable:
             last = min(last, entry.cache.fork.seq - 1)
         if first > up.next:
             up.skip(first)
-        if first < up.next:
+        if first < up.next and self._is_past(entry, first):
             self._ask_for_the_past(entry, first, now)
-        elif entry.backfill is not None:
+        elif first < up.next and self._find_way(entry, now):
+            # Nobody has wanted what comes next, so far, but only what comes later.
+            self._send_llis(entry, entry.upstream.rewind(first, now), nonce, now)
+        else:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
             # The cache is the buffer: never more under way than it can hold.
@@ -502,21 +529,46 @@ class FeedTable:
 
     def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Fetch what a late joiner wants and the cache has let go."""
-        if all(r.next > first or self._turn(face, r) > now for face, r in entry.ranges.items()):
+        if all(r.wanted > first or self._turn(face, r) > now for face, r in entry.ranges.items()):
             return  # nobody's link has room for it
         if entry.item(first) is not None:
             return
-        if self._recovery is Recovery.GO_BACK_N and self._find_way(entry, now):
+        can_go_back = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
+        if can_go_back and self._find_way(entry, now):
             self._send_llis(entry, entry.upstream.rewind(first, now), None, now)
             return
         if entry.backfill is None:
-            entry.backfill = Backfill()
+            entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
+        if entry.upstream_first == 0 and self._find_way(entry, now):
+            # An upstream that has no past says so at once, where a classic Interest gets no answer.
+            entry.upstream_first = 1
+            self._send_llis(entry, [Lli(first, 1, _PAST_PROBE_MS)], None, now)
         last = next((seq for seq in entry.cache if seq > first), entry.upstream.next) - 1
-        last = min(last, max(r.limit for _, r in entry.ranges.items() if r.next <= last))
-        self._fetch_all(entry, entry.backfill.want(first, last, self._hops(entry), now), now)
+        last = min(last, max(r.wanted_until for _, r in entry.ranges.items() if r.wanted <= last))
+        self._fetch_all(entry, entry.backfill.want(first, last, self._past_hops(entry, first), now), now)
         if entry.backfill.is_lost:
-            self._refuse_all(entry, NO_ROUTE, now)
-            entry.backfill = None
+            self._give_up_the_past(entry, last + 1)
+
+    def _is_past(self, entry: FeedEntry, seq: int) -> bool:
+        """Tell whether an item is known to exist, so that it makes sense to look for it."""
+        return seq <= entry.cache.tip or seq < entry.upstream_first
+
+    def _give_up_the_past(self, entry: FeedEntry, first: int) -> None:
+        """Tell every downstream that waits for what nobody has where the feed begins here."""
+        entry.backfill = None
+        for face, granted in entry.ranges.items():
+            if granted.wanted < first:
+                granted.skip(first)
+                granted.is_answered = True
+                self.counters["states_out"] += 1
+                limit = granted.limit
+                self._send(face, make_feed_state(entry.feed, tip=entry.tip, limit=limit, first=first))
+                entry.ranges.settle(face)
+
+    def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
+        """Return the next hops that may have an item of the past."""
+        has_no_past = entry.face if first < entry.upstream_first else None
+        return [face for face in self._hops(entry) if face != has_no_past]
 
     def _fetch_all(self, entry: FeedEntry, wanted: list[tuple[int, int]], now: int) -> None:
         for face, seq in wanted:
@@ -536,6 +588,7 @@ class FeedTable:
                 rtt = self._rtts.setdefault(entry.face, Rtt())
                 repair = self._recovery if self._recovery is Recovery.IN_NETWORK else Recovery.NONE
                 entry.upstream = Upstream(entry.upstream.next, rtt, recovery=repair)
+                entry.upstream_first = 0
         return entry.face is not None and (entry.hop_limit > 0 or self._is_local(entry.face))
 
     def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
@@ -616,13 +669,13 @@ class FeedTable:
         if parts is None or entry is None:
             return Verdict.FOREIGN
         known = entry.cache.fork
-        if known is not None and known.seq <= parts[1]:
-            return Verdict.ITEM
         try:
             fork = open_fork(entry.feed, data)
         except RejectedItem:
             self.counters["rejected_proof"] += 1
             return Verdict.FORGED
+        if known is not None and known.seq <= fork.seq:
+            return Verdict.ITEM
         self.counters["proofs_in"] += 1
         self.store.stop(entry.cache, fork)
         self._stop(entry, entry.cache.fork or fork, face, now)

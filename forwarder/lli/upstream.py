@@ -160,10 +160,12 @@ class Upstream:
         "_asked_first",
         "_idle_probes",
         "_is_heard",
+        "_is_pushing",
         "_last_arrival",
         "_longest_gap",
         "_max_lifetime_ms",
         "_missing",
+        "_pace",
         "_pulled",
         "_quiet_since",
         "_recovery",
@@ -218,6 +220,8 @@ class Upstream:
         self._last_arrival = 0
         self._longest_gap = IDLE_PROBE // 2
         self._idle_probes = 0
+        self._is_pushing = False  # when the last item came, the upstream held more
+        self._pace = 0  # smoothed time between items that come one after the other, ns
 
     @property
     def next(self) -> int:
@@ -256,14 +260,11 @@ class Upstream:
         first, self.limit = self.limit + 1, limit
         return self._ask(first, now)
 
-    def answered(self, tip: int, limit: int | None, now: int) -> None:
-        """Take note of a FeedState: it came alone if `limit` is None, else with an item.
-
-        With an item it is the answer to the last LLI only if the upstream grants what that one asked for.
-        """
+    def answered(self, tip: int, limit: int, now: int) -> None:
+        """Take note of a FeedState; it answers the last LLI if it grants what that one asked for."""
         self.known_tip = max(self.known_tip, tip)
         self._tries = 0
-        if self._unanswered and (limit is None or limit >= self.limit):
+        if self._unanswered and limit >= self.limit:
             if self._sample:
                 # The first answer has come from as far away as the upstream had to ask.
                 self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
@@ -280,6 +281,9 @@ class Upstream:
         """Take note of an item that was missing; `bare` if it came from there without FeedState."""
         self._tries = self._idle_probes = 0
         self._is_heard = True
+        if self._last_arrival and self._is_pushing:
+            self._pace = (7 * self._pace + now - self._last_arrival) // 8
+        self._is_pushing = self.known_tip > seq
         if self._last_arrival:
             self._longest_gap = max(now - self._last_arrival, self._longest_gap * 7 // 8)
         self._last_arrival = self._quiet_since = now
@@ -354,7 +358,7 @@ class Upstream:
             return self._repair(now) + self._pull_again(now)
         if self._missing:
             return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
-        if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._rtt.timeout(self._tries)):
+        if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._tail_timeout()):
             return self._tail_lost(now)
         if self._unanswered:
             self._time_out()
@@ -389,6 +393,10 @@ class Upstream:
         """How long a silence may be before the holder probes."""
         usual = max(min(2 * self._longest_gap, IDLE_PROBE), self._rtt.timeout())
         return usual << self._idle_probes
+
+    def _tail_timeout(self) -> int:
+        """How long an item may take that the upstream has said to hold: it may be pacing a burst."""
+        return self._rtt.timeout(self._tries) + 4 * self._pace
 
     def _time_out(self) -> None:
         self._tries += 1
@@ -490,7 +498,7 @@ class Upstream:
         return min((self.until - now) // MS, self._max_lifetime_ms)
 
     def _refresh_at(self) -> int:
-        """When to repeat the LLI to outlive it: half a lifetime before the end there is time for more tries."""
+        """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
         if self.until - self.expiry < MS or self.head > self.limit:
             return NEVER
         return (self._sent_at + self.expiry) // 2
@@ -510,7 +518,7 @@ class Upstream:
                 self._asked_at + timeout if self._unanswered else self._quiet_since + self._patience()
             )
             if self.known_tip >= self.head:
-                self.deadline = min(self.deadline, self._quiet_since + timeout)
+                self.deadline = min(self.deadline, self._quiet_since + self._tail_timeout())
         if self.state is not State.PULLING:
             self.deadline = min(self.deadline, self._refresh_at())
         if self.state is State.SILENT:

@@ -17,13 +17,14 @@ from captures.frames import udp_frame
 from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.lp import make_lp
-from forwarder.wire.name import component
+from forwarder.wire.name import component, to_uri
 from forwarder.wire.packet import make_data, make_interest
 
 MS = 1_000_000
 HOP = 10 * MS
 END = 500 * MS
 FEED = component(8, b"demo") + component(8, bytes(range(32)))
+FEED_URI = to_uri(FEED)
 NAME_LENGTH = len(FEED) + 3
 PAYLOADS = (100, 1600, 200)
 INTERFACES = ("p-eth0", "r-eth0", "r-eth1", "s-eth0")
@@ -48,6 +49,12 @@ class Story:
         self.sent: list[tuple[int, str, str, bytes]] = []
         self.held: list[Held] = []
         self.events: list[dict[str, Any]] = []
+        self.note(0, "s", "joined", 0, 0)
+
+    def note(self, time: int, node: str, event: str, seq: int, size: int) -> None:
+        """Note an event."""
+        row = {"time": time, "node": node, "event": event, "feed": FEED_URI, "seq": seq, "bytes": size}
+        self.events.append(row)
 
     def ask(self, time: int, interest: bytes) -> int:
         """Send an Interest from s to p; return when it arrives."""
@@ -73,9 +80,8 @@ class Story:
 
     def deliver(self, published: int, delivered: int, seq: int) -> None:
         """Note the events of an item."""
-        for time, node, event in ((published, "p", "published"), (delivered, "s", "delivered")):
-            size = PAYLOADS[seq - 1]
-            self.events.append({"time": time, "node": node, "event": event, "seq": seq, "bytes": size})
+        self.note(published, "p", "published", seq, PAYLOADS[seq - 1])
+        self.note(delivered, "s", "delivered", seq, PAYLOADS[seq - 1])
 
 
 def poll() -> Story:
@@ -179,11 +185,21 @@ def manifest(runs: dict[str, Any]) -> dict[str, Any]:
         "created": None,
         "layerings": list(STORIES),
         "parameters": {"poll": {"window": 1}, "lli": {"credit": 3}},
-        "workload": {"source": "generated", "items": 3, "subscribers": 1, "feed": "", "schedule": {}},
+        "workload": {
+            "source": "generated",
+            "items": 3,
+            "subscribers": 1,
+            "feeds": [{"feed": FEED_URI, "publisher": "p", "items": 3}],
+            "expected": {"s": 3},
+        },
         "topology": {
             "nodes": [{"name": name, "role": role} for name, role in roles.items()],
-            "links": [{"a": "p", "b": "r", "delay_ms": 10}, {"a": "r", "b": "s", "delay_ms": 10}],
+            "links": [
+                {"a": "p", "b": "r", "delay_ms": 10, "interface_a": "p-eth0", "interface_b": "r-eth0"},
+                {"a": "r", "b": "s", "delay_ms": 10, "interface_a": "r-eth1", "interface_b": "s-eth0"},
+            ],
         },
+        "timeline": [{"time_ns": 150 * MS, "event": "link-down", "link": "r--s"}],
         "software": {},
         "runs": runs,
     }

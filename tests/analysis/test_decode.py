@@ -188,8 +188,9 @@ def test_frames_that_are_not_ndn():
     assert row(ndn_frame(b"\x05\x00", port=53))["kind"] == "other"
 
 
-def test_an_idle_packet_is_other():
-    assert ndn(element(100, element(0x0340, nni(1))))["kind"] == "other"
+def test_an_lp_packet_without_a_fragment_is_idle():
+    got = ndn(element(100, element(0x0340, nni(1))))
+    assert (got["kind"], got["ndn_bytes"], got["lp_bytes"]) == ("idle", 0, 7)
 
 
 def test_padding_counts_as_ethernet():
@@ -223,7 +224,16 @@ SAMPLES = [
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_row(payload):
-    assert ndn(payload)["kind"] in {"interest", "lli", "data", "nack", "fragment", "other", "malformed"}
+    assert ndn(payload)["kind"] in {
+        "interest",
+        "lli",
+        "data",
+        "nack",
+        "idle",
+        "fragment",
+        "other",
+        "malformed",
+    }
 
 
 @given(st.sampled_from(SAMPLES), st.data())

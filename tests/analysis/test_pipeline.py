@@ -25,10 +25,9 @@ def analyzed(spark, handmade_run):
 class TestTables:
     def test_every_table_is_there(self, analyzed):
         for layering in STORIES:
-            for name in ("packets", "messages", "pit_intervals", "pit_steps", "latency"):
-                table = pq.read_table(analyzed / layering / "tables" / f"{name}.parquet")
-                assert len(table) > 0
-                assert set(table["layering"].to_pylist()) == {layering}
+            for name in ("packets", "messages", "items", "pit_intervals", "pit_steps", "latency"):
+                table = pq.read_table(analyzed / "tables" / f"{name}.parquet")
+                assert layering in table["layering"].to_pylist()
 
     def test_the_packets_tell_the_truth(self, analyzed):
         truth = pq.read_table(analyzed / "tables" / "pit_truth.parquet").to_pylist()
@@ -49,6 +48,22 @@ class TestTables:
         assert got["interests_per_item", "lli"] == pytest.approx(1 / 3)
         assert got["frames_per_item", "poll"] == pytest.approx((6 + 8) / 3)
         assert got["frames_per_item", "lli"] == pytest.approx((2 + 8) / 3)
+        assert got["latency_ratio_p50", "lli"] == 1
+        assert got["first_item_p50", "lli"] == pytest.approx(20)
+        # Nothing is delivered between the break at 150 ms and item 2; a gap is counted from its publication.
+        assert got["recovery_max", "lli"] == pytest.approx(20)
+        assert got["recovery_max", "poll"] == pytest.approx(70)
+        assert {got["twice", x] for x in STORIES} == {got["out_of_order", x] for x in STORIES} == {0}
+        assert {got["repeated_share", x] for x in STORIES} == {0}
+        assert got["interests_per_link", "lli"] == pytest.approx(1 / 3)
+        assert got["interests_per_window", "lli"] == pytest.approx(1)
+        assert got["interests_per_window", "poll"] is None
+        assert got["pit_entries_per_feed", "lli"] == 1
+        sent = pq.read_table(analyzed / "tables" / "packets.parquet").to_pylist()
+        data = [row for row in sent if row["direction"] == "out" and row["kind"] in ("data", "fragment")]
+        for layering in STORIES:
+            needed = sum(row["frame_bytes"] for row in data if row["layering"] == layering)
+            assert got["bound_bytes_per_item", layering] == pytest.approx(needed / 3)
         assert got["pit_entries_peak", "poll"] == 1
         held = {
             layering: sum(h.closed - h.opened for h in STORIES[layering]().held) / (500 * MS) / 3
@@ -59,7 +74,8 @@ class TestTables:
 
     def test_bytes_on_the_wire_add_up(self, analyzed):
         overhead = pq.read_table(analyzed / "tables" / "overhead.parquet").to_pylist()
-        packets = pq.read_table(analyzed / "lli" / "tables" / "packets.parquet").to_pylist()
+        every = pq.read_table(analyzed / "tables" / "packets.parquet").to_pylist()
+        packets = [row for row in every if row["layering"] == "lli"]
         sent = [row for row in packets if row["direction"] == "out"]
         lli = {row["layer"]: row["bytes"] for row in overhead if row["layering"] == "lli"}
         assert sum(lli.values()) == sum(row["frame_bytes"] for row in sent)
@@ -132,6 +148,14 @@ class TestBadRuns:
         text = (run / "manifest.json").read_text()
         (run / "manifest.json").write_text(text.replace('"items": 3', '"items": "three"'))
         assert f"{run}/manifest.json: workload.items: Input should be" in self.complaint(run)
+
+    def test_a_run_of_an_older_feednet(self, run):
+        manifest = json.loads((run / "manifest.json").read_text())
+        del manifest["workload"]["feeds"]
+        (run / "manifest.json").write_text(json.dumps(manifest))
+        assert self.complaint(run) == (
+            f"{run}/manifest.json: of an older feednet, and no longer read: run it again"
+        )
 
     def test_a_layering_without_a_run(self, run):
         manifest = json.loads((run / "manifest.json").read_text())

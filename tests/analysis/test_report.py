@@ -4,13 +4,14 @@ import json
 import re
 
 import pytest
-from handmade import MS, manifest
+from handmade import FEED_URI, MS, manifest
 
 from analysis.compare import METRICS
 from analysis.manifest import Manifest
 from analysis.report import Tables, render
 from analysis.report.findings import findings
-from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
+from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
+from analysis.report.ranks import rank
 from analysis.report.topology import describe, draw
 
 
@@ -22,7 +23,8 @@ def made_manifest(**changes):
 def made_comparison(poll=2.0, lli=1.0, **values):
     rows = []
     for place, metric in enumerate(METRICS):
-        usual = {"delivered": (3.0, 3.0), "delivered_share": (100.0, 100.0), "capture_drops": (0.0, 0.0)}
+        usual = {"delivered": (3.0, 3.0), "delivered_share": (100.0, 100.0), "bytes_per_item": (114.0, 114.0)}
+        usual |= dict.fromkeys(("capture_drops", "twice", "out_of_order"), (0.0, 0.0))
         pair = values.get(metric.key, usual.get(metric.key, (poll, lli)))
         for position, (layering, value) in enumerate(zip(("poll", "lli"), pair, strict=True)):
             ratio = value / pair[0] if position and pair[0] and value is not None else None
@@ -33,6 +35,8 @@ def made_comparison(poll=2.0, lli=1.0, **values):
                     "title": metric.title,
                     "unit": metric.unit,
                     "better": metric.better,
+                    "group": metric.group,
+                    "axis": metric.axis,
                     "layering": layering,
                     "position": position,
                     "value": value,
@@ -73,8 +77,19 @@ def made_tables(**changes):
                 "max_bytes_difference": 32,
             }
         ],
+        in_flight=[{"layering": "poll", "items": k, "entries": 2.0 * k} for k in (0, 1)],
+        recovery=[],
+        first_items=[],
+        faults=[],
+        flows=[],
+        queue=[],
     )
     return tables._replace(**changes)
+
+
+def told_of(comparison, made=None):
+    made = made or made_manifest()
+    return findings(comparison, rank(comparison, made.layerings), made)
 
 
 def figures(page):
@@ -121,30 +136,201 @@ def test_comparisons(value, base, said):
 
 def test_findings_name_both_figures_whichever_way_they_fall():
     for poll, lli, word in ((8.0, 2.0, "4 times fewer"), (2.0, 8.0, "4 times more")):
-        told = findings(made_comparison(poll, lli), made_manifest())
-        interests = next(t for t in told if "Interests" in t.lead)
+        told = told_of(made_comparison(poll, lli))
+        interests = next(t for t in told if "Interests." in t.lead)
         assert interests.lead == f"lli: {word} Interests."
         assert pretty(poll) in interests.text
         assert pretty(lli) in interests.text
-    slower = findings(made_comparison(latency_p50=(10.0, 30.0)), made_manifest())
+    slower = told_of(made_comparison(latency_p50=(10.0, 30.0)))
     assert "lli: 3 times higher median latency." in [t.lead for t in slower]
 
 
 def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
-    whole = [t.text for t in findings(made_comparison(), made_manifest())]
+    whole = [t.text for t in told_of(made_comparison())]
     assert whole[0] == "Both layerings delivered all 3 items to all 1 subscribers."
     comparison = made_comparison(
         delivered=(3.0, 2.0), delivered_share=(100.0, 66.7), capture_drops=(0.0, 7.0)
     )
-    told = [t.text for t in findings(comparison, made_manifest())]
-    assert told[0] == "Of 3 deliveries expected, 3 under poll and 2 under lli took place."
+    told = [t.text for t in told_of(comparison)]
+    assert told[0] == "Of 3 deliveries expected, 2 under lli and all under poll took place."
     assert any(text.startswith("Latencies are those of items that arrived") for text in told)
     assert any(text.startswith(f"The capture of lli lost 7{NARROW_SPACE}frames") for text in told)
 
 
 def test_findings_leave_out_what_is_unknown():
-    told = findings(made_comparison(latency_p50=(None, 30.0)), made_manifest())
+    told = told_of(made_comparison(latency_p50=(None, 30.0)))
     assert not any("median" in t.lead for t in told)
+
+
+def test_excess_over_a_bound():
+    said = [excess(ratio) for ratio in (1.002, 1.048, 0.99, 3.2)]
+    assert said == [
+        f"0.2{NARROW_SPACE}% over",
+        f"4.8{NARROW_SPACE}% over",
+        f"0{NARROW_SPACE}% over",
+        "3.2 times",
+    ]
+
+
+def test_findings_tell_how_near_the_bounds_are():
+    near = told_of(made_comparison(latency_ratio_p50=(9.0, 1.03), wire_ratio=(9.0, 1.08)))
+    leads = [t.lead for t in near]
+    assert "lli delivers at one-way path delay." in leads
+    assert f"lli: 8{NARROW_SPACE}% over the fewest bytes possible." in leads
+    far = told_of(made_comparison(latency_ratio_p50=(9.0, 4.0)))
+    assert "lli: 4 times one-way path delay." in [t.lead for t in far]
+
+
+def test_findings_name_what_must_not_happen():
+    told = [t.text for t in told_of(made_comparison(twice=(0.0, 2.0), out_of_order=(1.0, 0.0)))]
+    assert f"A defect: lli delivered 2{NARROW_SPACE}items twice." in told
+    assert f"A defect: poll delivered 1{NARROW_SPACE}items out of order." in told
+
+
+def wide_comparison(layerings, **values):
+    """A comparison in which only the given metrics differ; values are in the order of the layerings."""
+    rows = []
+    for row in made_comparison(1.0, 1.0)[::2]:
+        for place, layering in enumerate(layerings):
+            value = values[row["metric"]][place] if row["metric"] in values else row["value"]
+            rows.append(row | {"layering": layering, "position": place, "value": value})
+    return rows
+
+
+def wide_manifest(layerings):
+    made = made_manifest(layerings=layerings)
+    made.runs.update(dict.fromkeys(layerings, made.runs["lli"]))
+    return made
+
+
+def test_of_many_layerings_findings_say_where_the_subject_wins_and_where_it_loses():
+    layerings = ["pull", "poll", "lli", "sync"]
+    comparison = wide_comparison(
+        layerings,
+        delivered=(3.0, 3.0, 3.0, 2.0),
+        delivered_share=(100.0, 100.0, 100.0, 66.7),
+        latency_p50=(40.0, 30.0, 20.0, 21.0),
+        interests_per_item=(2.0, 1.0, 0.1, 0.1),
+        pit_bytes_mean=(3.0, 4.0, 2.0, 1.0),
+    )
+    told = {t.lead: t.text for t in told_of(comparison, wide_manifest(layerings))}
+    # Delivered, median latency and Interests; all else is alike, save PIT bytes.
+    assert (
+        told["lli is first on 3 of 4 axes:"]
+        == "alone on median latency; with others on delivered and Interests."
+    )
+    assert told["lli loses on PIT bytes:"] == (
+        f"2{NARROW_SPACE}bytes, against 1{NARROW_SPACE}bytes under sync (which delivered 66.7 %); "
+        "place 2 of 4."
+    )
+    assert not any("poll" in lead for lead in told)
+
+
+def test_ranks_are_shared_by_values_that_are_alike():
+    layerings = ["a", "b", "c", "d", "e"]
+    comparison = wide_comparison(
+        layerings, latency_p50=(10.0, 10.05, 10.2, 30.0, None), fairness=(0.5, 1, 0.9, 0, 0.7)
+    )
+    axes = {axis.metric.key: axis for axis in rank(comparison, layerings)}
+    late = axes["latency_p50"].standings
+    assert [standing.rank for standing in late] == [1, 1, 3, 4, None]
+    assert [standing.shade for standing in late] == [1, 1, pytest.approx(1 / 3), 0, 0]
+    assert [standing.rank for standing in axes["fairness"].standings] == [4, 1, 2, 5, 3]
+    assert not axes["latency_p99"].decides
+    assert "published" not in axes
+
+
+def test_metrics_that_nobody_has_are_left_out():
+    absent = dict.fromkeys(("recovery_max", "recovery_p50"), (None, None))
+    page = render(made_manifest(), made_tables(comparison=made_comparison(**absent)))
+    assert "Longest gap after a failure" not in page
+    assert "Longest gap after a failure" in render(made_manifest(), made_tables())
+
+
+NINE = ["pull", "poll", "long-lived", "persistent", "notify", "sync", "lli", "lli-go-back-n", "lli-selective"]
+
+
+def nine_tables(**changes):
+    usual = made_tables()
+    tables = usual._replace(
+        comparison=wide_comparison(NINE),
+        pit_summary=[row | {"layering": x} for row in usual.pit_summary for x in NINE],
+        pit_curves=[row | {"layering": x} for row in usual.pit_curves for x in NINE],
+        latency=[row | {"layering": x} for row in usual.latency[:2] for x in NINE],
+        **changes,
+    )
+    return tables
+
+
+def test_nine_layerings_are_told_apart_and_drawn_one_by_one():
+    plots = figures(render(wide_manifest(NINE), nine_tables()))
+    looks = {(t["line"]["color"], t["line"]["dash"]) for t in plots["pit-entries"]["data"]}
+    assert len(looks) == 9
+    assert {f"pit-entries-of-{layering}" for layering in NINE} <= set(plots)
+    assert "pit-entries-r" not in plots
+    assert [trace["y"] for trace in plots["latency-boxes"]["data"]] == [[layering] for layering in NINE]
+    assert "lli / pull" not in render(wide_manifest(NINE), nine_tables())
+
+
+def test_what_the_scenario_does_is_drawn_into_what_is_drawn_over_time():
+    page = render(made_manifest(), made_tables())
+    plots = figures(page)
+    for name in ("pit-entries", "pit-entries-r"):
+        (mark,) = plots[name]["layout"]["shapes"]
+        assert (mark["x0"], mark["x1"]) == (0.15, 0.15)
+    assert [told["text"] for told in plots["pit-entries"]["layout"]["annotations"]] == ["link-down r--s"]
+    assert "annotations" not in plots["pit-entries-r"]["layout"]
+
+
+def test_a_run_in_which_nothing_special_happened_has_no_section_for_it():
+    quiet = render(made_manifest(timeline=[]), made_tables())
+    assert "What happened on the way" not in quiet
+    assert "Sharing the busiest link" not in quiet
+    page = render(
+        made_manifest(timeline=[]),
+        made_tables(
+            faults=[
+                {"layering": "lli", "node": "s", "twice": 0, "out_of_order": 0, "forked": 1, "errors": 0},
+                {"layering": "poll", "node": "s", "twice": 0, "out_of_order": 0, "forked": 0, "errors": 0},
+            ],
+            first_items=[
+                {"layering": "lli", "node": "s", "feed": "f", "joined": 0, "wait_ns": 5 * MS},
+                {"layering": "lli", "node": "late", "feed": "f", "joined": 300 * MS, "wait_ns": 7 * MS},
+                {"layering": "lli", "node": "late", "feed": "g", "joined": 300 * MS, "wait_ns": 9 * MS},
+            ],
+        ),
+    )
+    section = page[page.index("What happened on the way") : page.index("<h2>Network</h2>")]
+    assert section.count('<tr><th scope="row">') == 2
+    assert "0.3 s" in section
+    assert '<td class="number">–</td><td class="number">9</td>' in re.sub(r"\s*\n\s*", "", section)
+
+
+def test_recovery_throughput_and_queue_are_drawn():
+    gaps = [
+        {"layering": x, "time": 150 * MS, "event": "restart", "place": "r", "node": node, "gap_ns": gap * MS}
+        for x, node, gap in (("poll", "s", 30), ("poll", "t", 50), ("lli", "s", 20))
+    ]
+    flows = [
+        {"layering": "poll", "node": node, "feed": feed, "bytes_per_s": rate}
+        for node, feed, rate in (("s", FEED_URI, 1000.0), ("t", "/cross", 500.0), ("u", FEED_URI, None))
+    ]
+    queue = [
+        {"layering": "poll", "interface": "p-eth0", "time": t * MS, "queue_bytes": 1.0, "peak_bytes": 9.0 * t}
+        for t in (0, 10)
+    ]
+    made = made_manifest()
+    cross = {"feed": "/cross", "from": "p", "to": "t"}
+    workload = made.workload.model_dump() | {"cross_traffic": [cross]}
+    plots = figures(
+        render(made_manifest(workload=workload), made_tables(recovery=gaps, flows=flows, queue=queue))
+    )
+    assert plots["recovery"]["data"][0]["y"] == ["restart r, 0.15 s"]
+    assert [trace["x"] for trace in plots["recovery"]["data"]] == [[50], [20]]
+    assert plots["throughput"]["data"][0]["y"] == ["s from p", "t from p, cross traffic"]
+    assert plots["throughput"]["data"][0]["x"] == [8, 4]
+    assert (plots["queue"]["data"][0]["x"], plots["queue"]["data"][0]["y"]) == ([0, 0.01], [0, 90])
+    assert plots["in-flight"]["data"][0]["y"] == [0, 2]
 
 
 def test_the_same_tables_make_the_same_page():
@@ -162,8 +348,9 @@ def test_plots_draw_what_the_tables_hold():
     assert (cdf["x"][0], cdf["y"][0], cdf["x"][-1], cdf["y"][-1]) == (1, 0, 201, 100)
     box = plots["latency-boxes"]["data"][0]
     assert (box["x"], box["median"], box["lowerfence"]) == (["s"], [101], [11])
+    # 342 bytes at 114 a delivered item: three were delivered.
     stack = {trace["name"]: trace["x"] for trace in plots["wire-bytes"]["data"]}
-    assert stack == {"Ethernet": [14, 14], "message": [100, 100]}
+    assert stack == {"Ethernet": [14, 14], "message": [100, 100], "each item once per link": [2, 1]}
     assert plots["wire-frames"]["data"][0]["x"] == [1, 0]
 
 

@@ -3,23 +3,67 @@
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import pit
-from analysis.compare import METRICS, compare, measure
+from analysis import pit, service, sharing
+from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
+from analysis.compare import (
+    METRICS,
+    compare,
+    events_totals,
+    latency_totals,
+    measure,
+    pit_totals,
+    wire_totals,
+)
+from analysis.copies import copies
 from analysis.decode import PACKETS
-from analysis.latency import latency, quantiles
-from analysis.overhead import LAYERS, overhead, traffic
+from analysis.flight import in_flight
+from analysis.latency import carried, latency, quantiles
+from analysis.overhead import LAYERS, link_use, overhead, traffic
 from analysis.reassemble import reassemble
 
 pytestmark = pytest.mark.spark
 
 STEPS = "layering string, node string, time long, delta_entries long, delta_bytes long"
-RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, items long, links long"
+RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
+NODES = "layering string, node string, role string"
+FEEDS = "layering string, feed string, cross boolean, last long"
+BREAKS = "layering string, interface string, node string, time long, event string"
+HOPS = (
+    "layering string, feed string, subscriber string, sender string, receiver string, delay_ns long, "
+    "ns_per_byte double"
+)
 
 
 def rows(table, *columns):
     """Return a table's rows as sorted tuples."""
     chosen = table.select(*columns) if columns else table
     return sorted(map(tuple, chosen.collect()), key=repr)
+
+
+def nodes(spark, *names):
+    return spark.createDataFrame([("x", name, "forwarder") for name in names], NODES)
+
+
+@pytest.fixture(scope="module")
+def no_breaks(spark):
+    return spark.createDataFrame([], BREAKS)
+
+
+@pytest.fixture(scope="module")
+def whole(no_breaks):
+    """Reassembles packets where nothing breaks."""
+    return lambda table: reassemble(table, no_breaks)
+
+
+@pytest.fixture(scope="module")
+def late(spark):
+    """Takes events for latencies: of feeds f, g (forked) and other, cross traffic c; node a is an archive."""
+    feeds = spark.createDataFrame(
+        [("x", "f", False, None), ("x", "g", False, 3), ("x", "other", False, None), ("x", "c", True, None)],
+        FEEDS,
+    )
+    roles = spark.createDataFrame([("x", "a", "archive")], NODES)
+    return lambda table: latency(table, feeds, roles)
 
 
 # --- reassemble -------------------------------------------------------------------------------------------
@@ -61,53 +105,60 @@ def fragment(index, time, *, sequence=10, count=3, **fields):
 COLUMNS = ("kind", "name", "time", "frame", "frame_bytes", "ndn_bytes", "frames")
 
 
-def test_whole_packets_pass_and_what_is_none_does_not(packets):
+def test_whole_packets_pass_and_what_is_none_does_not(packets, whole):
     table = packets(
         {"kind": "interest", "name": "/i", "frame": 1, "time": 5, "frame_bytes": 90, "ndn_bytes": 40},
         {"kind": "malformed", "frame": 2, "time": 6},
         {"kind": "other", "frame": 3, "time": 7, "frag_count": None},
     )
-    assert rows(reassemble(table), *COLUMNS) == [("interest", "/i", 5, 1, 90, 40, 1)]
+    assert rows(whole(table), *COLUMNS) == [("interest", "/i", 5, 1, 90, 40, 1)]
 
 
-def test_fragments_join_in_any_order_at_the_time_of_the_last(packets):
+def test_fragments_join_in_any_order_at_the_time_of_the_last(packets, whole):
     table = packets(fragment(2, 7), fragment(0, 9), fragment(1, 8))
-    assert rows(reassemble(table), *COLUMNS) == [("data", "/n", 9, 9, 303, 150, 3)]
+    assert rows(whole(table), *COLUMNS) == [("data", "/n", 9, 9, 303, 150, 3)]
 
 
-def test_a_packet_of_which_a_fragment_is_missing_has_not_arrived(packets):
-    assert rows(reassemble(packets(fragment(0, 1), fragment(2, 2)))) == []
+def test_a_packet_of_which_a_fragment_is_missing_has_not_arrived(packets, whole):
+    assert rows(whole(packets(fragment(0, 1), fragment(2, 2)))) == []
     twice = packets(fragment(0, 1), fragment(1, 2), fragment(1, 3))
-    assert rows(reassemble(twice)) == []
+    assert rows(whole(twice)) == []
 
 
-def test_fragments_of_another_packet_interface_or_direction_are_not_mixed(packets):
+def test_fragments_of_another_packet_interface_or_direction_are_not_mixed(packets, whole):
     table = packets(
         fragment(0, 1, count=2),
         fragment(1, 2, count=2, sequence=20),
         fragment(1, 3, count=2, interface="a-eth1"),
         fragment(1, 4, count=2, direction="out"),
     )
-    assert rows(reassemble(table)) == []
-    assert rows(reassemble(table.union(packets(fragment(1, 5, count=2)))), "time") == [(5,)]
+    assert rows(whole(table)) == []
+    assert rows(whole(table.union(packets(fragment(1, 5, count=2)))), "time") == [(5,)]
 
 
-def test_a_sequence_at_the_end_of_the_numbers_raises_nothing(packets):
+def test_a_sequence_at_the_end_of_the_numbers_raises_nothing(packets, whole):
     table = packets(fragment(1, 1, lp_sequence=-(2**63)), fragment(0, 2, lp_sequence=2**63 - 1))
-    assert rows(reassemble(table)) == []
+    assert rows(whole(table)) == []
+
+
+def test_a_break_parts_fragments_of_one_number(spark, packets):
+    table = packets(fragment(0, 1, count=2), fragment(1, 9, count=2))
+    for place, time, count in (("a-eth0", 5, 0), ("a-eth0", 1, 1), ("a-eth1", 5, 1)):
+        breaks = spark.createDataFrame([("x", place, "a", time, "restart")], BREAKS)
+        assert reassemble(table, breaks).count() == count
 
 
 # --- pit --------------------------------------------------------------------------------------------------
 
 
-def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(packets):
+def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(packets, whole, no_breaks):
     asked = {"kind": "interest", "name": "/n", "name_length": 3, "nonce": 1, "lifetime_ns": 1000}
     table = packets(
         {"kind": "data", "name": "/n", "name_length": 3, "time": 10, "frame": 4, "direction": "out"},
         asked | {"time": 10, "frame": 3},
         asked | {"time": 10, "frame": 2, "node": "b", "interface": "b-eth0", "direction": "out"},
     )
-    history = pit.reconstruct(reassemble(table)).cache()
+    history = pit.reconstruct(whole(table), no_breaks).cache()
     assert rows(pit.intervals(history)) == [
         ("x", "a", "classic", "/n", 10, 10),
         ("x", "b", "classic", "/n", 10, 1010),
@@ -210,9 +261,9 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
 
 
 def test_summary_weighs_by_time(spark, steps):
-    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, 1)], RUNS)
+    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None)], RUNS)
     changes = pit.changes(pit.with_network(steps))
-    got = {row.node: row for row in pit.summary(changes, runs, ["a", "b", "c", pit.NETWORK]).collect()}
+    got = {row.node: row for row in pit.summary(changes, runs, nodes(spark, "a", "b", "c")).collect()}
     # a: one entry for 10, two for 20 of 100; bytes 22 for 10 and 52 for 20.
     assert got["a"].mean_entries == pytest.approx(0.5)
     assert got["a"].mean_bytes == pytest.approx((22 * 10 + 52 * 20) / 100)
@@ -224,14 +275,14 @@ def test_summary_weighs_by_time(spark, steps):
 
 
 def test_summary_leaves_out_what_is_after_the_run(spark, steps):
-    runs = spark.createDataFrame([("x", 0, 0, 15, 0, 1, 1)], RUNS)
-    (row,) = pit.summary(pit.changes(steps), runs, ["a"]).collect()
+    runs = spark.createDataFrame([("x", 0, 0, 15, 0, 1, None)], RUNS)
+    row = pit.summary(pit.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
     assert row.mean_entries == pytest.approx(5 / 15)
     assert row.peak_entries == 1
 
 
 def test_curves_keep_the_extremes_of_each_slice(spark):
-    runs = spark.createDataFrame([("x", 0, 0, 1000, 0, 1, 1)], RUNS)
+    runs = spark.createDataFrame([("x", 0, 0, 1000, 0, 1, None)], RUNS)
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10) for k, d in enumerate(deltas)], STEPS)
@@ -247,40 +298,393 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
 
 # --- latency ----------------------------------------------------------------------------------------------
 
-EVENTS = "layering string, time long, node string, event string, seq long, bytes long"
+EVENTS = "layering string, time long, node string, event string, feed string, seq long, bytes long, line long"
+
+
+def noted(spark, *rows):
+    """Make events of (time, node, event, feed, seq, bytes), noted in this order."""
+    return spark.createDataFrame([("x", *row, line) for line, row in enumerate(rows)], EVENTS)
 
 
 @pytest.fixture(scope="module")
 def events(spark):
-    return spark.createDataFrame(
-        [
-            ("x", 0, "p", "published", 1, 100),
-            ("x", 5, "p", "published", 2, 200),
-            ("x", 10, "s1", "delivered", 1, 100),
-            ("x", 12, "s1", "delivered", 1, 100),
-            ("x", 25, "s1", "delivered", 2, 200),
-            ("x", 40, "s2", "delivered", 1, 100),
-            ("x", 41, "s2", "rejected", 2, 200),
-        ],
-        EVENTS,
+    return noted(
+        spark,
+        (0, "p", "published", "f", 1, 100),
+        (5, "p", "published", "f", 2, 200),
+        (10, "s1", "delivered", "f", 1, 100),
+        (12, "s1", "delivered", "f", 1, 100),
+        (25, "s1", "delivered", "f", 2, 200),
+        (40, "s2", "delivered", "f", 1, 100),
+        (41, "s2", "rejected", "f", 2, 200),
     )
 
 
-def test_latency_is_from_publication_to_the_first_delivery(events):
-    assert rows(latency(events)) == [
-        ("x", "s1", 1, 100, 0, 10, 10),
-        ("x", "s1", 2, 200, 5, 25, 20),
-        ("x", "s2", 1, 100, 0, 40, 40),
+@pytest.fixture(scope="module")
+def latencies(late, events):
+    return late(events)
+
+
+def test_latency_is_from_publication_to_the_first_delivery(latencies):
+    assert rows(latencies) == [
+        ("x", "s1", "f", 1, "subscribed", 100, 0, 10, 10),
+        ("x", "s1", "f", 2, "subscribed", 200, 5, 25, 20),
+        ("x", "s2", "f", 1, "subscribed", 100, 0, 40, 40),
     ]
 
 
-def test_quantiles_by_subscriber_and_of_all(events):
-    got = {row.node: row for row in quantiles(latency(events), points=2).collect()}
+def test_a_subscriber_that_joins_late_waits_only_from_then(spark, late):
+    table = noted(
+        spark,
+        (0, "p", "published", "f", 1, 9),
+        (0, "s", "joined", "other", 0, 0),
+        (30, "s", "joined", "f", 0, 0),
+        (50, "p", "published", "f", 2, 9),
+        (70, "s", "delivered", "f", 1, 9),
+        (75, "s", "delivered", "f", 2, 9),
+        (80, "s", "joined", "f", 0, 0),
+    )
+    assert rows(late(table), "seq", "latency_ns") == [(1, 40), (2, 25)]
+
+
+def test_items_of_different_feeds_are_different_items(spark, late):
+    table = noted(
+        spark,
+        (0, "p", "published", "f", 1, 9),
+        (7, "q", "published", "g", 1, 9),
+        (10, "s", "delivered", "f", 1, 9),
+        (10, "s", "delivered", "g", 1, 9),
+    )
+    assert rows(late(table), "feed", "latency_ns") == [("f", 10), ("g", 3)]
+
+
+def test_deliveries_that_a_layering_is_not_judged_by(spark, late):
+    table = noted(
+        spark,
+        *((0, "p", "published", feed, seq, 10) for feed in "fgc" for seq in (1, 4)),
+        *((5, "s", "delivered", feed, seq, 10) for feed in "fgc" for seq in (1, 4)),
+        (5, "a", "delivered", "f", 1, 10),
+    )
+    got = late(table)
+    assert rows(got, "node", "feed", "seq", "purpose") == [
+        ("a", "f", 1, "archived"),
+        ("s", "c", 1, "cross"),
+        ("s", "c", 4, "cross"),
+        ("s", "f", 1, "subscribed"),
+        ("s", "f", 4, "subscribed"),
+        ("s", "g", 1, "subscribed"),
+        ("s", "g", 4, "beyond a fork"),
+    ]
+    assert rows(carried(got)) == [("x", 6, 60, 1)]
+    bounded = got.withColumn("bound_ns", F.lit(None).cast("long"))
+    assert rows(quantiles(bounded), "node", "deliveries") == [("*", 3), ("s", 3)]
+    assert rows(service.first_items(table, got)) == []
+
+
+def test_quantiles_by_subscriber_and_of_all(latencies):
+    bounded = latencies.withColumn("bound_ns", F.lit(10).cast("long"))
+    got = {row.node: row for row in quantiles(bounded, points=2).collect()}
     assert got["s1"].quantiles_ns == [10, 15, 20]
     assert got["*"].quantiles_ns == [10, 20, 40]
     every = got["*"]
-    assert (every.deliveries, every.payload_bytes, every.p50_ns, every.max_ns) == (3, 400, 20, 40)
-    assert every.p95_ns == pytest.approx(38)
+    assert (every.deliveries, every.payload_bytes) == (3, 400)
+    assert (every.latency_p50, every.latency_max) == (pytest.approx(20e-6), pytest.approx(40e-6))
+    assert every.latency_p95 == pytest.approx(38e-6)
+    assert every.bound_p50 == pytest.approx(10e-6)
+    assert (every.latency_ratio_p50, every.latency_ratio_p95) == (2, pytest.approx(3.8))
+
+
+# --- bound ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hops(spark):
+    """p -- r -- s1 and s2: the first link 4 ns and 1 ns a byte, the others 10 ns and 0.5 ns a byte."""
+    return spark.createDataFrame(
+        [
+            ("x", "f", "s1", "p", "r", 4, 1.0),
+            ("x", "f", "s1", "r", "s1", 10, 0.5),
+            ("x", "f", "s2", "p", "r", 4, 1.0),
+            ("x", "f", "s2", "r", "s2", 10, 0.5),
+        ],
+        HOPS,
+    )
+
+
+def item(seq, node, direction, time, **fields):
+    return {
+        "kind": "data",
+        "name": f"/f/{seq}",
+        "feed": "f",
+        "seq": seq,
+        "node": node,
+        "interface": f"{node}-eth0",
+        "direction": direction,
+        "time": time,
+        "frame": time,
+        "frame_bytes": 150,
+        "ndn_bytes": 100,
+        **fields,
+    }
+
+
+def test_the_least_that_carries_an_item_is_its_bare_packet(packets, whole):
+    table = packets(
+        item(1, "p", "out", 1),
+        item(1, "p", "out", 2, frame_bytes=142),
+        item(2, "p", "out", 3, frame_bytes=1600, ndn_bytes=1472),
+        item(3, "p", "out", 4, frame_bytes=1700, ndn_bytes=1473),
+        item(3, "p", "out", 5, frame_bytes=1650, ndn_bytes=1473),
+        item(4, "p", "out", 6, kind="interest"),
+    )
+    assert rows(item_sizes(whole(table)), "seq", "wire_bytes") == [(1, 142), (2, 1514), (3, 1650)]
+
+
+SIZES = "layering string, feed string, seq long, wire_bytes long"
+
+
+def test_the_bound_of_a_delivery_is_delay_and_sending_at_each_hop(spark, latencies, hops):
+    sizes = spark.createDataFrame([("x", "f", 1, 100)], SIZES)
+    got = with_bound(latencies, sizes, hops.where("subscriber = 's1'"))
+    assert rows(got, "node", "seq", "bound_ns") == [
+        ("s1", 1, 4 + 10 + 150),
+        ("s1", 2, None),  # of which no packet was seen
+        ("s2", 1, None),  # to which there is no path
+    ]
+
+
+def test_the_bound_on_bytes_is_each_item_once_over_the_tree_of_those_who_got_it(spark, latencies, hops):
+    sizes = spark.createDataFrame([("x", "f", 1, 100), ("x", "f", 2, 200)], SIZES)
+    # Item 1 went to s1 and s2, over three links; item 2 to s1, over two.
+    assert rows(wire_bound(latencies, sizes, hops)) == [("x", 5, 3 * 100 + 2 * 200)]
+
+
+def test_feeds_at_a_node_are_those_on_the_way_to_somebody_who_got_of_them(spark, latencies, hops):
+    other = spark.createDataFrame(
+        [("x", "g", "s1", "q", "r", 1, 1.0), ("x", "f", "s9", "r", "s9", 1, 1.0)], HOPS
+    )
+    assert rows(feeds_at(latencies, hops.union(other))) == [
+        ("x", "p", 1),
+        ("x", "r", 1),
+        ("x", "s1", 1),
+        ("x", "s2", 1),
+    ]
+
+
+# --- copies -----------------------------------------------------------------------------------------------
+
+
+def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets, whole):
+    table = packets(
+        item(1, "p", "out", 1),
+        item(1, "p", "out", 2, interface="p-eth1"),
+        item(1, "p", "out", 9),
+        item(1, "r", "in", 5, frame_bytes=160),
+        item(1, "r", "in", 12),
+        item(1, "r", "in", 13, interface="r-eth1"),
+        item(2, "p", "out", 20),
+        {"kind": "data", "name": "/other", "direction": "out", "frame": 30, "time": 30},
+    )
+    assert rows(copies(whole(table)), "sent", "repeated", "arrived", "duplicates", "useful_bytes") == [
+        (4, 1, 3, 2, 160)
+    ]
+
+
+# --- service ----------------------------------------------------------------------------------------------
+
+
+def test_the_first_item_after_joining(spark, late):
+    table = noted(
+        spark,
+        (0, "p", "published", "f", 1, 9),
+        (20, "s", "joined", "f", 0, 0),
+        (35, "s", "delivered", "f", 1, 9),
+        (40, "s", "stopped", "f", 0, 0),
+        (60, "s", "joined", "f", 0, 0),
+        (100, "p", "published", "f", 2, 9),
+        (107, "s", "delivered", "f", 2, 9),
+        (200, "s", "joined", "f", 0, 0),
+        (0, "t", "joined", "f", 0, 0),
+        (3, "t", "delivered", "f", 1, 9),
+    )
+    got = service.first_items(table, late(table))
+    assert rows(got, "node", "joined", "wait_ns") == [
+        ("s", 20, 15),
+        ("s", 200, None),
+        ("s", 60, 7),  # item 2 did not exist when it joined
+        ("t", 0, 3),
+    ]
+
+
+TIMELINE = "layering string, time long, event string, place string"
+
+
+def test_recovery_is_the_longest_gap_that_begins_after_a_break(spark, late):
+    published = [(n * 10, "p", "published", "f", n, 9) for n in range(1, 9)]
+    table = noted(
+        spark,
+        *published,
+        *((n * 10 + 5, "s", "delivered", "f", n, 9) for n in (1, 2)),
+        *((80 + n, "s", "delivered", "f", n, 9) for n in (3, 4, 5)),
+        (105, "s", "delivered", "f", 6, 9),
+        (106, "s", "delivered", "f", 7, 9),
+        *((n * 10 + 5, "t", "delivered", "f", n, 9) for n in range(1, 9)),
+    )
+    timeline = spark.createDataFrame(
+        [
+            ("x", 27, "link-down", "b--c"),
+            ("x", 27, "link-down", "a--b"),
+            ("x", 60, "link-up", "a--b"),
+            ("x", 95, "restart", "r"),
+        ],
+        TIMELINE,
+    )
+    runs = spark.createDataFrame([("x", 0, 0, 200, 0, 8, None)], RUNS)
+    feeds = spark.createDataFrame([("x", "f", False, None)], FEEDS)
+    got = service.recovery(table, late(table), feeds, timeline, runs)
+    assert rows(got, "time", "event", "place", "node", "gap_ns") == [
+        # Item 3 exists from 30 on and comes at 83. Between 85 and 105 lies another break.
+        (27, "link-down", "a--b, b--c", "s", 53),
+        (27, "link-down", "a--b, b--c", "t", 5),
+        # Item 6 comes 10 after the break, and after item 7 nothing to the end at 200.
+        (95, "restart", "r", "s", 94),
+    ]
+    forked = feeds.withColumn("last", F.lit(7).cast("long"))  # item 8 is not due, so nothing is missing
+    ends = service.recovery(table, late(table), forked, timeline, runs).where("time = 95")
+    assert rows(ends, "node", "gap_ns") == [("s", 10)]
+
+
+def test_faults_are_what_must_not_happen(spark):
+    table = noted(
+        spark,
+        (1, "s", "joined", "f", 0, 0),
+        (5, "s", "delivered", "f", 1, 9),
+        (5, "s", "delivered", "f", 3, 9),
+        (5, "s", "delivered", "f", 2, 9),
+        (6, "s", "delivered", "f", 3, 9),
+        (6, "s", "delivered", "g", 1, 9),
+        (7, "s", "forked", "f", 4, 0),
+        (7, "s", "error", "g", 0, 0),
+        (8, "s", "error", "g", 0, 0),
+        (1, "t", "joined", "f", 0, 0),
+        (5, "t", "delivered", "f", 1, 9),
+        (1, "p", "published", "f", 1, 9),
+    )
+    assert rows(service.faults(table)) == [("x", "s", 1, 1, 1, 2), ("x", "t", 0, 0, 0, 0)]
+
+
+# --- sharing ----------------------------------------------------------------------------------------------
+
+
+def test_flows_are_compared_while_all_are_active(spark, late):
+    table = noted(
+        spark,
+        *((0, "p", "published", "f", n, 10) for n in (1, 2, 3, 4)),
+        *((n * 100, "s", "delivered", "f", n, 10) for n in (1, 2, 3, 4)),
+        *((150 + n * 50, "t", "delivered", "f", n, 10) for n in (1, 2, 3, 4)),
+    )
+    got = sharing.flows(late(table))
+    # From t's first delivery at 200 to t's last at 350: item 3 to s, items 2, 3 and 4 to t.
+    assert rows(got, "node", "from_ns", "to_ns", "bytes_per_s") == [
+        ("s", 200, 350, pytest.approx(10 / 150e-9)),
+        ("t", 200, 350, pytest.approx(30 / 150e-9)),
+    ]
+    (fair,) = sharing.fairness(got).collect()
+    assert fair.fairness == pytest.approx(40**2 / (2 * (10**2 + 30**2)))
+    assert fair.throughput == pytest.approx(20 / 150e-9 * 8 / 1000)
+
+
+def test_flows_that_never_meet_and_a_single_flow_have_no_fairness(spark, late):
+    apart = noted(
+        spark,
+        (0, "p", "published", "f", 1, 10),
+        (5, "s", "delivered", "f", 1, 10),
+        (9, "t", "delivered", "f", 1, 10),
+    )
+    assert rows(sharing.flows(late(apart)), "node", "bytes_per_s") == [("s", None), ("t", None)]
+    for table in (apart, apart.where("node != 't'")):
+        assert rows(sharing.fairness(sharing.flows(late(table)))) == [("x", None, None)]
+
+
+LINKS = (
+    "layering string, interface string, ns_per_byte double, max_queue_size long, start_ns long, end_ns long"
+)
+
+
+def test_the_queue_is_what_was_handed_over_less_what_the_rate_let_through(spark, packets):
+    sent = [
+        {
+            "kind": "data",
+            "direction": "out",
+            "interface": "a-eth0",
+            "time": t,
+            "frame": k,
+            "frame_bytes": size,
+        }
+        for k, (t, size) in enumerate([(100, 10), (100, 20), (115, 5), (400, 7)])
+    ]
+    other = [row | {"interface": "a-eth1"} for row in sent] + [row | {"direction": "in"} for row in sent]
+    table = packets(*sent, *other)
+
+    def samples(limit):
+        links = spark.createDataFrame([("x", "a-eth0", 2.0, limit, 0, 420)], LINKS)
+        return sharing.queue(table, links, 20)
+
+    # 30 bytes at 100 take until 160; 5 more at 115 until 170.
+    assert rows(samples(None).where("time < 200"), "time", "queue_bytes", "peak_bytes") == [
+        (100, 30.0, 30.0),
+        (120, 25.0, 30.0),
+        (140, 15.0, 25.0),
+        (160, 5.0, 15.0),
+        (180, 0.0, 5.0),
+    ]
+    assert rows(samples(None).where("time >= 380"), "time", "queue_bytes") == [
+        (380, 0.0),
+        (400, 7.0),
+        (420, 0.0),
+    ]
+    # With room for two, the third is dropped.
+    assert rows(samples(2).where("time = 120"), "queue_bytes") == [(20.0,)]
+    # 17 samples: 30, 20 (or 25), ..., and zeros for the most part.
+    assert rows(sharing.queue_summary(samples(None))) == [("x", 0.0, pytest.approx(29.2), 30.0)]
+
+
+# --- flight -----------------------------------------------------------------------------------------------
+
+
+def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencies):
+    # Item 1 is in flight from 0 to 40, item 2 from 5 to 25.
+    occupancy = spark.createDataFrame(
+        [
+            ("x", node, time, entries, entries * 10)
+            for time, sizes in ((0, (1, 1)), (5, (2, 1)), (10, (1, 1)), (25, (2, 2)), (99, (0, 0)))
+            for node, entries in zip("ab", sizes, strict=True)
+        ],
+        "layering string, node string, time long, entries long, bytes long",
+    )
+    assert rows(in_flight(latencies, occupancy)) == [
+        ("x", 0, 1, 0.0, 0.0),
+        ("x", 1, 2, 3.0, 30.0),
+        ("x", 2, 2, 2.5, 25.0),
+    ]
+
+
+def test_many_items_in_flight_are_counted_in_steps(spark, late):
+    # Item n is in flight from n on; the last sample finds 81 of them, so steps are of three.
+    table = noted(
+        spark,
+        *((n, "p", "published", "f", n, 1) for n in range(1, 82)),
+        *((100, "s", "delivered", "f", n, 1) for n in range(1, 82)),
+    )
+    occupancy = spark.createDataFrame(
+        [("x", "a", time, time, 0) for time in (0, 3, 4, 5, 81)],
+        "layering string, node string, time long, entries long, bytes long",
+    )
+    assert rows(in_flight(late(table), occupancy), "items", "samples", "entries") == [
+        (0, 1, 0.0),
+        (3, 3, 4.0),
+        (81, 1, 81.0),
+    ]
 
 
 # --- overhead ---------------------------------------------------------------------------------------------
@@ -338,94 +742,115 @@ def test_overhead_splits_every_byte_by_layer(wire):
     assert sum(got.values()) == 72 + 62 + 80 + 1400 + 1000 + 42 + 50
 
 
+def test_link_use_is_the_share_of_the_rate_over_the_run(spark, wire):
+    links = spark.createDataFrame([("x", "a-eth0", 0.5, None, 1000, 3000)], LINKS)
+    sent = traffic(wire)
+    total = sum(row.frame_bytes for row in sent.collect())
+    assert rows(link_use(sent, links)) == [("x", "a-eth0", pytest.approx(total * 0.5 / 2000 * 100))]
+
+
 # --- compare ----------------------------------------------------------------------------------------------
+
+SUMMARY = (
+    "layering string, node string, mean_entries double, peak_entries long, mean_bytes double, peak_bytes long"
+)
+SENT = "layering string, node string, kind string, frames long, frame_bytes long"
+
+
+def test_totals_of_events(spark, events):
+    feeds = spark.createDataFrame([("x", "f", False, None), ("x", "c", True, None)], FEEDS)
+    cross = noted(spark, (0, "p", "published", "c", 1, 100))
+    got = events_totals(events.union(cross), feeds, service.faults(events)).collect()
+    assert [row.asDict() for row in got] == [
+        {"layering": "x", "published": 2, "twice": 1, "out_of_order": 0, "forked": 0, "errors": 0}
+    ]
+
+
+def test_totals_of_latency(spark, latencies):
+    late = quantiles(latencies.withColumn("bound_ns", F.lit(10).cast("long")))
+    waits = spark.createDataFrame(
+        [("x", 10_000_000), ("x", 20_000_000), ("x", None)], "layering string, wait_ns long"
+    )
+    gaps = spark.createDataFrame([], "layering string, gap_ns long")
+    (row,) = latency_totals(late, waits, gaps).collect()
+    assert (row.deliveries, row.latency_ratio_p50) == (3, 2)
+    assert (row.first_item_p50, row.first_item_max) == (15, 20)
+    assert (row.recovery_p50, row.recovery_max) == (None, None)
+
+
+def test_totals_of_state(spark):
+    summary = spark.createDataFrame(
+        [("x", "p", 1.0, 2, 10.0, 20), ("x", "r", 3.0, 6, 30.0, 50), ("x", "*", 4.0, 8, 40.0, 60)], SUMMARY
+    )
+    table = spark.createDataFrame([("x", "p", 1), ("x", "r", 2)], "layering string, node string, feeds long")
+    (row,) = pit_totals(summary, table).collect()
+    assert (row.pit_entries_mean, row.pit_entries_peak) == (2, 6)
+    assert (row.pit_entries_network, row.pit_entries_network_peak) == (4, 8)
+    assert (row.pit_bytes_mean, row.pit_bytes_peak) == (20, 50)
+    assert (row.pit_bytes_network, row.pit_bytes_network_peak) == (40, 60)
+    assert row.pit_entries_per_feed == 3
+
+
+def test_totals_of_the_wire(spark):
+    sent = spark.createDataFrame(
+        [("x", "s", "interest", 4, 300), ("x", "r", "lli", 3, 200), ("x", "p", "data", 2, 400)], SENT
+    )
+    table = spark.createDataFrame([("x", "s", "subscriber"), ("x", "r", "forwarder")], NODES)
+    assert rows(wire_totals(sent, table)) == [("x", 9, 900, 7, 4)]
 
 
 def test_measure_and_compare(spark):
-    runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 2, 2), ("lli", 1, 0, 100, 3, 2, 2)], RUNS)
-    published = [(x, t, "p", "published", t, 50) for x in ("poll", "lli") for t in (1, 2)]
-    delivered = [
-        ("poll", 11, "s", "delivered", 1, 50),
-        ("poll", 32, "s", "delivered", 2, 50),
-        ("lli", 6, "s", "delivered", 1, 50),
-    ]
-    events = spark.createDataFrame(published + delivered, EVENTS)
-    summary = spark.createDataFrame(
-        [
-            ("poll", "p", 1.0, 2, 10.0, 20),
-            ("poll", "s", 3.0, 5, 30.0, 50),
-            ("poll", "*", 4.0, 6, 40.0, 60),
-            ("lli", "p", 1.0, 1, 10.0, 10),
-            ("lli", "s", 1.0, 1, 10.0, 10),
-            ("lli", "*", 2.0, 2, 20.0, 20),
-        ],
-        "layering string, node string, mean_entries double, peak_entries long, mean_bytes double, "
-        "peak_bytes long",
+    runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 2, None), ("lli", 1, 0, 100, 3, 2, 4)], RUNS)
+    first = spark.createDataFrame(
+        [("poll", 2, 2, 100, 8, 1000, 8, 4), ("lli", 1, 1, 50, 1, 250, 1, 1)],
+        "layering string, deliveries long, carried long, carried_bytes long, wire_frames long, "
+        "wire_bytes long, interests long, asked long",
     )
-    sent = spark.createDataFrame(
-        [
-            ("poll", "s", "interest", 4, 300),
-            ("poll", "r", "interest", 4, 300),
-            ("poll", "p", "data", 2, 400),
-            ("lli", "s", "lli", 1, 100),
-            ("lli", "p", "data", 1, 150),
-        ],
-        "layering string, node string, kind string, frames long, frame_bytes long",
+    second = spark.createDataFrame(
+        [("poll", 4, 800, 10, 1, 5, 2, 500, 2), ("lli", 2, 200, 2, 0, 2, 0, 240, 2)],
+        "layering string, crossings long, bound_bytes long, sent long, repeated long, arrived long, "
+        "duplicates long, useful_bytes long, published long",
     )
-    measures = measure(runs, events, quantiles(latency(events)), summary, sent, ["s"])
-    table = compare(measures).orderBy("row", "position").collect()
+    third = spark.createDataFrame([("lli", 5.0)], "layering string, recovery_max double")
+    table = compare(measure(runs, [first, second, third])).orderBy("row", "position").collect()
     assert [row.metric for row in table if row.layering == "poll"] == [metric.key for metric in METRICS]
     poll, lli = (
-        {row.metric: row.value for row in table if row.layering == layering} for layering in ("poll", "lli")
+        {row.metric: row.value for row in table if row.layering == layering and row.value is not None}
+        for layering in ("poll", "lli")
     )
     assert poll == {
         "published": 2,
         "delivered": 2,
         "delivered_share": 100,
-        "latency_p50": pytest.approx(20e-6),
-        "latency_p95": pytest.approx(29e-6),
-        "latency_p99": pytest.approx(29.8e-6),
-        "latency_max": pytest.approx(30e-6),
-        "pit_entries_mean": 2,
-        "pit_entries_peak": 5,
-        "pit_entries_network": 4,
-        "pit_entries_network_peak": 6,
-        "pit_bytes_mean": 20,
-        "pit_bytes_peak": 50,
-        "pit_bytes_network": 40,
-        "pit_bytes_network_peak": 60,
         "interests_per_item": 2,
         "interests_per_link": 2,
-        "frames_per_item": 5,
+        "frames_per_item": 4,
         "bytes_per_item": 500,
+        "bound_bytes_per_item": 400,
+        "wire_ratio": 1.25,
+        "useful_share": 50,
+        "repeated_share": 10,
+        "duplicate_share": 40,
         "overhead_ratio": 10,
         "capture_drops": 0,
     }
-    assert (lli["delivered"], lli["delivered_share"], lli["latency_p50"]) == (1, 50, pytest.approx(5e-6))
-    assert (lli["interests_per_item"], lli["interests_per_link"]) == (1, 0.25)
+    assert (lli["delivered"], lli["delivered_share"], lli["recovery_max"]) == (1, 50, 5)
+    assert (lli["interests_per_item"], lli["interests_per_link"], lli["interests_per_window"]) == (1, 0.5, 2)
     assert (lli["overhead_ratio"], lli["capture_drops"]) == (5, 3)
     ratios = {row.metric: row.ratio for row in table if row.layering == "lli"}
     assert ratios["bytes_per_item"] == 0.5
-    assert ratios["interests_per_link"] == 0.125
+    assert ratios["interests_per_link"] == 0.25
     assert ratios["capture_drops"] is None  # of nothing
     assert {row.ratio for row in table if row.layering == "poll"} == {None}
 
 
 def test_a_layering_that_delivered_nothing_has_no_figures_per_item(spark):
-    runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 1, 1)], RUNS)
-    events = spark.createDataFrame([("poll", 1, "p", "published", 1, 50)], EVENTS)
-    summary = spark.createDataFrame(
-        [],
-        "layering string, node string, mean_entries double, peak_entries long, mean_bytes double, "
-        "peak_bytes long",
-    )
+    runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 1, None)], RUNS)
     sent = spark.createDataFrame(
-        [("poll", "s", "interest", 4, 300)],
-        "layering string, node string, kind string, frames long, frame_bytes long",
+        [("poll", 4, 300, 4, 4)],
+        "layering string, wire_frames long, wire_bytes long, interests long, asked long",
     )
-    measures = measure(runs, events, quantiles(latency(events)), summary, sent, ["s"])
-    values = {row.metric: row.value for row in compare(measures).collect()}
-    assert (values["delivered"], values["delivered_share"]) == (0, 0)
-    assert values["interests_per_link"] == 4
-    for metric in ("latency_p50", "interests_per_item", "bytes_per_item", "overhead_ratio"):
+    values = {row.metric: row.value for row in compare(measure(runs, [sent])).collect()}
+    assert (values["published"], values["delivered"], values["delivered_share"]) == (0, 0, 0)
+    for metric in ("latency_p50", "interests_per_item", "bytes_per_item", "overhead_ratio", "wire_ratio"):
         assert values[metric] is None

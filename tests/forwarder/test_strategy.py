@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
-from scripted_node import MS, Node
+from scripted_node import MS, Node, interest
 
 from forwarder.fib import NextHop
 from forwarder.pit import OutRecord, PitEntry
-from forwarder.strategy import BestRoute
+from forwarder.strategy import BestRoute, Multicast, StrategyChoice
+from forwarder.wire.lp import make_lp, parse_lp
+from forwarder.wire.name import from_uri, prefix_ends
+from forwarder.wire.packet import make_data
 
 HOPS = (NextHop(2, 0), NextHop(3, 1), NextHop(4, 2))
 
@@ -114,3 +117,91 @@ def test_a_strategy_of_ones_own() -> None:
     assert node.interest(2, "/b", 7) == ["2 nack /b nonce=7 no-route"]
     (entry,) = node.core.pit
     assert [record.face for record in entry.out_records] == [2, 3]
+
+
+def test_multicast_sends_to_all_but_back() -> None:
+    node = Node(strategy=Multicast())
+    node.route("/a", 1, 2, 3)
+    assert node.interest(1, "/a", 7) == ["2 interest /a nonce=7", "3 interest /a nonce=7"]
+    assert node.interest(4, "/b", 7) == ["4 nack /b nonce=7 no-route"]
+
+
+def test_multicast_has_nowhere_to_go_but_back() -> None:
+    node = Node(strategy=Multicast())
+    node.route("/a", 1)
+    assert node.interest(1, "/a", 7) == ["1 nack /a nonce=7 no-route"]
+
+
+def test_multicast_of_a_second_consumer_goes_where_the_first_came_from() -> None:
+    node = Node(strategy=Multicast())
+    node.route("/a", 1, 2, 3)
+    node.interest(1, "/a", 7)
+    node.wait(MS)
+    assert node.interest(2, "/a", 8) == ["1 interest /a nonce=8"]
+    node.wait(9 * MS)
+    assert node.interest(1, "/a", 9) == ["2 interest /a nonce=9", "3 interest /a nonce=9"]
+
+
+def test_multicast_suppression_doubles_from_10_ms_to_250_ms() -> None:
+    entry = new_entry()
+    strategy = Multicast()
+
+    def sent(now: int) -> Sequence[int] | None:
+        faces = strategy.after_interest(entry, 1, HOPS, now)
+        for out in faces or ():
+            entry.set_out_record(OutRecord(out, 1, now))
+        return faces
+
+    now = 0
+    assert sent(now) == [2, 3, 4]
+    for interval in (10, 20, 40, 80, 160, 250, 250):
+        assert sent(now + interval * MS - 1) == []
+        now += interval * MS
+        assert sent(now) == [2, 3, 4]
+
+
+def test_one_answer_satisfies_all_branches_of_a_multicast() -> None:
+    node = Node(strategy=Multicast())
+    node.route("/a", 2, 3)
+    node.interest(1, "/a", 7)
+    assert node.data(2, "/a") == ["1 data /a"]
+    assert node.data(3, "/a") == []
+    assert node.core.counters.unsolicited == 1
+
+
+def test_the_strategy_of_the_longest_prefix() -> None:
+    default, short, long = BestRoute(), Multicast(), Multicast()
+    choice = StrategyChoice(default)
+    name = from_uri("/a/b/c")
+    assert choice.find(name, prefix_ends(name)) is default
+    choice.set(from_uri("/a"), short)
+    choice.set(from_uri("/a/b"), long)
+    assert choice.find(name, prefix_ends(name)) is long
+    for uri, chosen in (("/a/x", short), ("/a", short), ("/a/b", long), ("/x", default), ("/ab", default)):
+        assert choice.find(from_uri(uri), prefix_ends(from_uri(uri))) is chosen
+
+
+def test_a_forwarder_takes_the_strategy_of_the_name() -> None:
+    node = Node()
+    node.core.strategies.set(from_uri("/a/m"), Multicast())
+    node.route("/a", 2, 3)
+    assert node.interest(1, "/a/x", 7) == ["2 interest /a/x nonce=7"]
+    assert node.interest(1, "/a/m/x", 7) == ["2 interest /a/m/x nonce=7", "3 interest /a/m/x nonce=7"]
+
+
+@pytest.mark.parametrize("token", [None, b"t"])
+def test_a_congestion_mark_goes_on_with_its_data(token: bytes | None) -> None:
+    node = Node()
+    node.route("/a", 2)
+    node.interest(1, "/a", 7, token)
+    node.interest(3, "/a", 8)
+    data = make_data(from_uri("/a"), b"")
+    node.core.receive(2, make_lp(data, congestion_mark=2), node.now)
+    sent = {face: parse_lp(packet) for face, packet in node.core.take_outputs()}
+    assert {face: (lp.fragment, lp.congestion_mark) for face, lp in sent.items()} == {
+        1: (data, 2),
+        3: (data, 2),
+    }
+    assert (sent[1].pit_token, sent[3].pit_token) == (token, None)
+    node.core.receive(4, interest("/a", 9), node.now)
+    assert node.core.take_outputs() == [(4, data)]  # from the cache, and no longer marked

@@ -20,9 +20,11 @@ pytestmark = [
 ]
 
 
-def feednet(*arguments: str, command: list[str], cwd: Path) -> "subprocess.CompletedProcess[str]":
+def feednet(
+    *arguments: str, command: list[str], cwd: Path, scenario: str = "fanout"
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*command, "-m", "testbed.cli", "run", "fanout", "--net", "mininet", "--no-report", *arguments],
+        [*command, "-m", "testbed.cli", "run", scenario, "--net", "mininet", "--no-report", *arguments],
         cwd=cwd,
         env=nobody.environment(),
         capture_output=True,
@@ -74,6 +76,57 @@ def test_it_runs_without_root_too(tmp_path: Path) -> None:
         done = feednet(*arguments, command=[*nobody.AS_NOBODY, python], cwd=Path(directory))
         assert done.returncode == 0, done.stderr
         assert_complete(Path(directory) / "run", items=10, subscribers=8)
+
+
+EVENTS = """
+title = "A star whose links break and whose nodes start anew"
+layerings = ["lli"]
+[topology]
+generator = "star"
+leaves = 2
+[topology.link]
+delay_ms = 5.0
+[workload]
+items = 40
+[workload.schedule]
+speed = 1e6
+idle_limit_ms = 60.0
+[[events]]
+at_ms = 900
+link_down = "r1 s1"
+[[events]]
+at_ms = 1100
+link_up = "r1 s1"
+[[events]]
+at_ms = 1200
+restart = "r1"
+[[events]]
+at_ms = 1400
+restart = "s2"
+"""
+
+
+def test_links_break_and_nodes_start_anew_over_real_sockets(tmp_path: Path) -> None:
+    (tmp_path / "events.toml").write_text(EVENTS)
+    done = feednet("--out", "run", command=[sys.executable], cwd=tmp_path, scenario="events.toml")
+    assert done.returncode == 0, done.stderr
+    assert_complete(tmp_path / "run", items=40, subscribers=2)
+    run = tmp_path / "run" / "lli"
+    assert {path.name for path in run.iterdir()} == {"capture.pcapng", "events.jsonl", "counters.jsonl"}
+    rows = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    changes = [
+        (row["event"], row["node"]) for row in rows if row["event"] in ("link-down", "link-up", "restart")
+    ]
+    assert changes == [("link-down", "r1--s1"), ("link-up", "r1--s1"), ("restart", "r1"), ("restart", "s2")]
+    down, up = (row["time"] for row in rows if row["event"] in ("link-down", "link-up"))
+    late = 50_000_000  # a busy machine may wake the one who breaks the link late
+    arrived = [
+        packet.time
+        for packet in pcapng.read(run / "capture.pcapng")
+        if packet.interface.name == "s1-eth0" and packet.direction is pcapng.Direction.IN
+    ]
+    assert not [time for time in arrived if down + late < time < up]
+    assert [row["event"] for row in rows if row["node"] == "s2"].count("joined") == 2
 
 
 def test_a_failure_inside_is_one_line_and_keeps_what_there_is(tmp_path: Path) -> None:

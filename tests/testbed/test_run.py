@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from simulation import feed_of, scenario
+from simulation import load_of, scenario
 
 from captures import pcapng
 from testbed import run as running
@@ -17,7 +17,8 @@ LOSSY = {"generator": "tree", "depth": 2, "fanout": 2, "link": {"delay_ms": 5.0,
 
 
 def emulated(directory: Path, seed: int = 1) -> Path:
-    running.run(scenario(seed=seed, topology=LOSSY), feed_of(20), "emulated", "test", directory)
+    wanted = scenario(seed=seed, topology=LOSSY)
+    running.run(wanted, load_of(wanted), "emulated", "test", directory)
     return directory
 
 
@@ -79,8 +80,15 @@ def test_a_command_line_run_without_a_report(tmp_path: Path) -> None:
     [
         (["nosuch"], "nosuch: no such scenario"),
         (["fanout", "--set", "poll"], "--set poll: write it as LAYERING.NAME=VALUE"),
-        (["fanout", "--set", "push.x=1"], "--set push.x=1: unknown layering; there are poll, lli"),
+        (["fanout", "--set", "push.x=1"], "--set push.x=1: unknown layering; there are pull, poll, "),
         (["fanout", "--set", "poll.window=many"], "[parameters.poll] window: "),
+        (["fanout", "--set", "lli.credit=" + "[" * 100_000], "[parameters.lli] credit: "),
+        (["fanout", "--set", "lli.credit=1e400"], "[parameters.lli] credit: "),
+        (["fanout", "--set", "lli." + "x" * 5000 + "=1"], "[parameters.lli] xxx"),
+        (["x" * 5000], "no such scenario; there are archive, "),
+        (["\n\x1b"], "no such scenario; there are archive, "),
+        (["fanout", "--out", "y" * 5000], "cannot be made: File name too long; choose another --out"),
+        (["failover", "--items", "10"], "[[events]] at_item = 60: the feed has 10 items"),
         (["fanout", "--feed", "nosuch.jsonl"], "nosuch.jsonl: No such file or directory"),
         (["fanout", "--topology", "nosuch.conf"], "nosuch.conf: cannot be read"),
     ],

@@ -1,11 +1,12 @@
 """Scenarios: what is accepted, and one clear line for everything that is not."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from testbed.errors import UserError
-from testbed.scenario import available, load
+from testbed.scenario import Scenario, available, load
 
 GOOD = """
 title = "A line"
@@ -55,14 +56,17 @@ def test_files_are_relative_to_the_scenario(tmp_path: Path) -> None:
 BAD = [
     ("x = [", r"mine\.toml: not valid TOML: .*"),
     ('layerings = ["lli"]\n[topology]\ngenerator="line"\nlength=1', r"title: is missing"),
-    (GOOD.replace('"lli"', '"foo"'), r"layerings: unknown layering 'foo'; there are poll, lli"),
+    (GOOD.replace('"lli"', '"foo"'), r"layerings: unknown layering 'foo'; there are pull, poll, .*"),
     (GOOD.replace('["lli"]', "[]"), r"layerings: name at least one layering, each once"),
     (GOOD.replace("line", "ring"), r"there is no topology 'ring'; there are line, star, tree"),
     (GOOD.replace("length = 2", "length = 0"), r"line: length must be at least 1, not 0"),
     (GOOD.replace("length = 2", 'length = "x"'), r"\[topology\] length: 'x' is not a whole number"),
     (GOOD.replace("delay_ms = 3.5", "delay_ms = -1"), r"link pub:r1: delay_ms must be .*, not -1"),
     (GOOD.replace("delay_ms", "delay"), r"topology\.link\.delay: unknown key"),
-    (GOOD.replace('generator = "line"', ""), r"\[topology\] names no generator .* and no file"),
+    (
+        GOOD.replace('generator = "line"', ""),
+        r"\[topology\] needs one of generator \(line, star, tree\), file and links",
+    ),
     ("seed = -1" + GOOD, r"seed: .*greater than or equal to 0 \(got -1\)"),
     ("workload = 3" + GOOD, r"workload: must be a table \(got 3\)"),
     ("speling = 3" + GOOD, r"speling: unknown key"),
@@ -71,7 +75,54 @@ BAD = [
     ('subscribers = ["pub"]' + GOOD, r"subscriber 'pub' is the publisher"),
     (GOOD + "[parameters.lli]\ncredit = 0", r"\[parameters\.lli\] credit: .*equal to 1 \(got 0\)"),
     (GOOD + "[parameters.lli]\ncredi = 1", r"\[parameters\.lli\] credi: unknown key"),
-    (GOOD + "[parameters.push]\ncredit = 1", r"\[parameters\.push\]: unknown layering; there are poll, lli"),
+    (GOOD + "[parameters.push]\ncredit = 1", r"\[parameters\.push\]: unknown layering; there are pull, .*"),
+    ("sample_interval_ms = 1e-9" + GOOD, r"sample_interval_ms: .*greater than or equal to 0.1 \(got 1e-09\)"),
+    ("sample_interval_ms = inf" + GOOD, r"sample_interval_ms: .*finite number \(got inf\)"),
+    ("sample_interval_ms = nan" + GOOD, r"sample_interval_ms: .*finite number \(got nan\)"),
+    ("warmup_ms = 10000000000000000000" + GOOD, r"warmup_ms: .*less than or equal to 86400000"),
+    ("seed = " + "9" * 5000 + GOOD, r"mine\.toml: not valid TOML: "),
+    ("title2 = " + "[" * 5000 + GOOD, r"mine\.toml: not valid TOML: nested too deeply"),
+    ('name = "../../x"' + GOOD, r"name: "),
+    (GOOD.replace("length = 2", "length = 1000000000"), r"a tree of .* has more than 10000 nodes"),
+    (GOOD.replace("3.5", "inf"), r"link pub:r1: delay_ms must be a finite number from 0, not inf"),
+    (GOOD + "[workload.schedule]\nspeed = nan", r"workload\.schedule\.speed: .*finite"),
+    ('subscribers = ["s1", "s1"]' + GOOD, r"subscriber 's1' is named twice"),
+    ('publishers = ["pub", "pub"]' + GOOD, r"publisher 'pub' is named twice"),
+    (GOOD + "[workload]\nitems = 3\nfeeds = 4", r"workload\.items: 3 items are too few for 4 feeds"),
+    (GOOD + "[workload]\nfollows = 2", r"workload\.follows: 2, but there are only 1 feeds"),
+    ('publishers = ["pub", "r1"]' + GOOD + "[workload]\nfeeds = 1", r"2 publishers share 1 feeds"),
+    (GOOD + '[workload]\nfeed = "f"\nfeeds = 2', r"workload\.feed: an export is one feed"),
+    (GOOD + '[[events]]\nlink_down = "pub r1"', r"events\.0: give one of at_ms and at_item"),
+    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up and restart"),
+    (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"events\.0\.at_ms: .*(finite|less)"),
+    (GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub"', r"events\.0: 'pub' is no link; write it as \"a b\""),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub s1"',
+        r"\[\[events\]\] number 1: no link joins pub and s1",
+    ),
+    (GOOD + '[[events]]\nat_ms = 1\nrestart = "r9"', r"\[\[events\]\] number 1: restart: 'r9' is not a node"),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nrestart = "r1"\nsignalled = true',
+        r"events\.0: signalled belongs to link_down and link_up",
+    ),
+    (GOOD + "[plans.r1]\nstart_ms = 1", r"\[plans\.r1\]: not a subscriber; there are s1"),
+    (GOOD + "[plans.s1]\nstart_ms = 5\nstop_ms = 5", r"plans\.s1: start_ms, each pause's .* must follow"),
+    (GOOD + "[plans.s1]\npauses_ms = [[5, 4]]", r"plans\.s1: start_ms, each pause's .* must follow"),
+    (GOOD + "[plans.s1]\ndrain_per_s = 0", r"plans\.s1\.drain_per_s: .*0.001 \(got 0\)"),
+    (GOOD + '[fork]\npublisher = "pub"\nafter = 1', r"fork 'pub' is the publisher"),
+    (GOOD + '[fork]\npublisher = "r1"\nafter = 235', r"fork\.after: 235, but there are only 235 items"),
+    (GOOD + '[archive]\nnode = "nobody"\nretain = 1', r"archive 'nobody' is not a node"),
+    (GOOD + '[archive]\nnode = "r1"\nretain = 0', r"archive\.retain: .*equal to 1 \(got 0\)"),
+    (GOOD + '[[cross_traffic]]\nfrom = "s1"\nto = "s1"', r"cross_traffic\.0: from and to are both s1"),
+    (GOOD + '[[cross_traffic]]\nfrom = "s1"\nto = "s2"', r"cross_traffic\]\] number 1: 's2' is not a node"),
+    (
+        GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlinks = [{ a = "pub" }]',
+        r"\[\[topology.links\]\] number 1: a and b must name the two nodes",
+    ),
+    (
+        GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlinks = [{ a = "pub", b = "s1", speed = 1 }]',
+        r"\[\[topology.links\]\] number 1: it has a, b and the numbers bw_mbit",
+    ),
 ]
 
 
@@ -101,3 +152,33 @@ def test_a_name_too_long_for_an_interface_says_so(tmp_path: Path) -> None:
     conf.write_text("[nodes]\npublisher-in-basel: _\nb: _\n[links]\npublisher-in-basel:b delay=10ms\n")
     with pytest.raises(UserError, match="publisher-in-basel-eth0 has 23 characters, Linux allows 15"):
         load("fanout", topology_file=str(conf))
+
+
+def test_links_one_by_one(tmp_path: Path) -> None:
+    text = """
+title = "t"
+layerings = ["lli"]
+[topology]
+links = [{ a = "pub", b = "r1" }, { a = "r1", b = "s1", delay_ms = 9 }]
+[topology.link]
+delay_ms = 2.0
+duplicate_percent = 1.0
+"""
+    network = load(write(tmp_path, text)).network
+    assert network.nodes == ("pub", "r1", "s1")
+    assert [(link.delay_ms, link.duplicate_percent) for link in network.links] == [(2.0, 1.0), (9, 1.0)]
+
+
+def test_a_scenario_survives_being_written_down(tmp_path: Path) -> None:
+    for name in available():
+        whole = load(name)
+        again = Scenario.model_validate_json(json.dumps(whole.model_dump(mode="json", by_alias=True)))
+        assert again == whole
+        assert again.network == whole.network
+
+
+def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
+    for name in ("x" * 5000, "a\0b", str(tmp_path)):
+        with pytest.raises(UserError, match="no such scenario; there are archive, ") as error:
+            load(name)
+        assert len(str(error.value)) < 400

@@ -8,7 +8,7 @@ from typing import Any
 import nobody
 import pandas as pd
 import pytest
-from simulation import feed_of, scenario
+from simulation import load_of, scenario
 
 from analysis.pipeline import analyze
 from testbed import run as running
@@ -24,6 +24,15 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "link": {"delay_ms": 5.0, "jitter_ms": 4.0, "loss_percent": 10.0},
     },
 }
+CHANGES = [
+    {"at_ms": 600.0, "link_down": "r1 s1"},
+    {"at_ms": 650.0, "link_down": "pub r2", "signalled": False},
+    {"at_ms": 700.0, "restart": "r1"},
+    {"at_ms": 800.0, "restart": "s3"},
+    {"at_ms": 900.0, "link_up": "r1 s1"},
+    {"at_ms": 1100.0, "link_up": "pub r2", "signalled": False},
+    {"at_ms": 1200.0, "restart": "pub"},
+]
 PARAMETERS = {"poll": {"window": 4, "lifetime_ms": 300}, "lli": {"credit": 8, "lifetime_ms": 2000}}
 
 
@@ -44,7 +53,7 @@ def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None
         settle_ms=5000,
         drain_ms=3000,
     )
-    running.run(wanted, feed_of(30), "emulated", "test", tmp_path / "run")
+    running.run(wanted, load_of(wanted), "emulated", "test", tmp_path / "run")
     samples = truth(tmp_path / "run")
     for layering in ("poll", "lli"):
         seen = samples[samples.layering == layering]
@@ -54,6 +63,24 @@ def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None
         assert (seen.derived_bytes == seen.counted_bytes).all()
         assert seen.counted_entries.max() == (4 if layering == "poll" else 1)
         assert set(seen[seen.counted_entries > 0].node) == set(wanted.network.nodes)
+
+
+def test_emulated_exactly_while_links_break_and_nodes_start_anew(tmp_path: Path) -> None:
+    wanted = scenario(
+        topology=NETWORKS["clean tree"],
+        events=CHANGES,
+        parameters=PARAMETERS,
+        sample_interval_ms=1.7,
+        workload={"items": 60, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+        settle_ms=5000,
+        drain_ms=3000,
+    )
+    running.run(wanted, load_of(wanted), "emulated", "test", tmp_path / "run")
+    samples = truth(tmp_path / "run")
+    for layering in ("poll", "lli"):
+        seen = samples[samples.layering == layering]
+        assert (seen.derived_entries == seen.counted_entries).all()
+        assert (seen.derived_bytes == seen.counted_bytes).all()
 
 
 @pytest.mark.mininet

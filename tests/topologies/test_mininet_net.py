@@ -162,8 +162,8 @@ def test_sigterm_ends_the_relay_and_it_reports():
     assert found["lengths"] == [60]
     assert found["counters"]["under_way"] == 3
     assert found["counters"]["pipes"] == [
-        {"interface": "wire-a", "sent": 4, "lost": 0, "queue_drops": 0, "unsent": 0},
-        {"interface": "wire-b", "sent": 0, "lost": 0, "queue_drops": 0, "unsent": 0},
+        {"interface": "wire-a", "sent": 4, "lost": 0, "queue_drops": 0, "unsent": 0, "cut": 0},
+        {"interface": "wire-b", "sent": 0, "lost": 0, "queue_drops": 0, "unsent": 0, "cut": 0},
     ]
 
 

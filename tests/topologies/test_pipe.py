@@ -19,6 +19,7 @@ LINKS = st.builds(
     loss_percent=st.floats(0, 100),
     jitter_ms=st.floats(0, 30),
     max_queue_size=st.integers(1, 5),
+    duplicate_percent=st.one_of(st.just(0), st.floats(0, 100)),
 )
 FRAMES = st.lists(st.tuples(st.integers(0, 2 * MS), st.integers(14, 1514)), max_size=60)
 
@@ -149,12 +150,12 @@ def test_luck_is_the_seeds_whatever_else_happens(frames, others, seed):
 def test_every_frame_is_accounted_for_and_none_is_early(link, frames):
     piped = Pipe(link, random.Random(1))
     found = fates(piped, frames)
-    arrived = sum(len(arrivals) for _, _, arrivals in found)
+    arrived = sum(bool(arrivals) for _, _, arrivals in found)
     assert piped.sent == len(frames) == arrived + piped.lost + piped.queue_drops
     for now, length, arrivals in found:
         serialised = length * 8000 / link.bw_mbit if link.bw_mbit else 0
         least = now + serialised + max(0, link.delay_ns - link.jitter_ns)
-        assert len(arrivals) <= 1
+        assert len(arrivals) <= (2 if link.duplicate_percent else 1)
         assert all(arrival >= least - 2 for arrival in arrivals)
 
 
@@ -176,3 +177,17 @@ def test_luck_is_the_same_on_every_machine():
 def test_only_an_end_of_the_link_sends():
     with pytest.raises(ValueError, match="c is not an end of link a:b"):
         pipe_rng(1, Link("a", "b"), "c")
+
+
+def test_as_many_frames_arrive_twice_as_the_link_says_each_copy_with_its_own_delay():
+    piped = pipe(duplicate_percent=30, delay_ms=10, jitter_ms=5)
+    arrivals = [piped.send(0, 100) for _ in range(20_000)]
+    twice = [times for times in arrivals if len(times) == 2]
+    assert {len(times) for times in arrivals} == {1, 2}
+    assert len(twice) / len(arrivals) == pytest.approx(0.3, abs=0.02)
+    assert sum(first == second for first, second in twice) < 10
+
+
+def test_a_lost_frame_has_no_copy():
+    piped = pipe(duplicate_percent=100, loss_percent=50)
+    assert {piped.send(0, 100) for _ in range(100)} == {(), (0, 0)}

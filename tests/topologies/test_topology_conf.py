@@ -65,11 +65,15 @@ QUEUE = "max_queue_size must be a whole number of packets, at least 1"
         ("bw=0", f"a:b bw=0: {BW}"),
         ("loss=1%", f"a:b loss=1%: {LOSS}"),
         ("loss=101", f"a:b loss=101: {LOSS}"),
+        ("duplicate=101", f"a:b duplicate=101: {LOSS.replace('loss', 'duplicate')}"),
         ("max_queue_size=0", f"a:b max_queue_size=0: {QUEUE}"),
         ("max_queue_size=1.5", f"a:b max_queue_size=1.5: {QUEUE}"),
         ("max_queue_size=1_0", f"a:b max_queue_size=1_0: {QUEUE}"),
-        ("dely=10ms", "a:b dely=10ms: unknown; a link has bw, delay, jitter, loss, max_queue_size"),
-        ("delay", "a:b delay: unknown; a link has bw, delay, jitter, loss, max_queue_size"),
+        (
+            "dely=10ms",
+            "a:b dely=10ms: unknown; a link has bw, delay, jitter, loss, duplicate, max_queue_size",
+        ),
+        ("delay", "a:b delay: unknown; a link has bw, delay, jitter, loss, duplicate, max_queue_size"),
         ("loss=1 loss=2", "a:b loss=2: loss is given twice"),
     ],
 )

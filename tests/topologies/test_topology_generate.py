@@ -82,3 +82,18 @@ def test_shapes_that_cannot_be(name, shape, message):
     with pytest.raises(TopologyError) as error:
         generate(name, shape, {})
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("generator", "shape"),
+    [
+        ("tree", {"depth": 10**9, "fanout": 10**9}),
+        ("tree", {"depth": 10**9, "fanout": 1}),
+        ("tree", {"depth": 13, "fanout": 2}),
+        ("line", {"length": 10**9}),
+        ("star", {"leaves": 10**9}),
+    ],
+)
+def test_a_topology_that_no_machine_holds_is_refused_at_once(generator, shape):
+    with pytest.raises(TopologyError, match="has more than 10000 nodes"):
+        generate(generator, shape, {})

@@ -3,6 +3,7 @@ import itertools
 import math
 from dataclasses import FrozenInstanceError, replace
 
+import networkx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,3 +216,34 @@ def test_routes_to_and_between_unknown_nodes():
         topology.path_delay_ns("a", "q")
     with pytest.raises(TopologyError, match="there is no node 'q'"):
         topology.routes("q")
+
+
+@given(topologies(), st.data())
+def test_next_hops_are_every_way_on_that_does_not_come_back(topology, data):
+    to = data.draw(st.sampled_from(topology.nodes))
+    routes, hops = topology.routes(to), topology.next_hops(to)
+    assert set(hops) == set(routes)
+    links = [(link.a, link.b) for link in topology.links]
+    for node, ways in hops.items():
+        assert ways[0][0] == routes[node]
+        assert [cost for _, cost in ways] == sorted(cost for _, cost in ways)
+        without = networkx.Graph([ends for ends in links if node not in ends])
+        without.add_nodes_from(set(topology.nodes) - {node})
+        neighbours = {interface.peer for interface in topology.interfaces() if interface.node == node}
+        leads_there = {peer for peer in neighbours if networkx.has_path(without, peer, to)}
+        assert {interface.peer for interface, _ in ways} == leads_there
+
+
+def test_a_second_way_costs_what_it_takes():
+    ring = Topology(
+        ("a", "b", "c"), (Link("a", "b", delay_ms=1), Link("b", "c", delay_ms=2), Link("a", "c", delay_ms=10))
+    )
+    hops = [(interface.peer, cost) for interface, cost in ring.next_hops("c")["a"]]
+    assert hops == [("b", 3 * 3_000_000 + 2), ("c", 3 * 10_000_000 + 1)]
+
+
+def test_the_link_between_two_nodes():
+    topology = Topology(("a", "b", "c"), (Link("a", "b"), Link("c", "b")))
+    assert (topology.link_between("b", "c"), topology.link_between("a", "b")) == (1, 0)
+    with pytest.raises(TopologyError, match="no link joins a and c"):
+        topology.link_between("a", "c")

@@ -1,0 +1,65 @@
+"""Ranks: on each axis of the comparison, which layering is first, second, and so on."""
+
+from typing import NamedTuple
+
+from analysis.compare import METRICS, Metric
+from analysis.report.figures import Rows
+
+ALIKE = 1.01
+"""Values within this factor of the best of a rank share it: less is chance, not design."""
+
+
+class Standing(NamedTuple):
+    """A layering on an axis: its value, its rank from 1, and `shade`, from 1 (first) to 0 (last)."""
+
+    layering: str
+    value: float | None
+    rank: int | None
+    shade: float
+
+
+class Axis(NamedTuple):
+    """A metric that layerings are ranked on; `decides` tells whether they differ on it."""
+
+    metric: Metric
+    standings: list[Standing]
+    decides: bool
+
+
+def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
+    """Rank layerings on every axis that some of them have a value on.
+
+    Those of like value (ALIKE) share the better rank; the next one's counts all before it.
+    """
+    values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
+    axes = []
+    for metric in METRICS:
+        known = {x: values[metric.key, x] for x in layerings if values[metric.key, x] is not None}
+        if metric.axis and known:
+            ranks = _ranks(known, is_lower_better=metric.better == "lower")
+            last = max(ranks.values())
+            standings = [
+                Standing(
+                    x, known.get(x), ranks.get(x), (last - ranks[x]) / (last - 1 or 1) if x in ranks else 0
+                )
+                for x in layerings
+            ]
+            axes.append(Axis(metric, standings, last > 1))
+    return axes
+
+
+def alike(a: float | None, b: float | None) -> bool:
+    """Tell whether two values are known and within ALIKE of each other."""
+    return a is not None and b is not None and max(a, b) <= ALIKE * min(a, b)
+
+
+def _ranks(values: dict[str, float], is_lower_better: bool) -> dict[str, int]:
+    ranks: dict[str, int] = {}
+    best = 0.0
+    current = 0
+    for place, layering in enumerate(sorted(values, key=values.__getitem__, reverse=not is_lower_better)):
+        value = values[layering]
+        if not place or not alike(value, best):
+            best, current = value, place + 1
+        ranks[layering] = current
+    return ranks

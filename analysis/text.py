@@ -1,0 +1,51 @@
+"""Comparisons as plain text, aligned, so that two of them can be told apart by eye or by diff."""
+
+from collections.abc import Sequence
+
+from analysis.compare import METRICS
+from analysis.report.figures import Rows
+from analysis.study import STUDIED, Study
+
+
+def number(value: float | None) -> str:
+    """Write a number with four significant digits at most, a dash for an unknown one."""
+    if value is None:
+        return "-"
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.4g}"
+
+
+def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
+    """Write the rows of analysis.compare.measure: a line a metric that some layering has a value of."""
+    by_layering = {row["layering"]: row for row in measures}
+    lines = [["", "", *layerings]]
+    for metric in METRICS:
+        values = [by_layering[layering][metric.key] for layering in layerings]
+        if any(value is not None for value in values):
+            lines.append([metric.key, metric.unit, *map(number, values)])
+    return _aligned(lines, left=2)
+
+
+def study_text(study: Study) -> str:
+    """Write a study: for each metric a line a layering, and a column a loss."""
+    blocks = []
+    for metric in STUDIED:
+        lines = [[f"{metric.title}, {metric.unit}", *(f"{loss:g} %" for loss in study.losses)]]
+        for layering in study.layerings:
+            values = (study.values.get((metric.key, layering, loss)) for loss in study.losses)
+            lines.append([f"  {layering}", *map(number, values)])
+        blocks.append(_aligned(lines, left=1))
+    return "\n".join(blocks)
+
+
+def _aligned(lines: list[list[str]], left: int) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "".join(
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )

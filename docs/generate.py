@@ -1,0 +1,473 @@
+# ruff: noqa: E501 (tables with a row a line)
+"""Writes the parts of controlled-push.md that follow from the code: packets, state machine, constants.
+
+Such a part stands between `<!-- generated: name -->` and `<!-- end -->`. To bring them up to date:
+
+    python docs/generate.py
+
+tests/test_protocol_document.py fails while they are not.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+from forwarder import forwarder as core
+from forwarder import pacing
+from forwarder.feedcache.cache import FeedStore
+from forwarder.feedcache.fork import Fork
+from forwarder.feedcache.items import open_item
+from forwarder.lli import backfill, consumer, credit, estimates, ranges, table, upstream
+from forwarder.lli.producer import Producer
+from forwarder.wire import feed as feeds
+from forwarder.wire import lp, name, packet
+from forwarder.wire.tlv import elements, read_nni
+from ssb.keys import Identity
+
+DOCUMENT = Path(__file__).with_name("controlled-push.md")
+
+# Packets: a feed of three items, and what its ends say to each other.
+
+WRITER = Identity.from_seed(bytes(range(32)))
+FEED = feeds.feed_name(name.from_uri("/unibas/camera"), WRITER.public_key)
+
+
+def _item(seq: int, backlink: bytes, payload: bytes) -> packet.Data:
+    content = feeds.native_content(backlink, payload)
+    name_ = feeds.item_name(FEED, seq)
+    return packet.parse_data(
+        packet.make_data(name_, content, signature_type=packet.ED25519, sign=WRITER.sign)
+    )
+
+
+FIRST = _item(1, b"", b"one")
+SECOND = _item(2, FIRST.digest(), b"two")
+OTHER_SECOND = _item(2, FIRST.digest(), b"2")
+
+
+def _consumer() -> consumer.Consumer:
+    return consumer.Consumer(FEED, rng=Random(3), after=1, credit=8, lifetime_ms=60_000)
+
+
+def lli_packet() -> bytes:
+    """Build what a consumer says that holds item 1 and grants up to item 8."""
+    subscriber = _consumer()
+    subscriber.start(0)
+    return subscriber.take_outputs()[0]
+
+
+def cancel_packet() -> bytes:
+    """Build what it says when it has enough."""
+    subscriber = _consumer()
+    subscriber.start(0)
+    subscriber.take_outputs()
+    subscriber.cancel(1)
+    return subscriber.take_outputs()[0]
+
+
+def _answer(tip: int, oldest: int) -> bytes:
+    log = {2: SECOND} if tip == 2 else {}
+    producer = Producer(FEED, log.get, tip=lambda: tip, oldest=lambda: oldest)
+    producer.receive(packet.parse_interest(lli_packet()), 0)
+    return producer.take_outputs()[0]
+
+
+def item_packet() -> bytes:
+    """Build a producer's answer that has item 2, and no more."""
+    return _answer(2, 1)
+
+
+def idle_packet() -> bytes:
+    """Build the answer of one that has nothing to push, and holds nothing before item 5."""
+    return _answer(4, 5)
+
+
+def nack_packet() -> bytes:
+    """Build the answer of a forwarder that has no route."""
+    node = core.Forwarder(rng=Random(1))
+    node.add_face(1)
+    node.receive(1, lli_packet(), 0)
+    return node.take_outputs()[0][1]
+
+
+def fork_packet() -> bytes:
+    """Build the proof that the feed is forked at item 2."""
+    return Fork(2, open_item(FEED, 2, SECOND), open_item(FEED, 2, OTHER_SECOND)).packet(FEED)
+
+
+# An exchange: a consumer, a relay and a producer, and what crosses the two links.
+
+_DELAY = 10 * estimates.MS
+_CONSUMER, _RELAY, _PRODUCER = "consumer", "relay", "producer"
+_TO_PRODUCER, _TO_CONSUMER = 1, 2  # faces of the relay
+
+
+class _Exchange:
+    """Four items, the third of which is lost on the first link; then the consumer has enough."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._log: dict[int, packet.Data] = {}
+        self._now = 0
+        self._flying: list[tuple[int, int, str, str, bytes]] = []
+        self._lost = False
+        self._consumer = consumer.Consumer(FEED, rng=Random(3), credit=4, lifetime_ms=60_000)
+        self._producer = Producer(FEED, self._log.get, tip=lambda: len(self._log))
+        self._relay = core.Forwarder(rng=Random(4))
+        for face in (_TO_PRODUCER, _TO_CONSUMER):
+            self._relay.add_face(face)
+        self._relay.fib.add(FEED, _TO_PRODUCER)
+
+    def run(self) -> str:
+        """Return what happens, a line a packet."""
+        self._consumer.start(0)
+        for ms, seq in ((100, 1), (200, 2), (300, 3), (301, 4)):
+            self._until(ms * estimates.MS)
+            self._log[seq] = _item(seq, self._log[seq - 1].digest() if seq > 1 else b"", b"item %d" % seq)
+            self._producer.appended(seq, self._now)
+        self._until(400 * estimates.MS)
+        self._consumer.cancel(self._now)
+        self._until(500 * estimates.MS)
+        return "\n".join(["```", *self.lines, "```"])
+
+    def _until(self, end: int) -> None:
+        self._collect()
+        while True:
+            alarms = (
+                self._consumer.next_deadline(),
+                self._relay.next_deadline(),
+                self._producer.next_deadline(),
+            )
+            times = [self._flying[0][0]] if self._flying else []
+            self._now = max(min([*times, *(time for time in alarms if time is not None), end]), self._now)
+            if self._now >= end:
+                return
+            while self._flying and self._flying[0][0] <= self._now:
+                self._arrive(*heappop(self._flying)[2:])
+            self._consumer.wake(self._now)
+            self._relay.wake(self._now)
+            self._producer.wake(self._now)
+            self._collect()
+
+    def _arrive(self, sender: str, receiver: str, wire: bytes) -> None:
+        if receiver == _RELAY:
+            self._relay.receive(_TO_CONSUMER if sender == _CONSUMER else _TO_PRODUCER, wire, self._now)
+        elif receiver == _CONSUMER:
+            self._consumer.receive(wire, self._now)
+            self._consumer.take_items()
+        elif interest := lp.open_interest(wire):
+            self._producer.receive(interest, self._now)
+
+    def _collect(self) -> None:
+        for wire in self._consumer.take_outputs():
+            self._send(_CONSUMER, _RELAY, wire)
+        for wire in self._producer.take_outputs():
+            self._send(_PRODUCER, _RELAY, wire)
+        for face, wire in self._relay.take_outputs():
+            self._send(_RELAY, _CONSUMER if face == _TO_CONSUMER else _PRODUCER, wire)
+
+    def _send(self, sender: str, receiver: str, wire: bytes) -> None:
+        what = say(wire)
+        is_lost = not self._lost and sender == _PRODUCER and what.startswith("item 3")
+        self._lost = self._lost or is_lost
+        end = "lost" if is_lost else receiver
+        self.lines.append(f"{self._now / 1e6:6.1f} ms  {sender:>8} -> {end:<9} {what}")
+        if not is_lost:
+            heappush(self._flying, (self._now + _DELAY, len(self.lines), sender, receiver, wire))
+
+
+def say(wire: bytes) -> str:
+    """Return a packet in words."""
+    header = lp.parse_lp(wire)
+    state = "" if header.tip is None else f"FeedState Tip {header.tip} Limit {header.limit}"
+    if not header.fragment:
+        return f"idle: {state}"
+    if header.fragment[0] == packet.DATA:
+        parts = feeds.split_item(packet.parse_data(header.fragment).name)
+        assert parts is not None
+        return f"item {parts[1]}" + (f"  {state}" if state else "")
+    interest = packet.parse_interest(header.fragment)
+    parts = feeds.split_item(interest.name)
+    assert parts is not None
+    if interest.send_credit is None:
+        return f"Interest {parts[1]}"
+    fresh = "  MustBeFresh" if interest.must_be_fresh else ""
+    return (f"LLI ({parts[1]}, {interest.send_credit})" if interest.send_credit else "cancel") + fresh
+
+
+# Bytes to lines.
+
+_NUMBER, _TEXT, _BYTES = "number", "text", "bytes"
+
+_COMPONENTS = {
+    name.GENERIC: ("GenericNameComponent", _TEXT),
+    name.KEYWORD: ("KeywordNameComponent", _TEXT),
+    name.SEQUENCE: ("SequenceNumNameComponent", _NUMBER),
+}
+_ELEMENTS: dict[int, tuple[str, str | None]] = {  # None: holds elements
+    packet.INTEREST: ("Interest", None),
+    packet.DATA: ("Data", None),
+    name.NAME: ("Name", None),
+    packet._NONCE: ("Nonce", _BYTES),
+    packet._LIFETIME: ("InterestLifetime", _NUMBER),
+    packet._MUST_BE_FRESH: ("MustBeFresh", _BYTES),
+    packet._HOP_LIMIT: ("HopLimit", _NUMBER),
+    packet.SEND_CREDIT: ("SendCredit", _NUMBER),
+    packet._META_INFO: ("MetaInfo", None),
+    packet._FRESHNESS: ("FreshnessPeriod", _NUMBER),
+    packet._CONTENT: ("Content", None),
+    packet._SIGNATURE_INFO: ("SignatureInfo", None),
+    packet._SIGNATURE_TYPE: ("SignatureType", _NUMBER),
+    packet._SIGNATURE_VALUE: ("SignatureValue", _BYTES),
+    feeds.BACKLINK: ("Backlink", _BYTES),
+    feeds.PAYLOAD: ("Payload", _TEXT),
+    feeds.FORK_PROOF: ("ForkProof", None),
+    lp.LP_PACKET: ("LpPacket", None),
+    lp._FRAGMENT: ("Fragment", None),
+    lp._NACK: ("Nack", None),
+    lp._NACK_REASON: ("NackReason", _NUMBER),
+    lp.FEED_STATE: ("FeedState", None),
+    lp._TIP: ("Tip", _NUMBER),
+    lp._LIMIT: ("Limit", _NUMBER),
+    lp._FIRST: ("First", _NUMBER),
+}
+_ROW = 16
+_KEPT = 8  # bytes shown of a value that is cut short
+
+
+def dissect(wire: bytes, *, whole: bool = True) -> Iterator[tuple[int, bytes, str, str]]:
+    """Yield (depth, bytes, what is left out of them, meaning) of each element of a packet."""
+    yield from _dissect(wire, 0, _ELEMENTS, whole)
+
+
+def _dissect(
+    wire: bytes, depth: int, known: dict[int, tuple[str, Any]], whole: bool
+) -> Iterator[tuple[int, bytes, str, str]]:
+    at = 0
+    for kind, start, end in elements(wire, 0, len(wire)):
+        title, form = known[kind]
+        value = wire[start:end]
+        if form is None:
+            yield depth, wire[at:start], "", title
+            inner = _COMPONENTS if kind == name.NAME else _ELEMENTS
+            yield from _dissect(value, depth + 1, inner, whole)
+        else:
+            is_cut = not whole and len(value) > _ROW
+            shown = wire[at : start + _KEPT] if is_cut else wire[at:end]
+            left_out = f"... {len(value) - _KEPT} more" if is_cut else ""
+            yield depth, shown, left_out, f"{title}{_meaning(kind, form, value)}"
+        at = end
+
+
+def _meaning(kind: int, form: str, value: bytes) -> str:
+    if form == _NUMBER:
+        return f" {read_nni(value)}"
+    if value == WRITER.public_key:
+        return ": the writer's key"
+    if form == _TEXT:
+        return f' "{value.decode()}"'
+    return f", {len(value)} bytes" if kind == packet._SIGNATURE_VALUE else ""
+
+
+def annotated(wire: bytes, *, whole: bool = True) -> str:
+    """Return a packet as a fenced block: a line an element, a long one in rows."""
+    lines = []
+    for depth, shown, left_out, meaning in dissect(wire, whole=whole):
+        rows = [shown[at : at + _ROW].hex(" ") for at in range(0, len(shown), _ROW)]
+        rows[-1] += f" {left_out}" if left_out else ""
+        lines += [f"{row:<50}{'  ' * depth + meaning if row is rows[0] else ''}".rstrip() for row in rows]
+    return "\n".join(["```", *lines, "```", f"{len(wire)} bytes."])
+
+
+# Tables.
+
+
+def grid(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _type(kind: int) -> str:
+    return f"0x{kind:02X}" if kind < 256 else f"0x{kind:04X}"
+
+
+def registry() -> str:
+    """Return the table of TLV types that are this protocol's own."""
+    rows = [
+        (packet.SEND_CREDIT, "SendCredit", "Interest", "NonNegativeInteger: items granted; 0 cancels"),
+        (feeds.BACKLINK, "Backlink", "Content of an item", "32 bytes: the id of the item before"),
+        (feeds.PAYLOAD, "Payload", "Content of an item", "the application's bytes"),
+        (feeds.SSB_MESSAGE, "SsbMessage", "Content of an item", "a classic SSB message, canonical JSON"),
+        (feeds.FORK_PROOF, "ForkProof", "Content of a proof", "two Data packets, whole"),
+        (lp.FEED_STATE, "FeedState", "LpPacket", "[Name] Tip Limit [First]"),
+        (lp._TIP, "Tip", "FeedState", "NonNegativeInteger: newest item the sender can push"),
+        (lp._LIMIT, "Limit", "FeedState", "NonNegativeInteger: last item the sender will push"),
+        (lp._FIRST, "First", "FeedState", "NonNegativeInteger: oldest item the sender can push"),
+    ]
+    return grid(
+        ("type", "decimal", "element", "stands in", "value"),
+        [(f"`{_type(kind)}`", str(kind), *rest) for kind, *rest in rows],
+    )
+
+
+def state_machine() -> str:
+    """Return the holder's transitions as a table: a row a state, a column an event."""
+    events = list(upstream.Event)
+    rows = [
+        (f"`{state.name}`", *(f"`{moves[event].name}`" if event in moves else "" for event in events))
+        for state, moves in upstream.TRANSITIONS.items()
+    ]
+    return grid(("", *(f"`{event.name}`" for event in events)), rows)
+
+
+def event_list() -> str:
+    """Return what each event is."""
+    return grid(("event", "happens when"), [(f"`{e.name}`", e.value) for e in upstream.Event])
+
+
+def diagram() -> str:
+    """Return the same as a Mermaid diagram, but for SPENT; events that lead the same way share an arrow."""
+    lines = ["```mermaid", "stateDiagram-v2", "    direction LR", "    [*] --> IDLE"]
+    for state, moves in upstream.TRANSITIONS.items():
+        drawn = {event: to for event, to in moves.items() if event is not upstream.Event.SPENT}
+        for target in dict.fromkeys(drawn.values()):
+            names = ", ".join(event.name for event, to in drawn.items() if to is target)
+            lines.append(f"    {state.name} --> {target.name} : {names}")
+    return "\n".join([*lines, "```"])
+
+
+def range_examples() -> str:
+    """Return what becomes of a range 1 .. 8 of which items 1 .. 5 have been sent, by running the code."""
+    cases = [
+        ("a renewal", 9, 8),
+        ("a renewal, the one before it lost", 17, 8),
+        ("from the first missing item on", 4, 5),
+        ("a probe: all that is left", 6, 3),
+        ("just a missing item", 3, 1),
+        ("the LLI before, late", 1, 8),
+        ("a cancel", 6, 0),
+    ]
+    rows = []
+    for title, first, granted in cases:
+        held = ranges.Ranges()
+        held.grant(1, 1, _grant(1, 8, nonce=1), 0, lambda _: FIRST)
+        list(held.serve(1, lambda seq: FIRST if seq <= 5 else None, 5))
+        again = held.grant(1, first, _grant(first, granted, nonce=2), 0, lambda _: FIRST)
+        left = held.get(1)
+        after = f"{left.next} .. {left.limit}" if left else "none"
+        sent = f"{first} .. {first + len(again) - 1}" if len(again) > 1 else str(first) if again else ""
+        rows.append((f"({first}, {granted})", title, sent, after))
+    return grid(("LLI (s, credit)", "it is", "sent again at once", "range after"), rows)
+
+
+def _grant(first: int, granted: int, *, nonce: int) -> packet.Interest:
+    wire = packet.make_interest(feeds.item_name(FEED, first), nonce=nonce, send_credit=granted)
+    return packet.parse_interest(wire)
+
+
+def _ns(value: int) -> str:
+    ms = value / 1_000_000
+    return f"{ms / 1000:g} s" if ms >= 1000 else f"{ms:g} ms"
+
+
+def _ms(value: int) -> str:
+    return _ns(value * 1_000_000)
+
+
+def _size(value: int) -> str:
+    return f"{value >> 20} MiB" if value >= 1 << 20 else f"{value} bytes"
+
+
+def _power(value: int) -> str:
+    return f"2^{value.bit_length()} - 1"
+
+
+_CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
+    (estimates, "INITIAL_TIMEOUT", _ns, "before there is a measurement: over a continental round trip, under human patience"),
+    (estimates, "MIN_TIMEOUT", _ns, "a repetition sooner than a scheduler's hiccup helps nobody"),
+    (estimates, "MAX_TIMEOUT", _ns, "a path that comes back is found again within this"),
+    (upstream, "MAX_TRIES", str, "a link that loses 20 % each way keeps silent as often in one case of sixty, one that loses 5 % in one of 11000"),
+    (estimates, "_MIN_REORDER", _ns, "on a link without delay, what is out of order is still given the time of a few packets"),
+    (estimates, "_MAX_REORDER_SHIFT", str, "doublings of the reordering delay: at most two round trips"),
+    (upstream, "IDLE_PROBE", _ns, "how long a lost tail may go unnoticed at first, on a feed of unknown rhythm"),
+    (upstream, "MAX_IDLE_PROBES", str, "doublings of the time to a probe: an idle subscription costs a packet each way every 8 s a link"),
+    (upstream, "PULL_WINDOW", str, "items under way through a forwarder that cannot push: as many as a legacy path can buffer"),
+    (upstream, "PULL_LIFETIME_MS", _ms, "NDN's usual InterestLifetime: what a legacy forwarder expects"),
+    (core, "_FETCH_MS", _ms, "the same, for classic Interests that a relay sends for itself"),
+    (backfill, "WINDOW", str, "items of the past under way, and held out of order"),
+    (backfill, "MAX_ROUNDS", str, "times that every next hop is asked for an item before it counts as gone"),
+    (consumer, "_FIRST_RETRY", _ns, "pause after a refusal, doubling: routes take time to appear"),
+    (consumer, "_MAX_RETRY", _ns, "end of that doubling: how long a network that is whole again may go unnoticed"),
+    (ranges, "_MOST_AGAIN", str, "items that one LLI can ask for again: a repair is short, and a stranger's must be"),
+    (ranges, "_REMEMBERED_NONCES", str, "LLIs of one downstream among which a duplicate made by the link is looked for"),
+    (table, "_REMEMBERED_NONCES", str, "LLIs sent upstream among which one that has come round a loop is looked for"),
+    (table, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
+    (table, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
+    (table, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
+    (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),
+    (ranges, "LAST_ITEM", _power, "highest number that a name can carry; credit never reaches beyond"),
+    (packet, "SENT_HOP_LIMIT", str, "HopLimit of new LLIs: more hops than a path has, and an end to any loop"),
+    (estimates.Window, "SMALLEST", str, "items in use on the most congested path: with one alone there is no gap to see a loss by"),
+    (pacing, "_ACTIVE", _ns, "a stream counts as sharing a link this long after its last packet"),
+    (pacing, "_MOST_STREAMS", str, "streams told apart on a link: bounds the state"),
+    (pacing, "_MARK", _ns, "backlog above which answers to classic Interests are marked: CoDel's target"),
+    (pacing, "_MOST_BACKLOG", _ns, "backlog above which an item stays in the cache"),
+    (pacing, "_FRAMES", str, "the two bounds above are never less than this many full frames, and four times as many"),
+]  # fmt: skip
+
+_DEFAULTS: list[tuple[Callable[..., Any], str, Callable[[int], str], str]] = [
+    (FeedStore, "max_feeds", str, "feeds that a node remembers; an LLI for one more is refused while all are in use"),
+    (FeedStore, "max_items", str, "items retained a feed, and most that a relay asks for ahead"),
+    (FeedStore, "max_bytes", _size, "bytes retained a feed"),
+    (FeedStore, "max_total_bytes", _size, "bytes retained in all"),
+    (upstream.Upstream, "max_lifetime_ms", _ms, "InterestLifetime of a relay's LLI at most: an upstream forgets a relay that has died"),
+    (Producer, "max_pending", str, "classic Interests for items to come that a producer keeps"),
+    (credit.AdaptiveCredit, "smallest", str, "items a step of adaptive credit, at first and at least"),
+    (credit.AdaptiveCredit, "largest", str, "items a step of adaptive credit at most"),
+]  # fmt: skip
+
+
+def constants() -> str:
+    """Return the constants with their values and reasons."""
+    rows = []
+    for owner, title, form, reason in _CONSTANTS:
+        module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
+        rows.append((f"`{title}`", form(getattr(owner, title)), module.rpartition(".")[2], reason))
+    for made, title, form, reason in _DEFAULTS:
+        value = inspect.signature(made).parameters[title].default
+        rows.append((f"`{title}`", form(value), f"{made.__name__}()", reason))
+    return grid(("constant", "value", "of", "what it is, and why so"), rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "registry": registry,
+    "packet lli": lambda: annotated(lli_packet()),
+    "packet cancel": lambda: annotated(cancel_packet(), whole=False),
+    "packet item": lambda: annotated(item_packet()),
+    "packet idle": lambda: annotated(idle_packet(), whole=False),
+    "packet nack": lambda: annotated(nack_packet(), whole=False),
+    "packet fork": lambda: annotated(fork_packet(), whole=False),
+    "exchange": lambda: _Exchange().run(),
+    "range examples": range_examples,
+    "events": event_list,
+    "transitions": state_machine,
+    "diagram": diagram,
+    "constants": constants,
+}
+
+_BLOCK = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def refreshed(text: str) -> str:
+    """Return the document with every generated part as the code has it now."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}", text)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(refreshed(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

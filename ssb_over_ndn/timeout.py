@@ -1,0 +1,38 @@
+"""How long to wait for an answer before asking again (RFC 6298)."""
+
+from forwarder.lli.estimates import Rtt
+
+
+class Timeout:
+    """A retransmission time-out. It doubles with each round of losses, until there is an answer.
+
+    Attributes:
+        rtt: what is known of the round trip.
+    """
+
+    def __init__(self) -> None:
+        self.rtt = Rtt()
+        self._losses = 0
+        self._until = 0
+
+    @property
+    def length(self) -> int:
+        """How long to wait now, ns."""
+        return self.rtt.timeout(self._losses)
+
+    @property
+    def round_trip(self) -> int:
+        """The round-trip time, or what takes its place before the first measurement, ns."""
+        return self.rtt.smoothed or self.rtt.timeout()
+
+    def answered(self, measured: int | None = None) -> None:
+        """Note an answer, and its round-trip time (ns) if it was asked for only once (Karn)."""
+        self._losses = 0
+        if measured is not None:
+            self.rtt.sample(measured)
+
+    def missed(self, now: int) -> None:
+        """Note that an answer has not come; several at a time are one loss."""
+        if now >= self._until:
+            self._losses += 1
+            self._until = now + self.rtt.timeout()

@@ -1,0 +1,226 @@
+"""What must hold, whatever is lost, duplicated, reordered, delayed or cut: observers of a simulated world.
+
+1. No link carries an item outside a range granted over it: `Grants`.
+2. An application gets every item exactly once, in order, verified, or a named error: `Delivery`.
+3. Connected for long enough, every subscriber catches up: `Delivery.is_done`, asked by the world.
+4. State returns to zero when subscriptions end: `check_ended`.
+5. A malformed or forged packet changes no state but counters: `digest` before and after.
+
+They know frames, items and the public face of a host; what the forwarder thinks it has granted is not asked.
+"""
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from forwarder.feedcache.items import Item
+from forwarder.host import Host
+from testbed.simulate.frames import Frame
+
+MS_NS = 1_000_000
+
+
+class Violation(Exception):
+    """An invariant does not hold; `invariant` is its short name, `where` a node's or subscriber's."""
+
+    def __init__(self, invariant: str, where: str, detail: str) -> None:
+        super().__init__(f"{invariant} at {where}: {detail}")
+        self.invariant = invariant
+        self.where = where
+        self.detail = detail
+
+
+class _Grant:
+    __slots__ = ("classic", "expiry", "first", "limit", "nonce", "paid")
+
+    def __init__(self, frame: Frame, first: int, limit: int, expiry: int, *, classic: bool) -> None:
+        self.first = first
+        self.limit = limit
+        self.expiry = expiry
+        self.nonce = frame.nonce
+        self.classic = classic
+        self.paid: set[int] = set()
+
+    def is_open(self) -> bool:
+        """Tell whether its last item is still to come: a sender forgets a range that is used up."""
+        return self.limit not in self.paid
+
+
+class Grants:
+    """The ranges that have arrived at each end of each link.
+
+    A grant pays for each of its items once. An LLI prolongs the grants that it finds, as the range of its
+    downstream is one; one that lies apart from a range that is still open grants what is between, for the
+    renewal in between was lost; credit 0 ends all of the feed, and so does a Nack that is sent; the
+    duplicate of the newest LLI grants nothing. A classic Interest, and any at a node without push, grants its
+    one item.
+    """
+
+    def __init__(self, legacy: Iterable[str]) -> None:
+        self._legacy = frozenset(legacy)
+        self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
+
+    def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
+        """Note a frame that `node` has received from `peer`."""
+        if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
+            return
+        key = (node, peer, frame.feed)
+        grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
+        classic = frame.kind == "interest" or node in self._legacy
+        expiry = now + frame.lifetime_ms * MS_NS
+        if classic:
+            grants.append(_Grant(frame, frame.seq, frame.seq, expiry, classic=True))
+        elif frame.kind == "cancel":
+            grants = [grant for grant in grants if grant.classic]
+        else:
+            ours = [grant for grant in grants if not grant.classic]
+            if not (ours and ours[-1].nonce == frame.nonce and ours[-1].is_open()):
+                for grant in ours:
+                    grant.expiry = max(grant.expiry, expiry)
+                still_open = [grant for grant in ours if grant.is_open()]
+                last = frame.seq + frame.credit - 1
+                first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
+                last = max([last, *(grant.first - 1 for grant in still_open)])
+                grants.append(_Grant(frame, first, last, expiry, classic=False))
+        self._grants[key] = grants
+
+    def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
+        """Check a frame that `node` sends to `peer`."""
+        if frame.kind == "nack":
+            self._refused((node, peer, frame.feed))
+        if frame.kind != "item":
+            return
+        for grant in self._grants.get((node, peer, frame.feed), ()):
+            if grant.first <= frame.seq <= grant.limit and grant.expiry > now and frame.seq not in grant.paid:
+                grant.paid.add(frame.seq)
+                return
+        raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
+
+    def _refused(self, key: tuple[str, str, bytes]) -> None:
+        """Note that an LLI is refused, and its feed's range with it."""
+        if key in self._grants:
+            self._grants[key] = [grant for grant in self._grants[key] if grant.classic]
+
+    def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
+        """Tell whether an LLI that arrives asks again for what was sent."""
+        grants = self._grants.get((node, peer, frame.feed), ())
+        return any(frame.seq in grant.paid for grant in grants)
+
+    def forget(self, node: str, peer: str | None = None) -> None:
+        """Void what `peer`, or everyone, has granted to `node`: the link is down, or the node anew."""
+        for key in list(self._grants):
+            if key[0] == node and peer in (None, key[1]):
+                del self._grants[key]
+
+
+class Delivery:
+    """What one subscription of an application gets.
+
+    Args:
+        where: name for reports.
+        branches: the contents of the items that each device of the feed publishes.
+        fork: where the branches part, None if they do not.
+        after: the last item already held.
+    """
+
+    def __init__(self, where: str, branches: list[tuple[bytes, ...]], fork: int | None, after: int) -> None:
+        self.where = where
+        self.held = after
+        self.fork = fork
+        self.error: str | None = None
+        self._branches = branches
+
+    def got(self, item: Item) -> None:
+        """Check an item that the application has taken."""
+        seq = item.seq
+        if self.error is not None:
+            raise Violation("delivered", self.where, f"item {seq} after the error {self.error!r}")
+        if seq != self.held + 1:
+            raise Violation("delivered", self.where, f"item {seq} after item {self.held}")
+        self._branches = [branch for branch in self._branches if branch[seq - 1] == item.data.content]
+        if not self._branches:
+            raise Violation(
+                "delivered", self.where, f"item {seq} is not the one that follows item {self.held}"
+            )
+        self.held = seq
+
+    def failed(self, error: str) -> None:
+        """Check an error that the application was told."""
+        if error == "fork" and self.fork is None:
+            raise Violation("error", self.where, "a fork is reported in a feed that has none")
+        self.error = error
+
+    def is_done(self, published: int) -> bool:
+        """Tell whether the application has all of `published` items, or has been told why not."""
+        return self.error is not None or self.held >= published
+
+
+def check_ended(name: str, host: Host) -> None:
+    """Check that a host holds nothing for subscriptions that are over."""
+    forwarder = host.forwarder
+    left = {
+        "PIT entries": forwarder.pit_entries(),
+        "bytes in the PIT": forwarder.pit_bytes(),
+        "alarm at": host.next_deadline(),
+    }
+    if any(value for value in left.values()):
+        what = ", ".join(f"{word} {value}" for word, value in left.items() if value)
+        raise Violation("state-zero", name, f"all subscriptions have ended, but there is: {what}")
+
+
+_NO_STATE = frozenset({"counters", "rejected", "reassembly_failures", "oversized", "_now"})
+"""Counters, and what the time was when something last came in."""
+_SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
+
+
+def digest(host: Host) -> bytes:
+    """Return a hash of all that a host holds but counters and random generators.
+
+    It walks the whole tree of objects, private ones too: what a forged packet must not touch is everything.
+    """
+    hasher = hashlib.blake2b(digest_size=16)
+    _walk(host, hasher.update, {})
+    return hasher.digest()
+
+
+def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, int]) -> None:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        update(f"{value!r};".encode())
+        return
+    if isinstance(value, bytes):
+        update(b"%d:" % len(value))
+        update(value)
+        return
+    if isinstance(value, _SKIPPED):
+        return
+    if id(value) in seen:
+        update(b"#%d" % seen[id(value)])
+        return
+    seen[id(value)] = len(seen)
+    update(type(value).__name__.encode())
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _walk(key, update, seen)
+            _walk(inner, update, seen)
+    elif isinstance(value, (list, tuple, deque)):
+        for inner in value:
+            _walk(inner, update, seen)
+    elif isinstance(value, (set, frozenset)):
+        for inner in sorted(value):
+            _walk(inner, update, seen)
+    else:
+        for name in _attributes(value):
+            if name not in _NO_STATE:
+                update(name.encode())
+                _walk(getattr(value, name, None), update, seen)
+
+
+def _attributes(value: object) -> list[str]:
+    names: dict[str, None] = dict.fromkeys(getattr(value, "__dict__", ()))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names.update(dict.fromkeys((slots,) if isinstance(slots, str) else slots))
+    return sorted(names)

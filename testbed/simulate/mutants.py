@@ -1,0 +1,212 @@
+"""Deliberate bugs: what the simulation must find, or it proves nothing when it finds nothing.
+
+Each is a patch of one or two methods of the real code, in force while `mutated(name)` is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from copy import copy
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from forwarder.feedcache import cache, fork, items
+from forwarder.feedcache.cache import FeedCache
+from forwarder.feedcache.items import Item
+from forwarder.lli import consumer, table
+from forwarder.lli.backfill import Backfill
+from forwarder.lli.consumer import Consumer
+from forwarder.lli.credit import FixedCredit
+from forwarder.lli.producer import Producer
+from forwarder.lli.ranges import Ranges
+from forwarder.lli.table import FeedTable
+from forwarder.lli.upstream import NEVER, Upstream
+from forwarder.wire.feed import split_fork
+from forwarder.wire.packet import Data, Interest
+
+Make = Callable[[Any], Any]
+
+
+class Patch(NamedTuple):
+    """Replaces `owner.name` by what `make` makes of it."""
+
+    owner: Any
+    name: str
+    make: Make
+
+
+def _off_by_one(original: Any) -> Callable[..., Any]:
+    def grant(self: Ranges, face: int, first: int, lli: Interest, *rest: Any) -> Any:
+        wider = copy(lli)
+        if wider.send_credit:
+            wider.send_credit += 1
+        return original(self, face, first, wider, *rest)
+
+    return grant
+
+
+def _never_rewound(original: Any) -> Callable[..., Any]:
+    def grant(self: Ranges, face: int, *rest: Any) -> list[Data]:
+        known = self.get(face)
+        before = known.next if known is not None else 0
+        original(self, face, *rest)
+        granted = self.get(face)
+        if granted is not None and granted is known:
+            granted.next = max(granted.next, before)
+        return []
+
+    return grant
+
+
+def _cancel_unheard(original: Any) -> Callable[..., Any]:
+    def grant(self: Ranges, face: int, first: int, lli: Interest, *rest: Any) -> Any:
+        return original(self, face, first, lli, *rest) if lli.send_credit else []
+
+    return grant
+
+
+def _nothing(result: Any) -> Make:
+    return lambda original: lambda *_, **__: result
+
+
+def _and_forget(result: Any) -> Make:
+    """Do it, and return something else."""
+
+    def make(original: Any) -> Callable[..., Any]:
+        def method(*arguments: Any, **options: Any) -> Any:
+            original(*arguments, **options)
+            return result
+
+        return method
+
+    return make
+
+
+def _own_id_only(original: Any) -> Callable[..., Any]:
+    return lambda item: [(item.seq, item.id)]
+
+
+def _gap_unnoticed(original: Any) -> Callable[..., Any]:
+    def arrived(self: Upstream, seq: int, now: int, *, bare: bool = False) -> None:
+        original(self, seq, now, bare=bare)
+        self._missing.clear()
+
+    return arrived
+
+
+def _given_twice(original: Any) -> Callable[..., Any]:
+    def take_items(self: Consumer, limit: int | None = None) -> list[Item]:
+        taken: list[Item] = original(self, limit)
+        return [*taken, *taken[-1:]] if taken and taken[-1].seq % 5 == 0 else taken
+
+    return take_items
+
+
+def _never_renewed(original: Any) -> Callable[..., Any]:
+    def want(self: Upstream, limit: int, until: int, now: int) -> Any:
+        asked_before = self.limit >= self.head or self._answered_once
+        return original(self, min(limit, self.limit) if asked_before else limit, until, now)
+
+    return want
+
+
+def _ranges_stay(original: Any) -> Callable[..., Any]:
+    def remove_face(self: FeedTable, face: int, now: int) -> None:
+        for entry in list(self):
+            if entry.face == face:
+                self._fail_over(entry, 150, now, is_gone=True)
+                self._settle(entry, now)
+
+    return remove_face
+
+
+def _tip_unheard(original: Any) -> Callable[..., Any]:
+    return lambda self, tip, limit, now: original(self, 0, limit, now)
+
+
+def _nonces_forgotten(original: Any) -> Callable[..., Any]:
+    def send_llis(self: FeedTable, entry: Any, *rest: Any) -> None:
+        original(self, entry, *rest)
+        entry.nonces = ()
+
+    return send_llis
+
+
+def _untaken_granted(original: Any) -> Callable[..., Any]:
+    def limit(self: FixedCredit, taken: int, arrived: int, asked: int, now: int) -> Any:
+        return original(self, arrived, arrived, asked, now)
+
+    return limit
+
+
+def _proof_believed(original: Any) -> Callable[..., Any]:
+    def open_fork(feed: bytes, data: Data) -> fork.Fork:
+        try:
+            return original(feed, data)  # type: ignore[no-any-return]
+        except items.RejectedItem:
+            nobody = Item(1, b"", None, b"", data, b"", b"")
+            return fork.Fork(split_fork(data.name)[1], nobody, nobody)  # type: ignore[index]
+
+    return open_fork
+
+
+def _entry_kept(original: Any) -> Callable[..., Any]:
+    def settle(self: FeedTable, entry: Any, now: int) -> None:
+        if entry.ranges:
+            original(self, entry, now)
+        else:
+            self._timers.cancel(entry)
+            entry.deadline = NEVER
+            self._timers.add(entry)
+
+    return settle
+
+
+MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "credit off by one": (Patch(Ranges, "grant", _off_by_one),),
+    "missed rewind": (Patch(Ranges, "grant", _never_rewound),),
+    "cancel unheard": (Patch(Ranges, "grant", _cancel_unheard),),
+    "forgotten expiry": (Patch(Ranges, "expire", _nothing(result=False)),),
+    "fork accepted": (
+        Patch(FeedCache, "stop", _nothing(result=False)),
+        Patch(consumer, "dispute", _nothing(None)),
+    ),
+    "backlink unchecked": (
+        Patch(cache, "assertions", _own_id_only),
+        Patch(fork, "assertions", _own_id_only),
+    ),
+    "signature unchecked": (Patch(items, "_is_signed", _nothing(result=True)),),
+    "proof unchecked": (
+        Patch(table, "open_fork", _proof_believed),
+        Patch(consumer, "open_fork", _proof_believed),
+    ),
+    "proof not propagated": (Patch(FeedTable, "_send_proof", _nothing(None)),),
+    "cancel not passed upstream": (Patch(Upstream, "cancel", _and_forget([])),),
+    "gap ignored": (Patch(Upstream, "arrived", _gap_unnoticed),),
+    "duplicate delivered": (Patch(Consumer, "take_items", _given_twice),),
+    "renewal lost": (Patch(Upstream, "want", _never_renewed),),
+    "range not dropped with its face": (Patch(FeedTable, "remove_face", _ranges_stay),),
+    "no failover": (Patch(FeedTable, "_fail_over", _nothing(None)),),
+    "tail-loss probe missing": (
+        Patch(Upstream, "_patience", _nothing(NEVER // 2)),
+        Patch(Upstream, "answered", _tip_unheard),
+    ),
+    "loop not detected": (Patch(FeedTable, "_send_llis", _nonces_forgotten),),
+    "Nack ignored": (
+        Patch(FeedTable, "on_nack", _nothing(None)),
+        Patch(Consumer, "_on_nack", _nothing(None)),
+    ),
+    "untaken items granted again": (Patch(FixedCredit, "limit", _untaken_granted),),
+    "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
+    "producer's grants kept": (Patch(Producer, "wake", _nothing(None)),),
+    "past not fetched": (Patch(Backfill, "want", _nothing([])),),
+}
+"""Bugs by name."""
+
+
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Put a bug into the code for as long as the context lasts."""
+    with ExitStack() as stack:
+        for owner, attribute, make in MUTANTS[name]:
+            stack.enter_context(patch.object(owner, attribute, make(getattr(owner, attribute))))
+        yield

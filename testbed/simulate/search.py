@@ -1,0 +1,67 @@
+"""Plays many seeds, over several processes, in flat memory: a batch's results are all that stays of it."""
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from testbed.simulate.story import make_story
+from testbed.simulate.world import play
+
+_BATCH = 50
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A seed whose story violates an invariant."""
+
+    seed: int
+    invariant: str
+    text: str
+
+
+@dataclass
+class Found:
+    """What some seeds have shown; `slowest` is the longest that a story took to catch up, ns."""
+
+    seeds: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    coverage: Counter[str] = field(default_factory=Counter)
+    stories: Counter[str] = field(default_factory=Counter)
+    slowest: int = 0
+
+    def add(self, other: "Found") -> None:
+        """Add what other seeds have shown."""
+        self.seeds += other.seeds
+        self.failures = sorted([*self.failures, *other.failures], key=lambda failure: failure.seed)
+        self.coverage += other.coverage
+        self.stories += other.stories
+        self.slowest = max(self.slowest, other.slowest)
+
+
+def play_seeds(seeds: Sequence[int]) -> Found:
+    """Play each seed's story."""
+    found = Found()
+    for seed in seeds:
+        outcome = play(make_story(seed))
+        found.seeds += 1
+        found.coverage += outcome.coverage
+        found.stories += Counter(outcome.coverage.keys())
+        found.slowest = max(found.slowest, outcome.caught_up or 0)
+        if (violation := outcome.violation) is not None:
+            found.failures.append(Failure(seed, violation.invariant, str(violation)))
+    return found
+
+
+def search(first: int, count: int, jobs: int) -> Generator[Found, None, None]:
+    """Play `count` seeds from `first` on in `jobs` processes; yield what each batch has shown, as it comes.
+
+    Whoever has seen enough closes the generator, which ends the processes.
+    """
+    end = first + count
+    batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))
+    if jobs == 1:
+        yield from map(play_seeds, batches)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap_unordered(play_seeds, batches)

@@ -1,0 +1,207 @@
+"""Cuts a failing story down: less of everything, as long as the same invariant fails.
+
+Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the
+story's parts. First the frames' luck is pinned: what befell them is written out, so that it can be taken away
+piece by piece. A part that goes takes along what refers to it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from testbed.simulate.story import Link, Node, Step, Story, Subscriber
+from testbed.simulate.world import play
+
+T = TypeVar("T")
+
+Fails = Callable[[Story], bool]
+
+
+def shrink(story: Story, *, plays: int = 600) -> Story:
+    """Return a smaller story that violates the same invariant as `story` does, after at most `plays` plays.
+
+    Raises ValueError if the story violates none.
+    """
+    first = play(story)
+    if first.violation is None:
+        raise ValueError("the story does not fail")
+    invariant = first.violation.invariant
+    budget = plays
+
+    def fails(candidate: Story) -> bool:
+        nonlocal budget
+        if budget <= 0:
+            return False
+        budget -= 1
+        violation = play(candidate).violation
+        return violation is not None and violation.invariant == invariant
+
+    if fails(pinned := replace(story, fates=tuple(first.fates))):
+        story = pinned
+    while budget > 0:
+        before = story
+        for part in _PASSES:
+            story = part(story, fails)
+        if story == before:
+            break
+    return story
+
+
+def _steps(story: Story, fails: Fails) -> Story:
+    return replace(story, steps=_fewer(story.steps, lambda steps: fails(replace(story, steps=steps))))
+
+
+def _fates(story: Story, fails: Fails) -> Story:
+    if story.fates is None:
+        calm_links = tuple(replace(link, lost=0.0, twice=0.0, late=0.0) for link in story.links)
+        return _first((replace(story, links=calm_links),), fails) or story
+    return replace(story, fates=_fewer(story.fates, lambda fates: fails(replace(story, fates=fates))))
+
+
+def _subscribers(story: Story, fails: Fails) -> Story:
+    def with_only(kept: tuple[Subscriber, ...]) -> Story:
+        gone = {s.name for s in story.subscribers} - {s.name for s in kept}
+        return replace(
+            story, subscribers=kept, steps=tuple(step for step in story.steps if step.what[0] not in gone)
+        )
+
+    return with_only(_fewer(story.subscribers, lambda kept: fails(with_only(kept))))
+
+
+def _feeds(story: Story, fails: Fails) -> Story:
+    """Drop feeds that nobody wants; what comes after them is counted anew."""
+    for index in reversed(range(len(story.feeds))):
+        if any(wanted.feed == index for wanted in story.subscribers):
+            continue
+        steps = [step for step in story.steps if step.do != "publish" or step.what[0] != index]
+        smaller = replace(
+            story,
+            feeds=story.feeds[:index] + story.feeds[index + 1 :],
+            subscribers=tuple(
+                replace(wanted, feed=wanted.feed - (wanted.feed > index)) for wanted in story.subscribers
+            ),
+            steps=tuple(_renumbered(step, index) for step in steps),
+        )
+        if smaller.feeds and fails(smaller):
+            story = smaller
+    return story
+
+
+def _renumbered(step: Step, gone: int) -> Step:
+    number = step.what[0]
+    if step.do != "publish" or not isinstance(number, int):
+        return step
+    return replace(step, what=(number - (number > gone), *step.what[1:]))
+
+
+def _links(story: Story, fails: Fails) -> Story:
+    return replace(story, links=_fewer(story.links, lambda links: fails(replace(story, links=links))))
+
+
+def _nodes(story: Story, fails: Fails) -> Story:
+    """Drop nodes that nobody is on; or, if one is in between, join its neighbours by a link."""
+    for node in story.nodes:
+        if node.name in {name for feed in story.feeds for name in feed.devices}:
+            continue
+        if any(wanted.node == node.name for wanted in story.subscribers):
+            continue
+        story = _first(_without(story, node), fails) or story
+    return story
+
+
+def _without(story: Story, node: Node) -> Iterator[Story]:
+    nodes = tuple(other for other in story.nodes if other != node)
+    links = tuple(link for link in story.links if node.name not in (link.a, link.b))
+    steps = tuple(step for step in story.steps if node.name not in step.what)
+    smaller = replace(story, nodes=nodes, links=links, steps=steps)
+    yield smaller
+    around = [link for link in story.links if node.name in (link.a, link.b)]
+    if len(around) != 2:
+        return
+    left, right = (link.b if link.a == node.name else link.a for link in around)
+    if left != right and not any({link.a, link.b} == {left, right} for link in links):
+        bridge = replace(around[0], a=left, b=right, delay=sum(link.delay for link in around))
+        yield replace(smaller, links=(*links, bridge))
+
+
+def _plainer(story: Story, fails: Fails) -> Story:
+    """Put what is special back to what is usual, one thing at a time."""
+    for index, node in enumerate(story.nodes):
+        for plain in (Node(node.name), replace(node, push=True), replace(node, cache_items=256)):
+            candidate = replace(story, nodes=_put(story.nodes, index, plain))
+            story = _first((candidate,) if plain != story.nodes[index] else (), fails) or story
+    for index, link in enumerate(story.links):
+        plain_link = Link(link.a, link.b)
+        candidate = replace(story, links=_put(story.links, index, plain_link))
+        story = _first((candidate,) if plain_link != link else (), fails) or story
+    for index, wanted in enumerate(story.subscribers):
+        for change in ({"pause": 0, "batch": 1}, {"lifetime_ms": 10_000}, {"credit": 8}, {"credit": 2}):
+            plain_sub = replace(story.subscribers[index], **change)  # type: ignore[arg-type]
+            candidate = replace(story, subscribers=_put(story.subscribers, index, plain_sub))
+            changed = plain_sub != story.subscribers[index] and wanted.credit != 2
+            story = _first((candidate,) if changed else (), fails) or story
+    for index, feed in enumerate(story.feeds):
+        plain_feeds = [replace(feed, format="native", pool=index)]
+        if feed.devices:
+            plain_feeds.append(replace(feed, devices=feed.devices[:1], fork=None))
+        for plain_feed in plain_feeds:
+            candidate = replace(story, feeds=_put(story.feeds, index, plain_feed))
+            story = _first((candidate,) if plain_feed != story.feeds[index] else (), fails) or story
+    return story
+
+
+def _numbers(story: Story, fails: Fails) -> Story:
+    """Publish less at a time, and let things happen at round times."""
+    for index in range(len(story.steps)):
+        step = story.steps[index]
+        if step.do == "publish" and isinstance(step.what[2], int) and step.what[2] > 1:
+            fewer = (1, step.what[2] // 2, step.what[2] - 1)
+            stories = (
+                replace(story, steps=_put(story.steps, index, replace(step, what=(*step.what[:2], items))))
+                for items in fewer
+                if items < step.what[2]
+            )
+            story = _first(stories, fails) or story
+    for unit in (1_000_000, 100_000, 10_000, 1_000):
+        steps = tuple(replace(step, at=step.at // unit * unit) for step in story.steps)
+        rounded = replace(story, steps=steps, calm=-(-story.calm // unit) * unit)
+        if rounded == story or fails(rounded):
+            return rounded
+    return story
+
+
+_PASSES: tuple[Callable[[Story, Fails], Story], ...] = (
+    _steps,
+    _subscribers,
+    _feeds,
+    _fates,
+    _nodes,
+    _links,
+    _plainer,
+    _numbers,
+)
+
+
+def _first(stories: Sequence[Story] | Iterator[Story], fails: Fails) -> Story | None:
+    return next((story for story in stories if fails(story)), None)
+
+
+def _put(parts: tuple[T, ...], index: int, part: T) -> tuple[T, ...]:
+    return (*parts[:index], part, *parts[index + 1 :])
+
+
+def _fewer(parts: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+    """Return a part of `parts` that still fails, in order: leave out halves, then quarters, then each."""
+    size = max(len(parts) // 2, 1)
+    while parts:
+        at = 0
+        while at < len(parts):
+            left = parts[:at] + parts[at + size :]
+            if fails(left):
+                parts = left
+            else:
+                at += size
+        if size == 1:
+            break
+        size //= 2
+    return parts

@@ -1,0 +1,54 @@
+"""The paths that items ought to take, and the tables of the setting that come of them."""
+
+from handmade import FEED_URI, MS, STORIES, manifest
+
+from analysis.manifest import Manifest
+from analysis.paths import delivery_paths
+
+TURN = {"start_ns": 0, "end_ns": 500 * MS, "sample_interval_ns": 5 * MS}
+
+
+def paths(nodes, links):
+    """Return the paths from p to s and t, as texts."""
+    made = manifest(dict.fromkeys(STORIES, TURN))
+    roles = {"p": "publisher", "s": "subscriber", "t": "subscriber"}
+    made["topology"] = {
+        "nodes": [{"name": name, "role": roles.get(name, "forwarder")} for name in nodes],
+        "links": links,
+    }
+    found = {}
+    for hop in delivery_paths(Manifest.model_validate(made)):
+        found.setdefault(hop.subscriber, []).append(f"{hop.sender}>{hop.receiver}")
+    return {subscriber: " ".join(reversed(hops)) for subscriber, hops in found.items()}
+
+
+def link(ends, delay=0.0, **more):
+    return {"a": ends[0], "b": ends[1], "delay_ms": delay, **more}
+
+
+def test_the_path_of_least_delay():
+    assert paths("pabs", [link("pa", 1), link("as", 5), link("pb", 2), link("sb", 3)]) == {"s": "p>b b>s"}
+
+
+def test_of_equal_delays_the_path_of_fewer_hops_then_the_name_that_sorts_first():
+    assert paths("pabs", [link("pa", 1), link("ab", 1), link("bs", 1), link("pb", 2)]) == {"s": "p>b b>s"}
+    assert paths("pbas", [link("pb"), link("bs"), link("pa"), link("as")]) == {"s": "p>a a>s"}
+
+
+def test_a_forked_feed_comes_from_the_nearer_device():
+    made = manifest(dict.fromkeys(STORIES, TURN))
+    made["fork"] = {"feed": FEED_URI, "publisher": "r", "after": 2}
+    hops = delivery_paths(Manifest.model_validate(made))
+    assert [(hop.sender, hop.receiver) for hop in hops] == [("r", "s")]
+
+
+def test_a_subscriber_that_cannot_be_reached_has_no_path():
+    assert paths("pst", [link("ps")]) == {"s": "p>s"}
+
+
+def test_a_hop_says_what_it_takes():
+    made = manifest(dict.fromkeys(STORIES, TURN))
+    made["topology"]["links"][1]["bw_mbit"] = 10
+    hops = {hop.receiver: hop for hop in delivery_paths(Manifest.model_validate(made))}
+    assert (hops["r"].delay_ns, hops["r"].ns_per_byte) == (10 * MS, 0)
+    assert (hops["s"].delay_ns, hops["s"].ns_per_byte, hops["s"].feed) == (10 * MS, 800, FEED_URI)

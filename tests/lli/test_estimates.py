@@ -1,0 +1,143 @@
+"""Round-trip times and windows."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT, MS, Rtt, Window
+
+
+def test_before_a_measurement_there_is_a_guess() -> None:
+    rtt = Rtt()
+    assert rtt.smoothed is None
+    assert [rtt.timeout(tries) for tries in range(4)] == [INITIAL_TIMEOUT << n for n in range(4)]
+    assert rtt.timeout(100) == MAX_TIMEOUT
+
+
+def test_the_estimator_is_that_of_rfc_6298() -> None:
+    rtt = Rtt()
+    rtt.sample(100 * MS)
+    assert (rtt.smoothed, rtt.timeout()) == (100 * MS, 300 * MS)
+    rtt.sample(60 * MS)
+    # RTTVAR = 3/4 * 50 + 1/4 * |100 - 60|, SRTT = 7/8 * 100 + 1/8 * 60
+    assert (rtt.smoothed, rtt.timeout()) == (95 * MS, (95 + 4 * 47.5) * MS)
+    assert rtt.timeout(1) == 2 * rtt.timeout()
+
+
+def test_a_short_path_is_given_some_time_all_the_same() -> None:
+    rtt = Rtt()
+    for _ in range(20):
+        rtt.sample(MS)
+    assert rtt.timeout() == MIN_TIMEOUT
+    assert rtt.timeout(2) == 4 * MIN_TIMEOUT
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=50), st.integers(0, 40))
+def test_the_time_out_stays_in_its_bounds_and_above_the_round_trip(trips: list[int], tries: int) -> None:
+    rtt = Rtt()
+    for trip in trips:
+        rtt.sample(trip * MS)
+        assert rtt.smoothed is not None
+        assert MIN_TIMEOUT <= rtt.timeout(tries) <= MAX_TIMEOUT
+        assert rtt.timeout(tries) >= min(rtt.smoothed, MAX_TIMEOUT)
+        assert rtt.timeout(tries) <= rtt.timeout(tries + 1)
+        assert min(trips) * MS - 8 <= rtt.smoothed <= max(trips) * MS
+
+
+@given(st.integers(1, 500))
+def test_a_steady_path_is_known_well_after_a_while(trip: int) -> None:
+    rtt = Rtt()
+    for _ in range(60):
+        rtt.sample(trip * MS)
+    assert trip * MS <= rtt.timeout() <= max(trip * MS * 1.1, MIN_TIMEOUT)
+
+
+def test_reordering_is_a_quarter_of_the_round_trip_until_it_shows_to_be_more() -> None:
+    rtt = Rtt()
+    assert 0 < rtt.reorder_delay() < INITIAL_TIMEOUT
+    rtt.sample(40 * MS)
+    assert rtt.reorder_delay() == 10 * MS
+    delays = []
+    for _ in range(5):
+        rtt.repaired_for_nothing()
+        delays.append(rtt.reorder_delay())
+    assert delays == [20 * MS, 40 * MS, 80 * MS, 80 * MS, 80 * MS]
+    for _ in range(5):
+        rtt.repaired()
+        delays.append(rtt.reorder_delay())
+    assert delays[5:] == [40 * MS, 20 * MS, 10 * MS, 10 * MS, 10 * MS]
+
+
+def test_even_on_the_shortest_path_a_packet_may_be_a_little_late() -> None:
+    rtt = Rtt()
+    rtt.sample(1000)
+    assert rtt.reorder_delay() == MS // 2
+
+
+# The window.
+
+
+def test_until_there_is_congestion_the_credit_is_the_limit() -> None:
+    window = Window()
+    window.arrived(1000)
+    assert window.size is None
+
+
+def test_congestion_halves_what_is_in_use_at_most_once_a_round_trip() -> None:
+    window = Window()
+    window.congested(100, 0, 10)
+    assert window.size == 50
+    window.congested(100, 9, 10)
+    assert window.size == 50
+    window.congested(100, 10, 10)
+    assert window.size == 25
+    window.congested(8, 30, 10)
+    assert window.size == 4
+    window.congested(0, 50, 10)
+    assert window.size == Window.SMALLEST
+    window.congested(1000, 70, 10)
+    assert window.size == Window.SMALLEST
+
+
+def test_each_window_that_passes_adds_one_until_the_credit_is_the_limit_again() -> None:
+    window = Window()
+    window.congested(8, 0, 10)
+    sizes = []
+    while window.size is not None:
+        sizes.append(window.size)
+        window.arrived(8)
+    assert sizes == [4] * 4 + [5] * 5 + [6] * 6 + [7] * 7
+
+
+def test_a_mark_begins_the_count_anew() -> None:
+    window = Window()
+    window.congested(8, 0, 10)
+    for _ in range(3):
+        window.arrived(100)
+    window.congested(8, 20, 10)
+    assert window.size == 2
+    window.arrived(100)
+    assert window.size == 2
+    window.arrived(100)
+    assert window.size == 3
+
+
+EVENTS = st.lists(st.tuples(st.booleans(), st.integers(1, 200), st.integers(0, 30)), max_size=80)
+
+
+@given(EVENTS)
+def test_the_window_only_ever_doubles_back_and_grows_by_one(events: list[tuple[bool, int, int]]) -> None:
+    window, now = Window(), 0
+    for marked, in_use, wait in events:
+        now += wait
+        before = window.size
+        if marked:
+            window.congested(in_use, now, 10)
+            assert window.size is not None
+            if before is None:
+                assert window.size == max(in_use // 2, Window.SMALLEST)
+            else:
+                assert window.size <= before or before == Window.SMALLEST
+        else:
+            window.arrived(in_use)
+            assert window.size in (before, None, (before or 0) + 1)
+        assert window.size is None or window.size >= Window.SMALLEST

@@ -1,0 +1,64 @@
+"""`feednet simulate` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from testbed.errors import UserError
+from testbed.simulate.command import simulate
+from testbed.simulate.mutants import mutated
+from testbed.simulate.story import Story
+
+MUTANT = "credit off by one"
+
+
+def run(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(simulate, arguments)
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def test_seeds_that_pass() -> None:
+    output = run("--seeds", "20", "--first", "5", "--jobs", "1")
+    assert output.startswith("20 seeds from 5, ")
+    assert " 0 failed" in output
+    assert "delivered" in output
+
+
+def test_over_processes() -> None:
+    assert "120 seeds from 0, " in run("--seeds", "120", "--jobs", "2")
+
+
+def test_one_seed() -> None:
+    assert run("--seed", "3").startswith("seed 3: everything holds (")
+
+
+def test_a_failure_is_shrunk_drawn_saved_and_replayed(tmp_path: Path) -> None:
+    story = tmp_path / "story.json"
+    with mutated(MUTANT):
+        output = run("--seeds", "500", "--jobs", "1", "--save", str(story), status=1)
+        assert "replay: feednet simulate --seed " in output
+        assert "VIOLATED  granted" in output
+        saved = Story.from_json(json.loads(story.read_text()))
+        assert len(saved.nodes) <= 3
+        assert "VIOLATED  granted" in run("--story", str(story), "--no-shrink", status=1)
+    assert "everything holds" in run("--story", str(story))
+
+
+def test_keep_going_lists_all() -> None:
+    with mutated(MUTANT):
+        output = run("--seeds", "60", "--jobs", "1", "--keep-going", "--no-shrink", status=1)
+    assert output.startswith("60 seeds from 0, ")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_file_that_is_no_story_is_one_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "story.json"
+    file.write_text(text)
+    error = CliRunner().invoke(simulate, ["--story", str(file)]).exception
+    assert isinstance(error, UserError)
+    assert "not a story" in str(error)
+    missing = CliRunner().invoke(simulate, ["--story", str(tmp_path / "none")]).exception
+    assert isinstance(missing, UserError)

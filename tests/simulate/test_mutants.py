@@ -1,0 +1,66 @@
+"""Each deliberate bug is found, in a story that the code without it passes."""
+
+import pytest
+
+from testbed.simulate.mutants import MUTANTS, mutated
+from testbed.simulate.shrink import shrink
+from testbed.simulate.story import Story, make_story
+from testbed.simulate.world import play
+
+WITHIN = 400
+"""Seeds."""
+
+
+def first_caught(name: str) -> Story:
+    with mutated(name):
+        for seed in range(WITHIN):
+            story = make_story(seed)
+            if play(story).violation is not None:
+                return story
+    pytest.fail(f"{name!r} passes {WITHIN} seeds")
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name: str) -> None:
+    assert play(first_caught(name)).violation is None
+
+
+def test_a_mutant_is_gone_after_its_context() -> None:
+    before = {owner: dict(vars(owner)) for patches in MUTANTS.values() for owner, _, _ in patches}
+    for name in MUTANTS:
+        with mutated(name):
+            assert any(dict(vars(owner)) != attributes for owner, attributes in before.items())
+    assert {owner: dict(vars(owner)) for owner in before} == before
+
+
+def size(story: Story) -> int:
+    return sum(map(len, (story.nodes, story.links, story.feeds, story.subscribers, story.steps)))
+
+
+@pytest.mark.parametrize("name", ["credit off by one", "gap ignored", "range not dropped with its face"])
+def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
+    story = first_caught(name)
+    with mutated(name):
+        long = play(story).violation
+        shrunk = shrink(story)
+        short = play(shrunk).violation
+    assert long is not None
+    assert short is not None
+    assert short.invariant == long.invariant
+    assert play(shrunk).violation is None
+    assert len(shrunk.nodes) <= 4
+    assert len(shrunk.steps) <= 5
+    assert size(shrunk) < size(story)
+    assert sum(step.what[2] for step in shrunk.steps if step.do == "publish") <= 12  # type: ignore[misc]
+
+
+def test_shrinking_is_bounded_and_repeatable() -> None:
+    story = first_caught("gap ignored")
+    with mutated("gap ignored"):
+        assert shrink(story, plays=3) == shrink(story, plays=3)
+        assert shrink(story) == shrink(story)
+
+
+def test_a_story_that_passes_does_not_shrink() -> None:
+    with pytest.raises(ValueError, match="does not fail"):
+        shrink(make_story(0))

@@ -1,0 +1,43 @@
+"""Some thousands of small worlds: what must hold, holds."""
+
+from collections import Counter
+
+import pytest
+
+from testbed.simulate.chart import draw
+from testbed.simulate.search import play_seeds
+from testbed.simulate.shrink import shrink
+from testbed.simulate.story import FORGERIES, MISCHIEF, make_story
+from testbed.simulate.world import play
+
+SEEDS = 3000
+CHUNK = 500
+
+HAPPENS = {
+    *("frame lost", "frame twice", "frame late", "frame lost: cut", "frame lost: queue full"),
+    *("cut, signalled", "cut, silent", "heal", "restart"),
+    *("subscribe", "come again", "cancel", "stall", "delivered"),
+    *("rewind", "failover", "item by a legacy node", "published after a fork", "error fork"),
+    *("sent lli", "sent cancel", "sent item", "sent idle", "sent nack", "sent interest", "congestion mark"),
+    *(f"injected {kind}" for kind in (*FORGERIES, *MISCHIEF)),
+}
+"""What the seeds must have met at least once, or what holds has not been tried."""
+
+
+@pytest.fixture(scope="module")
+def coverage() -> Counter[str]:
+    return Counter()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_what_must_hold_holds(first: int, coverage: Counter[str]) -> None:
+    found = play_seeds(range(first, first + CHUNK))
+    coverage.update(found.coverage)
+    if found.failures:
+        short = shrink(make_story(found.failures[0].seed))
+        pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")
+
+
+def test_everything_has_happened(coverage: Counter[str]) -> None:
+    assert coverage["delivered"], "runs after the seeds"
+    assert {what for what in HAPPENS if not coverage[what]} == set()

@@ -1,0 +1,161 @@
+"""The subscribing application: schedule, pace and events, whatever the layering."""
+
+from collections import deque
+from random import Random
+
+import pytest
+from small_network import MS, S, feed_of
+
+from forwarder.feedcache.items import Item, open_item
+from forwarder.wire.feed import item_name
+from forwarder.wire.packet import make_data, parse_data
+from ssb_over_ndn.naming import log_name, message_packet
+from ssb_over_ndn.subscriber import Plan, Subscriber
+
+FEEDS = {log_name(feed_of(9, seed)[0].author): feed_of(9, seed) for seed in (1, 2)}
+ONE, TWO = FEEDS
+
+
+class Given:
+    """A subscription that has what it is given, and notes what it is asked."""
+
+    def __init__(self, feed: bytes) -> None:
+        self.feed = feed
+        self.calls: list[tuple[str, int]] = []
+        self.items: deque[Item] = deque()
+        self.errors: list[str] = []
+        self.due: int | None = None
+        self.forked_at: int | None = None
+
+    def start(self, now: int) -> None:
+        self.calls.append(("start", now))
+
+    def stop(self, now: int) -> None:
+        self.calls.append(("stop", now))
+
+    def receive(self, packet: bytes, now: int) -> None:
+        self.calls.append(("receive", now))
+        for message in FEEDS[self.feed]:
+            if message_packet(message) == packet:
+                self.items.append(open_item(self.feed, message.sequence, parse_data(packet)))
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        count = len(self.items) if limit is None else min(limit, len(self.items))
+        return [self.items.popleft() for _ in range(count)]
+
+    def take_errors(self) -> list[str]:
+        errors, self.errors = self.errors, []
+        return errors
+
+    def take_outputs(self) -> list[bytes]:
+        return [f"{name} {now}".encode() for name, now in self.calls if name in ("start", "stop")]
+
+    def next_deadline(self) -> int | None:
+        return self.due
+
+    def wake(self, now: int) -> None:
+        self.calls.append(("wake", now))
+        if self.due is not None and self.due <= now:
+            self.due = None
+
+
+def application(plan: Plan) -> tuple[Subscriber, Given, Given]:
+    one, two = Given(ONE), Given(TWO)
+    return Subscriber({ONE: one, TWO: two}, plan), one, two
+
+
+def give(subscriber: Subscriber, feed: bytes, count: int, now: int) -> None:
+    for message in FEEDS[feed][:count]:
+        subscriber.receive(message_packet(message), now)
+
+
+def run(subscriber: Subscriber, until: int) -> list[tuple[int, str, bytes, int]]:
+    now = -1
+    while (due := subscriber.next_deadline()) is not None and due <= until:
+        now = max(now, due)
+        subscriber.wake(now)
+    return [(e.time, e.event, e.feed, e.seq) for e in subscriber.take_events()]
+
+
+def test_it_starts_and_stops_on_time() -> None:
+    subscriber, one, two = application(Plan(5, 9))
+    give(subscriber, ONE, 1, 4)
+    assert run(subscriber, 20) == [
+        (5, "joined", ONE, 0),
+        (5, "joined", TWO, 0),
+        (9, "stopped", ONE, 0),
+        (9, "stopped", TWO, 0),
+    ]
+    give(subscriber, ONE, 1, 10)
+    assert one.calls == two.calls == [("start", 5), ("stop", 9)]
+    assert subscriber.next_deadline() is None
+
+
+def test_a_packet_goes_to_its_feed() -> None:
+    subscriber, one, two = application(Plan(0, S))
+    run(subscriber, 0)
+    give(subscriber, TWO, 2, 7)
+    subscriber.receive(b"\x06\x01", 8)
+    subscriber.receive(make_data(item_name(log_name(feed_of(1, 3)[0].author), 1), b""), 8)
+    assert one.calls == [("start", 0)]
+    assert [name for name, _ in two.calls] == ["start", "receive", "wake", "receive", "wake"]
+    assert run(subscriber, 8) == [(7, "delivered", TWO, 1), (7, "delivered", TWO, 2)]
+
+
+def test_only_what_is_due_is_woken() -> None:
+    subscriber, one, two = application(Plan(0, S))
+    one.due, two.due = 300, 200
+    run(subscriber, 250)
+    assert ("wake", 200) in two.calls
+    assert ("wake", 200) not in one.calls
+    assert subscriber.next_deadline() == 300
+
+
+def test_a_slow_application_takes_turns() -> None:
+    subscriber, *_ = application(Plan(0, 10 * S, drain_per_s=10))
+    run(subscriber, 0)
+    give(subscriber, ONE, 3, 50 * MS)
+    give(subscriber, TWO, 2, 50 * MS)
+    assert [(time // MS, feed, seq) for time, _, feed, seq in run(subscriber, S)] == [
+        (50, ONE, 1),
+        (150, ONE, 2),
+        (250, TWO, 1),
+        (350, ONE, 3),
+        (450, TWO, 2),
+    ]
+    give(subscriber, ONE, 1, 2 * S)
+    assert [time for time, *_ in run(subscriber, 3 * S)] == [2 * S]
+
+
+def test_a_pause() -> None:
+    subscriber, *_ = application(Plan(0, S, pauses=((10, 20), (30, 40))))
+    run(subscriber, 0)
+    seen = []
+    for now in (9, 10, 20, 35):
+        give(subscriber, ONE, 1, now)
+        seen += [time for time, *_ in run(subscriber, now)]
+    seen += [time for time, *_ in run(subscriber, 50)]
+    assert seen == [9, 20, 20, 40]
+
+
+def test_errors_and_forks_are_events() -> None:
+    subscriber, one, _ = application(Plan(0, S))
+    one.errors = ["no-route", "fork"]
+    one.forked_at = 4
+    subscriber.wake(0)
+    events = [(e.event, e.seq, e.detail) for e in subscriber.take_events() if e.feed == ONE]
+    assert events == [("joined", 0, ""), ("error", 0, "no-route"), ("forked", 4, "")]
+
+
+@pytest.mark.parametrize("rate", [0, -1])
+def test_a_drain_rate_is_above_0(rate: float) -> None:
+    with pytest.raises(ValueError, match="never ends"):
+        Subscriber({}, Plan(0, 1, drain_per_s=rate))
+
+
+def test_any_bytes_are_harmless() -> None:
+    subscriber, *_ = application(Plan(0, S))
+    subscriber.wake(0)
+    rng = Random(1)
+    for _ in range(500):
+        subscriber.receive(rng.randbytes(rng.randrange(60)), 1)

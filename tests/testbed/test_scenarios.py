@@ -1,0 +1,138 @@
+"""The scenarios that come with feednet, emulated: what each is there to show does happen."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+from simulation import Result, item_in, simulate
+
+from testbed import workload
+from testbed.layerings import LAYERINGS
+from testbed.scenario import Scenario, available, load
+from testbed.sections import Change
+from testbed.timeline import Timeline, expected
+
+PUSH = ("lli", "lli-go-back-n", "lli-selective")
+
+
+@cache
+def ran(name: str, layering: str) -> tuple[Scenario, Result]:
+    wanted = load(name)
+    return wanted, simulate(wanted, layering)
+
+
+def delivered(result: Result) -> dict[str, int]:
+    return {node: len(result.delivered(node)) for node in result.nodes if result.delivered(node)}
+
+
+def items_on(result: Result, interface: str) -> int:
+    return sum(s.sent and s.interface == interface and item_in(s.packet) is not None for s in result.packets)
+
+
+def test_there_are_the_scenarios_of_the_papers() -> None:
+    assert set(available()) == {
+        "archive",
+        "bottleneck",
+        "failover",
+        "fanout",
+        "fanout-all",
+        "fork",
+        "late-join",
+        "line",
+        "many-feeds",
+        "slow-consumer",
+    }
+
+
+@pytest.mark.parametrize("name", available())
+def test_each_compares_all_layerings_in_bearable_time(name: str) -> None:
+    wanted = load(name)
+    assert wanted.layerings == (("poll", "lli") if name == "fanout" else tuple(LAYERINGS))
+    assert available()[name].read_text().startswith("# ")
+    assert "\n\n" not in wanted.title
+    timeline = Timeline.of(wanted, workload.load(wanted), 0)
+    assert 5e9 < timeline.end - timeline.start < 30e9
+
+
+def test_line_loses_a_frame_in_twenty_and_push_repairs_them_all() -> None:
+    wanted, result = ran("line", "lli")
+    assert {link.loss_percent for link in wanted.network.links} == {5.0}
+    assert result.delivered("s1") == list(range(1, 151))
+
+
+def test_late_join_catches_up() -> None:
+    _, result = ran("late-join", "lli")
+    joined = {node: result.events[node][0]["time"] for node in ("s1", "s2", "s3", "s4")}
+    assert list(joined.values()) == [0, 3_000_000_000, 5_000_000_000, 9_000_000_000]
+    assert joined["s4"] > result.load.feeds[0].times[-1]
+    for node in joined:
+        assert result.delivered(node) == list(range(1, 201))
+
+
+@pytest.mark.parametrize("layering", LAYERINGS)
+def test_a_slow_consumer_slows_only_itself(layering: str) -> None:
+    wanted, result = ran("slow-consumer", layering)
+    times = {
+        node: [e["time"] for e in result.events[node] if e["event"] == "delivered"] for node in result.nodes
+    }
+    assert len(times["s1"]) == len(times["s3"]) == 200
+    assert expected(wanted, result.load, result.timeline)["s2"] - len(times["s2"]) in (0, 1, 2)
+    assert min(b - a for a, b in zip(times["s2"], times["s2"][1:], strict=False)) >= 125_000_000
+    assert not [time for time in times["s3"] if 3_000_000_000 <= time < 9_000_000_000]
+    assert max(times["s1"]) < 9_000_000_000
+
+
+@pytest.mark.parametrize("layering", PUSH)
+def test_failover_finds_the_second_way(layering: str) -> None:
+    _, result = ran("failover", layering)
+    for node in ("s1", "s2"):
+        assert result.delivered(node) == list(range(1, 151))
+    assert items_on(result, "b-eth1") > 50
+
+
+def test_fork_is_told_to_everyone_under_controlled_push() -> None:
+    _, result = ran("fork", "lli")
+    for node in ("s1", "s2", "s3"):
+        forked = [e for e in result.events[node] if e["event"] == "forked"]
+        assert len(forked) == 1
+        assert forked[0]["seq"] > result.load.common == 60
+        assert not [
+            e for e in result.events[node] if e["event"] == "delivered" and e["time"] > forked[0]["time"]
+        ]
+    published = Counter(
+        e["node"] for rows in result.events.values() for e in rows if e["event"] == "published"
+    )
+    assert published == {"pub": 120, "pub2": 60}
+
+
+@pytest.mark.parametrize("layering", ["pull", "sync", "lli"])
+def test_many_feeds_all_arrive(layering: str) -> None:
+    wanted, result = ran("many-feeds", layering)
+    assert delivered(result) == expected(wanted, result.load, result.timeline)
+    shares = [len(feed.messages) for feed in result.load.feeds]
+    assert shares[0] > 10 * shares[-1]
+
+
+@pytest.mark.parametrize("layering", ["pull", "persistent", "lli"])
+def test_archive_serves_what_the_camera_has_dropped(layering: str) -> None:
+    _, result = ran("archive", layering)
+    assert result.delivered("viewer") == list(range(1, 301))
+    assert items_on(result, "repo-eth1") > 20
+
+
+@pytest.mark.parametrize("layering", ["poll", "lli-go-back-n"])
+def test_bottleneck_is_shared_by_two_streams_and_a_fetch(layering: str) -> None:
+    wanted, result = ran("bottleneck", layering)
+    counts = delivered(result)
+    assert set(counts) == {"s1", "s2", "home"}
+    assert counts["home"] > 100
+    assert expected(wanted, result.load, result.timeline) == {"s1": 1600, "s2": 1600}
+
+
+def test_an_archive_that_starts_anew_keeps_what_it_had() -> None:
+    wanted = load("archive")
+    restart = Change(at_ms=4000.0, restart="repo")
+    result = simulate(wanted.model_copy(update={"events": (restart,)}), "lli")
+    assert result.delivered("repo") == list(range(1, 301)), "each once"
+    assert result.delivered("viewer") == list(range(1, 301))
+    assert items_on(result, "repo-eth1") > 20
