@@ -38,7 +38,10 @@ class Fib:
         self._routes[prefix] = tuple(hops)
 
     def remove(self, prefix: bytes, face: int) -> None:
-        """Remove a route; no effect if there is none."""
+        """Remove a route, also one that rests; no effect if there is none."""
+        resting = self._suspended.get(face)
+        if resting:
+            self._suspended[face] = [route for route in resting if route[0] != prefix]
         hops = self._routes.get(prefix)
         if hops is None:
             return
@@ -50,7 +53,8 @@ class Fib:
             self._count(prefix, -1)
 
     def remove_face(self, face: int) -> None:
-        """Remove all routes through a face."""
+        """Remove all routes through a face, also those that rest."""
+        self._suspended.pop(face, None)
         for prefix in list(self._routes):
             self.remove(prefix, face)
 
@@ -59,8 +63,9 @@ class Fib:
         routes = [
             (prefix, hop.cost) for prefix, hops in self._routes.items() for hop in hops if hop.face == face
         ]
+        routes += self._suspended.get(face, [])
         self.remove_face(face)
-        self._suspended.setdefault(face, []).extend(routes)
+        self._suspended[face] = routes
 
     def resume(self, face: int) -> None:
         """Take suspended routes into use again."""

@@ -137,6 +137,8 @@ class Forwarder:
         """
         if up:
             self.fib.resume(face)
+            if self.feeds is not None:
+                self.feeds.face_up(face)
         else:
             self.fib.suspend(face)
             self._forget(face, now)
@@ -209,17 +211,21 @@ class Forwarder:
         return total
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
-        """Ask a face for an item by a classic Interest, for the feeds of this node."""
+        """Ask a face for an item by a classic Interest, for the feeds of this node.
+
+        What is asked of an application of this node waits nowhere: it answers at once, or it has no answer.
+        """
         nonce = self._rng.getrandbits(32)
         wire = make_interest(
             item_name(feed, seq), nonce=nonce, lifetime_ms=_FETCH_MS, hop_limit=SENT_HOP_LIMIT
         )
-        interest = parse_interest(wire)
-        entry = self.pit.find(interest) or self.pit.insert(interest)
-        expiry = now + _FETCH_MS * MS
-        entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
-        entry.set_out_record(OutRecord(face, nonce, now))
-        self.pit.extend(entry, expiry)
+        if face in self._network_faces:
+            interest = parse_interest(wire)
+            entry = self.pit.find(interest) or self.pit.insert(interest)
+            expiry = now + _FETCH_MS * MS
+            entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
+            entry.set_out_record(OutRecord(face, nonce, now))
+            self.pit.extend(entry, expiry)
         self.counters.out_interests += 1
         self._send(face, wire)
 

@@ -26,7 +26,16 @@ class Pacer:
         overhead: bytes that a frame has on top of what is handed over.
     """
 
-    __slots__ = ("_busy_until", "_idle", "_mark", "_most", "_ns_per_byte", "_overhead", "_streams")
+    __slots__ = (
+        "_busy_until",
+        "_handed_over",
+        "_idle",
+        "_mark",
+        "_most",
+        "_ns_per_byte",
+        "_overhead",
+        "_streams",
+    )
 
     def __init__(self, rate_mbit: float, overhead: int = 42) -> None:
         self._ns_per_byte = 8000 / rate_mbit
@@ -36,11 +45,18 @@ class Pacer:
         self._most = max(_MOST_BACKLOG, 4 * a_few)
         self._idle = a_few // _FRAMES
         self._busy_until = 0
+        self._handed_over = 0  # time on the link of what is on its way to it
         self._streams: dict[bytes, int] = {}
 
     def sent(self, size: int, now: int) -> None:
         """Charge the link for a frame of `size` bytes."""
-        self._busy_until = max(self._busy_until, now) + self._time(size)
+        time = self._time(size)
+        self._busy_until = max(self._busy_until, now) + time
+        self._handed_over = max(self._handed_over - time, 0)
+
+    def hand_over(self, size: int) -> None:
+        """Note that a packet of `size` bytes is on its way: sent() will charge for it."""
+        self._handed_over += self._time(size)
 
     def seen(self, stream: bytes, now: int) -> None:
         """Note that a stream, known by some bytes, uses the link."""
@@ -58,12 +74,13 @@ class Pacer:
         streams = sum(at + _ACTIVE > now for at in self._streams.values())
         return now + self._time(size) * max(streams, 1)
 
-    def free_at(self, turn: int) -> int:
-        """Return when a stream whose turn comes at `turn` may send, ns.
+    def free_at(self, turn: int, now: int) -> int:
+        """Return when a stream whose turn comes at `turn` may send, ns; not after `now` if it may.
 
         That is sooner if the link would be idle, and later if the backlog is too long.
         """
-        return max(min(turn, self._busy_until - self._idle), self._busy_until - self._most)
+        busy_until = max(self._busy_until, now) + self._handed_over
+        return max(min(turn, busy_until - self._idle), busy_until - self._most)
 
     def _time(self, size: int) -> int:
         return round((size + self._overhead) * self._ns_per_byte)

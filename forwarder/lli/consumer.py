@@ -236,6 +236,7 @@ class Consumer:
     def _end(self, fork: Fork, now: int) -> None:
         """End the subscription, once what is undisputed has arrived."""
         self.fork = fork
+        self._ready = deque(item for item in self._ready if item.seq < fork.seq)
         self.error = "fork"
         self._errors.append("fork")
         self.cancel(now)

@@ -122,6 +122,8 @@ class Ranges:
             if len(found) == len(again):
                 granted.is_answered = True
                 return found
+            if granted.again <= granted.again_limit:
+                first, limit = min(first, granted.again), max(limit, granted.again_limit)
             granted.again, granted.again_limit = first, limit
             granted.announce = True
             granted.is_answered = False

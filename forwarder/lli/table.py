@@ -326,6 +326,12 @@ class FeedTable:
                 self._fail_over(entry, NO_ROUTE, now, is_gone=True)
             self._settle(entry, now)
 
+    def face_up(self, face: int) -> None:
+        """Note that a face may be tried again."""
+        self._silent.pop(face, None)
+        for entry in self._entries.values():
+            entry.tried.discard(face)
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._timers.next_deadline()
@@ -440,7 +446,7 @@ class FeedTable:
                 self._send_proof(entry, face, fork, now)
                 return served + 1
             ready = granted.ready(entry.item)
-            if ready is None or self._turn(face, granted) > now:
+            if ready is None or self._turn(face, granted, now) > now:
                 break
             packet = entry.ranges.send(face, granted, *ready, entry.tip)
             pacer = self._pacers.get(face)
@@ -451,14 +457,14 @@ class FeedTable:
             served += 1
         return served
 
-    def _turn(self, face: int, granted: Range) -> int:
+    def _turn(self, face: int, granted: Range, now: int) -> int:
         """Return when a downstream's link has room for an item, ns."""
         pacer = self._pacers.get(face)
-        return 0 if pacer is None else pacer.free_at(granted.paced_until)
+        return 0 if pacer is None else pacer.free_at(granted.paced_until, now)
 
     def _next_turn(self, entry: FeedEntry, now: int) -> int:
         """Return when an item that waits for its link may go, ns."""
-        turns = ((self._turn(face, r), r) for face, r in entry.ranges.items() if face in self._pacers)
+        turns = ((self._turn(face, r, now), r) for face, r in entry.ranges.items() if face in self._pacers)
         return min((t for t, r in turns if t > now or r.ready(entry.item) is not None), default=NEVER)
 
     def _answer(self, entry: FeedEntry) -> None:
@@ -476,6 +482,9 @@ class FeedTable:
 
     def _push(self, face: int, entry: FeedEntry, packet: bytes, now: int) -> None:
         self.counters["items_out"] += 1
+        pacer = self._pacers.get(face)
+        if pacer is not None:
+            pacer.hand_over(len(packet))
         self._send(face, packet)
 
     def _can_progress(self, entry: FeedEntry, granted: Range) -> bool:
@@ -529,7 +538,7 @@ class FeedTable:
 
     def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Fetch what a late joiner wants and the cache has let go."""
-        if all(r.wanted > first or self._turn(face, r) > now for face, r in entry.ranges.items()):
+        if all(r.wanted > first or self._turn(face, r, now) > now for face, r in entry.ranges.items()):
             return  # nobody's link has room for it
         if entry.item(first) is not None:
             return

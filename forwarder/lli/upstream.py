@@ -158,6 +158,7 @@ class Upstream:
         "_answered_once",
         "_asked_at",
         "_asked_first",
+        "_credit",
         "_idle_probes",
         "_is_heard",
         "_is_pushing",
@@ -197,6 +198,7 @@ class Upstream:
         self.head = first
         self.limit = first - 1
         self.until = 0
+        self._credit = 0  # most items that the holder has wanted at a time
         self.expiry = 0
         self.known_tip = 0
         self.window = Window()
@@ -206,7 +208,7 @@ class Upstream:
         self._max_lifetime_ms = max_lifetime_ms
         self._recovery = recovery
         self._missing: dict[int, int] = {}  # item before head -> when to ask for it (again), ns
-        self._repaired: set[int] = set()  # items asked for again, to tell the reordered from the lost
+        self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
         self._pulled: dict[int, int] = {}  # item -> when the Interest for it ends, ns
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
@@ -249,6 +251,7 @@ class Upstream:
         most. It starts after the old limit, see Ranges.
         """
         self.until = until
+        self._credit = max(self._credit, limit - self.next + 1)
         if self.window.size is not None:
             limit = min(limit, self.head - 1 + self.window.size)
         if self.state is State.PULLING:
@@ -288,28 +291,26 @@ class Upstream:
             self._longest_gap = max(now - self._last_arrival, self._longest_gap * 7 // 8)
         self._last_arrival = self._quiet_since = now
         self._pulled.pop(seq, None)
-        self.window.arrived(self.limit - self.next + 1)
+        self.window.arrived(self._credit)
         if bare and not self._answered_once and seq == self._asked_first:
             self._unanswered = False
+            self.limit = seq  # it has understood no more
             self._move(Event.BARE)
         if seq < self.head:
             self._missing.pop(seq, None)
-            if seq in self._repaired:
-                self._rtt.repaired()
         else:
             if self._recovery is not Recovery.NONE or self.state is State.PULLING:
                 due = now + self._rtt.reorder_delay()
                 self._missing.update((lost, due) for lost in range(self.head, seq))
             self.head = seq + 1
-        if not self._missing:
-            self._repaired.clear()
+        self._forget_repairs(now)
         self._look_for_gaps()
         self._schedule()
 
     def came_again(self, seq: int) -> None:
         """Take note of an item that is here already."""
         if seq in self._repaired:
-            self._repaired.discard(seq)
+            del self._repaired[seq]
             self._rtt.repaired_for_nothing()
 
     def congested(self, now: int) -> None:
@@ -419,12 +420,12 @@ class Upstream:
         if not due:
             self._schedule()
             return []
-        asked_in_vain = not self._repaired.isdisjoint(due)
+        asked_in_vain = not self._repaired.keys().isdisjoint(due)
         if asked_in_vain:
             self._time_out()
         if self.known_tip > self.head:  # the upstream holds more than has fitted
             self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
-        self._repaired.update(due)
+        self._repaired.update(dict.fromkeys(due, now))
         again = now + self._rtt.timeout(self._tries)
         lifetime_ms = self._lifetime_ms(now)
         llis: Iterable[Lli]
@@ -441,6 +442,13 @@ class Upstream:
         self._missing.update((seq, again) for seq in due)
         self._schedule()
         return list(llis) if lifetime_ms > 0 else []
+
+    def _forget_repairs(self, now: int) -> None:
+        """Take what was asked for again for lost indeed, once its first copy would have come."""
+        before = now - 2 * self._rtt.timeout()
+        for seq in [seq for seq, at in self._repaired.items() if at < before and seq not in self._missing]:
+            del self._repaired[seq]
+            self._rtt.repaired()
 
     def _tail_lost(self, now: int) -> list[Lli]:
         """Ask for the items that the upstream has said to hold, and that no later one shows to be lost."""

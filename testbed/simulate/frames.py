@@ -17,6 +17,7 @@ class Frame(NamedTuple):
         feed: the feed's name, empty if it is of none.
         seq: the item's number; for an LLI the first one; 0 if it names none.
         credit: of an LLI, else 1.
+        is_lli: of a Nack: what it refuses is an LLI.
         nonce, lifetime_ms: of an Interest.
         tip, limit: of a FeedState, None without.
         mark: CongestionMark.
@@ -34,6 +35,7 @@ class Frame(NamedTuple):
     limit: int | None = None
     mark: int = 0
     reason: int = 0
+    is_lli: bool = False
     wire: bytes = b""
 
 
@@ -77,6 +79,7 @@ def _read(packet: bytes) -> Frame:
             interest.nonce,
             interest.lifetime_ms,
             reason=lp.nack_reason or 0,
+            is_lli=credit is not None,
         )
     if kind[0] == DATA:
         data = parse_data(lp.fragment)

@@ -89,7 +89,7 @@ class Grants:
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
-        if frame.kind == "nack":
+        if frame.kind == "nack" and frame.is_lli:
             self._refused((node, peer, frame.feed))
         if frame.kind != "item":
             return

@@ -106,7 +106,6 @@ def told(packet: bytes) -> str:
     return f"data {to_uri(parse_data(header.fragment).name).rpartition('/')[2]}{mark}"
 
 
-# bug E13: fails as long as it is there.
 def test_a_catch_up_is_paced_to_the_link() -> None:
     node = Node(rate_mbit=8.0)  # a byte a microsecond
     node.fill(30)
@@ -167,7 +166,6 @@ def test_a_mark_from_further_up_is_passed_on() -> None:
     assert node.give(node.up, marked) == [f"{node.down} data 1 marked"]
 
 
-# bug E13: fails as long as it is there.
 def test_a_catch_up_and_a_file_share_the_link() -> None:
     """The catch-up takes its share and no more, and the file's answers are not marked for it."""
     node = Node(rate_mbit=8.0)
@@ -208,7 +206,6 @@ def test_a_link_that_is_up_again_is_used_again() -> None:
     assert node.lli(node.down, 1, 8) == [f"{node.up} interest seq=1"]
 
 
-# bug E14: fails as long as it is there.
 def test_a_route_that_is_removed_while_its_link_is_down_does_not_come_back() -> None:
     node = Node()
     node.host.set_link(node.up, False, node.now)

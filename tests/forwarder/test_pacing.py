@@ -73,19 +73,19 @@ def test_streams_are_counted_up_to_a_bound_and_those_that_have_ended_make_room()
 
 def test_a_stream_may_send_at_its_turn_and_sooner_if_the_link_would_be_idle() -> None:
     pacer = Pacer(8.0, overhead=0)
-    assert pacer.free_at(50 * MS) <= 0
+    assert pacer.free_at(50 * MS, 0) <= 0
     for _ in range(10):
         pacer.sent(1000, 0)
-    assert pacer.free_at(2 * MS) == 2 * MS
-    assert 8 * MS <= pacer.free_at(50 * MS) < 10 * MS
+    assert pacer.free_at(2 * MS, 0) == 2 * MS
+    assert 8 * MS <= pacer.free_at(50 * MS, 0) < 10 * MS
 
 
 def test_a_stream_waits_beyond_its_turn_while_the_backlog_is_too_long() -> None:
     pacer = Pacer(8.0, overhead=0)
     for _ in range(100):
         pacer.sent(1000, 0)  # 100 ms
-    assert 0 < pacer.free_at(0) < 100 * MS
-    assert pacer.free_at(0) == 70 * MS  # four times five full frames may wait
+    assert 0 < pacer.free_at(0, 0) < 100 * MS
+    assert pacer.free_at(0, 0) == 70 * MS  # four times five full frames may wait
 
 
 @given(st.sampled_from([0.1, 1.0, 10.0, 1000.0]), SIZES)
@@ -104,8 +104,8 @@ def test_what_is_charged_is_what_the_rate_allows(rate: float, frames: list[tuple
             assert pacer.is_congested(now) == (queue > threshold)
         drained = now + round(queue)
         assert not pacer.is_congested(drained)
-        assert pacer.free_at(0) <= drained
-        assert pacer.free_at(drained + S) <= drained + 100
+        assert pacer.free_at(0, 0) <= drained
+        assert pacer.free_at(drained + S, 0) <= drained + 100
 
 
 def test_a_paced_stream_makes_no_queue() -> None:

@@ -277,7 +277,6 @@ def test_silence_is_met_with_classic_pulls() -> None:
     assert sent[5:] == [f"lli {seq}+1" for seq in range(1, 9)]
 
 
-# bug E9: fails as long as it is there.
 @pytest.mark.parametrize(("mark", "asked"), [(0, "lli 33+32"), (1, "lli 33+9")])
 def test_a_mark_makes_it_ask_for_less(mark: int, asked: str) -> None:
     """The mark halves 32 items in use; 16 arrive and add one; 8 of the 17 are still under way."""
@@ -306,7 +305,6 @@ def test_a_fork_that_shows_in_the_items_ends_the_subscription() -> None:
     assert desk.core.next_deadline() is None
 
 
-# bug E10: fails as long as it is there.
 def test_what_is_not_taken_of_a_fork_is_not_delivered_any_more() -> None:
     """Items 1 .. f - 1 are undisputed, and nothing from f on counts, on any branch."""
     desk = Desk()

@@ -227,7 +227,6 @@ def test_never_more_than_was_granted(steps: list[tuple[int, int, int, int, int]]
             assert {*range(left.next, left.limit + 1), left.wanted} <= granted[other]
 
 
-# bug E7b: fails as long as it is there.
 @settings(max_examples=200)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 100), st.data())
 def test_renewals_in_any_order_and_number_grant_the_same(

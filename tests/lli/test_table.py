@@ -515,7 +515,6 @@ def test_when_the_upstream_goes_another_is_asked_from_the_first_missing_item() -
     assert relay.item(2, face=C) == ["2 item 2"]
 
 
-# bug E11: fails as long as it is there.
 def test_a_link_that_goes_down_is_no_way_until_it_is_up_again() -> None:
     relay = two_ways()
     relay.item(1)
@@ -732,7 +731,6 @@ def test_a_bare_answer_makes_the_relay_pull_ahead_for_its_downstreams() -> None:
     assert relay.give(UP, packet(2)) == ["2 item 2", f"1 lli {PULL_WINDOW + 2}+1"]
 
 
-# bug E12: fails as long as it is there.
 def test_an_upstream_that_has_learned_to_push_is_not_pulled_from_any_more() -> None:
     relay = Relay()
     relay.lli(A, 1, 100)
