@@ -268,7 +268,6 @@ class FeedTable:
             return Verdict.FOREIGN
         seq = parts[1]
         self.counters["items_in"] += 1
-        self._silent.pop(face, None)
         if entry.ranges.expire(now) and not entry.ranges:
             self._settle(entry, now)
             return Verdict.FOREIGN
@@ -393,6 +392,8 @@ class FeedTable:
         """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
         if not entry.ranges:
             if entry.face is not None:
+                if entry.upstream.is_doubtful:
+                    self._silent[entry.face] = now + _SHUNNED
                 self._send_llis(entry, entry.upstream.cancel(now), None, now)
             self._timers.cancel(entry)
             del self._entries[entry.feed]
@@ -412,6 +413,7 @@ class FeedTable:
 
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""
+        self._silent.pop(face, None)
         seq, up = item.seq, entry.upstream
         entry.latest = item
         entry.tried.clear()

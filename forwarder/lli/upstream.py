@@ -240,6 +240,11 @@ class Upstream:
         """Whether there is reason to think that an item would come from there if there were one."""
         return self._is_heard and self._tries == 0
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it has left more than one LLI unanswered."""
+        return self._tries > 1
+
     def is_missing(self, seq: int) -> bool:
         """Tell whether an item is asked for and has not come."""
         return self.head <= seq <= self.limit or seq in self._missing
@@ -382,6 +387,8 @@ class Upstream:
         """Say again what is asked, in a way that makes the upstream send nothing again."""
         if self.head > self.limit:
             return []
+        if self._recovery is Recovery.NONE:
+            return self._ask(self.head, now)  # who passes on what comes must not get the last item first
         return [Lli(self.limit, 1, max((self.expiry - now) // MS, 1))]
 
     def _move(self, event: Event) -> None:
