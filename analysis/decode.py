@@ -22,6 +22,7 @@ from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
+from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket, element, read_number
 
 NDN_PORT = 6363
@@ -62,6 +63,7 @@ PACKETS = StructType(
         StructField("lifetime_ns", _LONG),
         StructField("hop_limit", _LONG),
         StructField("send_credit", _LONG),
+        StructField("is_persistent", _FLAG),
         StructField("feed", _TEXT),
         StructField("seq", _LONG),
         StructField("content_bytes", _LONG),
@@ -80,9 +82,9 @@ kind: "interest", "lli" (an Interest with SendCredit), "data", "nack", "idle" (a
 fragment), "fragment" (any but the first), "other" (not NDN), "malformed".
 
 name: URI; name_length: of the Name's TLV-VALUE; can_be_prefix, must_be_fresh, nonce, lifetime_ns,
-hop_limit, send_credit: of an Interest, also one inside a Nack; feed, seq: if the name is a feed item's;
-content_bytes: length of Content's TLV-VALUE; payload_bytes: the application's message in it (the value of
-SsbMessage or Payload, or all of Content if the Data is not a feed's item).
+hop_limit, send_credit, is_persistent: of an Interest, also one inside a Nack; feed, seq: if the name is a
+feed item's; content_bytes: length of Content's TLV-VALUE; payload_bytes: the application's message in it
+(the value of SsbMessage or Payload, or all of Content if the Data is not a feed's item).
 """
 
 _ARROW_TYPES: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
@@ -106,6 +108,7 @@ class Network(NamedTuple):
     lifetime_ns: int | None = None
     hop_limit: int | None = None
     send_credit: int | None = None
+    is_persistent: bool | None = None
     feed: str | None = None
     seq: int | None = None
     content_bytes: int | None = None
@@ -226,6 +229,7 @@ def _interest(interest: Interest) -> Network:
         min(interest.lifetime_ms * _MS, LARGEST),
         interest.hop_limit,
         None if credit is None else min(credit, LARGEST),
+        is_persistent(interest),
         feed,
         seq,
     )

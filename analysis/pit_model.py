@@ -15,11 +15,21 @@ Classic Interests. An entry is keyed by (name, CanBePrefix, MustBeFresh).
 * Interest out on j: out-record j, and expiry likewise. An Interest of a local application shows only here.
 * Data in: closes every entry that it matches, by exact name, as a prefix of whole components
   (CanBePrefix), or by name and implicit digest.
-* Data out on i: takes in-record i from the entries it matches, and closes one left without in-records. It
-  is the answer of a local producer or of the cache.
-* Nack out on i: the same, for the entry it names. A Nack for Duplicate answers the looping Interest, which
-  has no record, and takes none.
-* Nack in on j, with the Nonce of out-record j: marks it; when all are marked, the entry closes.
+* Data out on i: takes in-record i from the entries it matches, and closes one whose other in-records have
+  all expired. It is the answer of a local producer or of the cache.
+* Nack out on i, with the Nonce of in-record i: takes it, and closes an entry left without in-records. With
+  another Nonce it answers an Interest that looped, and has no record.
+* Nack in on j, with the Nonce of out-record j: marks it; when all are marked, an entry without in-records
+  closes: it was a local application's. Others are told by Nacks out, and if they are not, the Interest has
+  gone to a local application, too.
+
+Persistent Interests (forwarder.wire.persistent), where forwarders know them. Each has an in-record with an
+expiry of its own; one that goes out with a Nonce that has not come in is a local application's, whose
+record does not count, but keeps the entry.
+
+* Interest, in or out: the entry's persistent in-records that have expired go.
+* Data in or out: so do all its other in-records. The entry closes when none is left, of a local application
+  either.
 
 Long-lived Interests (LLIs; docs/architecture.md, "The LLI packet"). An LLI makes no classic entry. There
 is an entry a feed, with a range (next, limit, expiry) for each downstream interface and one for the
@@ -31,8 +41,8 @@ upstream. An LLI of credit c from item s, at time t:
   one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
   that asks for items again and leaves it as it is. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
-* Nack out on i of an LLI: range i goes. Nack in, with the Nonce of one of the last LLIs upstream: the upstream
-  range goes; what downstreams had left is refused with it.
+* Nack out on i of an LLI: range i goes. Nack in on j, with the Nonce of one of the last LLIs upstream: the
+  upstream range goes, if it is on j; what downstreams had left is refused with it.
 * LLI out on j: c = 0 ends the upstream range, if it is on j. Otherwise it begins as s .. s+c-1 if there is
   none on j; else it is extended (limit = max(limit, s+c-1)), begins at s if s is beyond its old limit (what
   lies between is the cache's), and goes back to s if it asks for all from s on again. expiry = t + lifetime.
@@ -43,9 +53,10 @@ upstream. An LLI of credit c from item s, at time t:
 The feed's entry is there while there is a downstream range, or an upstream range neither spent nor expired:
 the second is how the subscription of a local application shows. All its state goes with it.
 
-Bytes. A classic entry: its Name's TLV-VALUE, and 16 a record (face 4, nonce 4, expiry 8). A feed's entry:
+Bytes. A classic entry: its Name's TLV-VALUE, and 16 a record (face 4, nonce 4, expiry 8); one without any
+record is a local matter and does not count. A feed's entry:
 the feed Name's TLV-VALUE, 28 a downstream range (face 4, next 8, limit 8, expiry 8), and 28 for the
-upstream from the first LLI out to the end of the entry.
+upstream from the first LLI out until it is refused, cancelled or lost, or to the end of the entry.
 
 What is not a packet. A node that restarts loses everything. A link that goes down, if the node notices, takes
 the records and ranges of its interface, and the upstream range on it.
@@ -63,7 +74,6 @@ RECORD_BYTES = 16
 RANGE_BYTES = 28
 FOREVER = (1 << 63) - 1
 
-_DUPLICATE = 100  # NackReason
 _DIGEST = "/sha256digest="
 _FORK = "/32=fork/seq="
 
@@ -83,6 +93,7 @@ class Message(NamedTuple):
     lifetime_ns: int | None = None
     hop_limit: int | None = None
     send_credit: int | None = None
+    is_persistent: bool | None = None
     feed: str | None = None
     seq: int | None = None
     nack_reason: int | None = None
@@ -132,23 +143,30 @@ class _Entry:
 
     def note(self, now: int) -> None:
         """Take note of the entry's size."""
-        size = self.state_bytes()
-        if size != self._bytes:
-            self._step(now, 0 if self._bytes else 1, size - self._bytes)
-            self._bytes = size
+        self._set_size(now, self.state_bytes())
 
     def close(self, now: int) -> Interval:
         self.is_open = False
-        self._step(now, -1, -self._bytes)
+        self._set_size(now, 0)
         steps = tuple(step for step in self._steps if step.delta_entries or step.delta_bytes)
         return Interval(self.kind, self.name, self.opened, now, steps)
 
-    def _step(self, now: int, entries: int, size: int) -> None:
+    def _set_size(self, now: int, size: int) -> None:
+        if size == self._bytes:
+            return
+        entries = (size > 0) - (self._bytes > 0)
+        size, self._bytes = size - self._bytes, size
         if self._steps and self._steps[-1].time == now:
             last = self._steps.pop()
             entries += last.delta_entries
             size += last.delta_bytes
         self._steps.append(Step(now, entries, size))
+
+
+class _InRecord(NamedTuple):
+    nonce: int | None
+    expiry: int
+    is_persistent: bool
 
 
 @dataclass(slots=True)
@@ -167,11 +185,14 @@ class _ClassicEntry(_Entry):
         super().__init__(message.name, message.name_length, message.time)
         self.key = _key(message)
         self.expiry = 0
-        self.in_records: dict[str, int | None] = {}
+        self.in_records: dict[str, _InRecord] = {}
         self.out_records: dict[str, _OutRecord] = {}
+        self.lets_pass = False  # there has been a persistent Interest
+        self.own_expiry = 0  # of a local application's persistent Interest
 
     def state_bytes(self) -> int:
-        return self.name_length + RECORD_BYTES * (len(self.in_records) + len(self.out_records))
+        records = len(self.in_records) + len(self.out_records)
+        return self.name_length + RECORD_BYTES * records if records else 0
 
     def expire(self, now: int) -> bool:
         return self.expiry <= now
@@ -179,10 +200,30 @@ class _ClassicEntry(_Entry):
     def is_loop(self, message: Message) -> bool:
         if message.nonce is None:
             return False
-        for interface, nonce in self.in_records.items():
-            if nonce == message.nonce:
+        for interface, waiting in self.in_records.items():
+            if waiting.nonce == message.nonce:
                 return interface != message.interface
         return any(record.nonce == message.nonce for record in self.out_records.values())
+
+    def persistent(self, message: Message, is_in: bool) -> None:
+        """Expect a persistent Interest, before its record is made."""
+        self.lets_pass = True
+        self.in_records = {
+            interface: waiting
+            for interface, waiting in self.in_records.items()
+            if not waiting.is_persistent or waiting.expiry > message.time
+        }
+        if not is_in and all(waiting.nonce != message.nonce for waiting in self.in_records.values()):
+            self.own_expiry = _expiry(message)
+
+    def satisfied(self, now: int) -> bool:
+        """Let Data pass; return whether nobody waits for more."""
+        self.in_records = {
+            interface: waiting
+            for interface, waiting in self.in_records.items()
+            if waiting.is_persistent and waiting.expiry > now
+        }
+        return not self.in_records and self.own_expiry <= now
 
 
 _REMEMBERED_NONCES = 4
@@ -279,8 +320,12 @@ class _FeedEntry(_Entry):
             up.active = True
 
     def refused(self, message: Message) -> None:
-        if self.upstream and message.nonce in self.nonces:
-            self.upstream.active = False
+        if message.nonce in self.nonces:
+            self.lost(message.interface)
+
+    def lost(self, interface: str) -> None:
+        if self.upstream and self.upstream.interface == interface:
+            self.upstream = None
 
     def item_in(self, seq: int) -> None:
         up = self.upstream
@@ -355,20 +400,26 @@ class PitModel:
                 self._by_digest.add(key)
         elif is_in and entry.is_loop(message):
             return
+        if message.is_persistent:
+            entry.persistent(message, is_in)
+        expiry = _expiry(message)
         if is_in:
-            entry.in_records[message.interface] = message.nonce
+            entry.in_records[message.interface] = _InRecord(
+                message.nonce, expiry, bool(message.is_persistent)
+            )
         else:
             entry.out_records[message.interface] = _OutRecord(message.nonce)
-        entry.expiry = max(entry.expiry, _expiry(message))
+        entry.expiry = max(entry.expiry, expiry)
         entry.note(message.time)
         self._set_timer(entry.expiry, entry)
 
     def _on_data(self, message: Message, is_in: bool) -> None:
         for entry in self._matching(message.name):
-            if is_in:
-                self._close(entry, message.time)
-            else:
-                self._drop_in_record(entry, message)
+            if is_in or entry.lets_pass:
+                self._satisfy(entry, message.time)
+            elif entry.in_records.pop(message.interface, None) is not None:
+                is_over = all(waiting.expiry <= message.time for waiting in entry.in_records.values())
+                self._close_or_note(entry, is_over, message.time)
         feed = self._feeds.get(message.feed) if message.feed else None
         if feed is not None and message.seq is not None:
             if is_in:
@@ -396,14 +447,12 @@ class PitModel:
     def _drop_interface(self, interface: str, now: int) -> None:
         for classic in list(self._classic.values()):
             classic.out_records.pop(interface, None)
-            if classic.in_records.pop(interface, None) is not None and not classic.in_records:
-                self._close(classic, now)
-            else:
-                classic.note(now)
+            was_waiting = classic.in_records.pop(interface, None) is not None
+            is_over = was_waiting and not classic.in_records and classic.own_expiry <= now
+            self._close_or_note(classic, is_over, now)
         for feed in list(self._feeds.values()):
             feed.ranges.pop(interface, None)
-            if feed.upstream and feed.upstream.interface == interface:
-                feed.upstream.active = False
+            feed.lost(interface)
             self._settle(feed, now)
 
     def _on_nack(self, message: Message, is_in: bool) -> None:
@@ -420,13 +469,16 @@ class PitModel:
         if entry is None:
             return
         if not is_in:
-            if message.nack_reason != _DUPLICATE:
-                self._drop_in_record(entry, message)
+            waiting = entry.in_records.get(message.interface)
+            if waiting is not None and waiting.nonce in (message.nonce, None):
+                del entry.in_records[message.interface]
+                self._close_or_note(entry, not entry.in_records, message.time)
             return
         refused = entry.out_records.get(message.interface)
         if refused is not None and refused.nonce == message.nonce:
             refused.nacked = True
-            if all(record.nacked for record in entry.out_records.values()):
+            is_over = all(record.nacked for record in entry.out_records.values())
+            if is_over and not entry.in_records:
                 self._close(entry, message.time)
 
     def _on_lli(self, message: Message, is_in: bool) -> None:
@@ -453,19 +505,17 @@ class PitModel:
         keys += [key for key in self._by_digest if key[0].rpartition(_DIGEST)[0] == name]
         return [entry for key in keys if (entry := self._classic.get(key))]
 
-    def _drop_in_record(self, entry: _ClassicEntry, message: Message) -> None:
-        if message.interface in entry.in_records:
-            del entry.in_records[message.interface]
-            if entry.in_records:
-                entry.note(message.time)
-            else:
-                self._close(entry, message.time)
+    def _satisfy(self, entry: _ClassicEntry, now: int) -> None:
+        self._close_or_note(entry, not entry.lets_pass or entry.satisfied(now), now)
+
+    def _close_or_note(self, entry: _Entry, is_over: bool, now: int) -> None:
+        if is_over:
+            self._close(entry, now)
+        else:
+            entry.note(now)
 
     def _settle(self, feed: _FeedEntry, now: int) -> None:
-        if feed.is_idle():
-            self._close(feed, now)
-        else:
-            feed.note(now)
+        self._close_or_note(feed, feed.is_idle(), now)
 
     def _close(self, entry: _Entry, now: int) -> None:
         if isinstance(entry, _ClassicEntry):
@@ -484,10 +534,7 @@ class PitModel:
         while self._timers and self._timers[0][0] <= now:
             due, _, entry = heappop(self._timers)
             if entry.is_open:
-                if entry.expire(due):
-                    self._close(entry, due)
-                else:
-                    entry.note(due)
+                self._close_or_note(entry, entry.expire(due), due)
 
     def _take_closed(self) -> list[Interval]:
         closed, self._closed = self._closed, []

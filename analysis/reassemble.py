@@ -1,10 +1,11 @@
 """Frames to network-layer packets: the fragments of NDNLPv2 put together again.
 
 One row a packet for each interface and direction, as the node's forwarder saw it: a fragmented packet has
-arrived (or left) when its last fragment has, and one of which a fragment is missing has not.
+arrived (or left) when its last fragment has, and one of which a fragment is missing has not. A fragment
+that the link has doubled counts once.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
 _WHERE = ("layering", "interface", "node", "direction")
@@ -21,6 +22,7 @@ _NETWORK = (
     "lifetime_ns",
     "hop_limit",
     "send_credit",
+    "is_persistent",
     "feed",
     "seq",
     "content_bytes",
@@ -46,20 +48,31 @@ def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
     first = F.try_subtract("lp_sequence", "frag_index")
     times = breaks.groupBy("layering", "interface").agg(F.collect_list("time").alias("breaks"))
     past = F.size(F.filter("breaks", lambda time: time <= F.col("time")))
+    arrivals = F.array_sort(F.collect_list(F.struct("frag_index", "time", "frame", *_SIZES)))
     joined = (
         parts.withColumn("first", first)
         .where(F.col("first").isNotNull())
         .join(F.broadcast(times), ["layering", "interface"], "left")
         .groupBy(*_WHERE, "first", "frag_count", past.alias("era"))
-        .agg(
-            F.size(F.collect_set("frag_index")).alias("there"),
-            F.count("*").alias("frames"),
-            F.max(F.struct("time", "frame")).alias("last"),
-            F.min_by(F.struct(*_NETWORK), "frag_index").alias("network"),
-            *(F.sum(size).alias(size) for size in _SIZES),
+        .agg(arrivals.alias("arrivals"), F.min_by(F.struct(*_NETWORK), "frag_index").alias("network"))
+        .withColumn("arrivals", F.filter("arrivals", _is_first))
+        .withColumn("frames", F.size("arrivals").cast("long"))
+        .where(F.col("frames") == F.col("frag_count"))
+        .withColumn(
+            "last", F.array_max(F.transform("arrivals", lambda part: F.struct(part.time, part.frame)))
         )
-        .where(F.col("there") == F.col("frag_count"))
-        .select("*", "last.*", "network.*")
+        .select("*", F.col("last.time").alias("time"), F.col("last.frame").alias("frame"), "network.*")
+        .withColumns({size: _sum(size) for size in _SIZES})
         .where(F.col("kind").isin(*_KINDS))
     )
     return whole.withColumn("frames", F.lit(1).cast("long")).select(*columns).union(joined.select(*columns))
+
+
+def _is_first(part: Column, place: Column) -> Column:
+    """Tell whether a fragment is the first of its index, where they are sorted."""
+    before = F.get("arrivals", place - 1)
+    return (place == 0) | (before.frag_index != part.frag_index)
+
+
+def _sum(size: str) -> Column:
+    return F.aggregate(F.col(f"arrivals.{size}"), F.lit(0).cast("long"), lambda total, part: total + part)

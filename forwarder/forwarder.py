@@ -105,7 +105,15 @@ class Forwarder:
         self._now = 0
         self.feeds = (
             FeedTable(
-                self.fib, self._send, self._fetch, self._is_local, rng, self._pacers, feed_store, recovery
+                self.fib,
+                self._send,
+                self._fetch,
+                self._is_asked,
+                self._is_local,
+                rng,
+                self._pacers,
+                feed_store,
+                recovery,
             )
             if controlled_push
             else None
@@ -168,12 +176,21 @@ class Forwarder:
 
     def take_outputs(self) -> list[tuple[int, bytes]]:
         """Return the (face, packet) to be sent, in order."""
+        if self.feeds is not None and self.feeds.is_deferring:
+            self.feeds.flush(self._now)
         outputs = self._outputs[:]
         self._outputs.clear()
         return outputs
 
+    @property
+    def is_deferring(self) -> bool:
+        """Whether work has been put off until take_outputs(), in case that more of its kind comes."""
+        return self.feeds is not None and self.feeds.is_deferring
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns; None if nothing is pending."""
+        if self.feeds is not None and self.feeds.is_deferring:
+            self.feeds.flush(self._now)
         deadline = self.pit.timers.next_deadline()
         if self.feeds is not None:
             feeds = self.feeds.next_deadline()
@@ -228,6 +245,9 @@ class Forwarder:
             self.pit.extend(entry, expiry)
         self.counters.out_interests += 1
         self._send(face, wire)
+
+    def _is_asked(self, name: bytes) -> bool:
+        return self.pit.may_match(name)
 
     def _is_local(self, face: int) -> bool:
         return face not in self._network_faces

@@ -86,17 +86,24 @@ class Host:
             return
         if packet is not None:
             self.forwarder.receive(face, packet, now)
-            if self._applications:
+            if self._applications and not self.forwarder.is_deferring:
                 self._settle(now)
 
     def take_outputs(self) -> list[tuple[int, bytes]]:
         """Return the (face, frame) to be sent, in order."""
+        if self.forwarder.is_deferring and self._applications:
+            self._settle(self._now)
         if not self._applications:
             # Between network faces there is nothing to settle: a whole burst's outputs are collected here.
             for face, packet in self.forwarder.take_outputs():
                 self._transmit(face, packet)
         outputs, self._outputs = self._outputs, []
         return outputs
+
+    @property
+    def is_deferring(self) -> bool:
+        """Whether work has been put off until take_outputs(), in case that more of its kind comes."""
+        return self.forwarder.is_deferring
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""

@@ -169,6 +169,16 @@ class Pit:
         if self._digests:
             self._digests -= ends_with_digest(entry.key[0])
 
+    def may_match(self, name: bytes) -> bool:
+        """Tell whether Data of this name may satisfy an entry."""
+        entries = self._entries
+        return bool(
+            self._prefixes
+            or self._digests
+            or (name, False, False) in entries
+            or (name, False, True) in entries
+        )
+
     def match(self, data: Data) -> list[PitEntry]:
         """Return the entries that a Data packet satisfies; raise MalformedPacket if its name is found out.
 

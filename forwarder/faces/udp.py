@@ -69,7 +69,9 @@ class UdpDriver:
             except OSError:
                 continue  # the fate of a frame sent before: a connected socket reports it once and lives on
             receive(face, frame, time.time_ns())
-            self._send()  # at once: the next frame of a burst may take long to verify
+            if not self._host.is_deferring:
+                self._send()  # at once: the next frame of a burst may take long
+        self._send()
         self._arm()
 
     def _on_alarm(self) -> None:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from forwarder.feedcache.fork import Fork, assertions, dispute
-from forwarder.feedcache.items import Item, RejectedItem, verify_item
+from forwarder.feedcache.items import Item, RejectedItem, check_signature
 from forwarder.wire.packet import Data
 
 
@@ -104,15 +104,15 @@ class FeedCache:
 
     def stop(self, fork: Fork) -> bool:
         """Take note of a checked fork; return whether it is news: the first, or lower than the last."""
-        if self.fork is not None and fork.seq >= self.fork.seq:
-            return False
-        self.fork = fork
-        self.tip = min(self.tip, fork.seq - 1)
-        while self._order and self._order[-1] >= fork.seq:
-            self.bytes -= len(self._items.pop(self._order.pop()).data.wire)
+        before = self.fork
+        if before is None or fork.seq < before.seq:
+            self.fork = fork
+            self.tip = min(self.tip, fork.seq - 1)
+            while self._order and self._order[-1] >= fork.seq:
+                self.bytes -= len(self._items.pop(self._order.pop()).data.wire)
         for item in (fork.first, fork.second):
-            self._compare(item, True)
-        return True
+            self._compare(item, True)  # with what is known, they may prove a lower one
+        return self.fork is not before
 
     def drop_oldest(self) -> None:
         """Let go of the oldest item."""
@@ -131,8 +131,8 @@ class FeedCache:
                 if is_recent:
                     self._known[seq] = (id_, item)
             elif known[0] != id_:
-                verify_item(self.feed, known[1])  # each half of a proof must stand by itself
-                verify_item(self.feed, item)
+                check_signature(self.feed, known[1])  # each half of a proof must stand by itself
+                check_signature(self.feed, item)
                 # The two may disagree about the number before, too, of which nothing is known any more.
                 self.stop(Fork(dispute(known[1], item) or seq, known[1], item))
 

@@ -15,7 +15,7 @@ itself, so that its own signature is a plain digest. This answers footnote 4 of 
 
 from typing import NamedTuple
 
-from forwarder.feedcache.items import Item, RejectedItem, open_item
+from forwarder.feedcache.items import Item, RejectedItem, check_signature, parse_item
 from forwarder.wire.feed import FORK_PROOF, fork_name, split_fork, split_item
 from forwarder.wire.packet import Data, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, element, elements
@@ -82,4 +82,6 @@ def _open(feed: bytes, data: Data) -> Item:
     parts = split_item(data.name)
     if parts is None or parts[0] != feed:
         raise RejectedItem("name", "not an item of the feed")
-    return open_item(feed, parts[1], data)
+    item = parse_item(feed, parts[1], data)
+    check_signature(feed, item)
+    return item

@@ -4,6 +4,7 @@ An item proves by itself who wrote it and where it stands (author, sequence, sig
 its feed is in :mod:`forwarder.feedcache.fork`, and whether that fits, in :mod:`forwarder.feedcache.cache`.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,8 +56,28 @@ def parse_item(feed: bytes, seq: int, data: Data) -> Item:
 
 
 def verify_item(feed: bytes, item: Item) -> None:
-    """Raise RejectedItem unless the feed's author signed the item."""
-    if not _is_signed(feed_key(feed), item.signature, item.signed):
+    """Raise RejectedItem unless the feed's author signed the item, or vouched for it."""
+    mark = (feed, item.id)
+    if mark not in _verified:
+        check_signature(feed, item)
+        _remember(mark)
+
+
+def verify_run(feed: bytes, run: Sequence[Item]) -> None:
+    """Verify items, each of which names the one before it, by one signature.
+
+    The author of the last has signed its id, and by its backlink that of the one before, and so on; an id is
+    a hash of all of its item. Raises RejectedItem if the last does not verify, which says nothing about
+    the others.
+    """
+    verify_item(feed, run[-1])
+    for item in run[:-1]:
+        _remember((feed, item.id))
+
+
+def check_signature(feed: bytes, item: Item) -> None:
+    """Raise RejectedItem unless the item's own signature verifies: what a third party would ask for."""
+    if not verify(feed_key(feed), item.signature, item.signed):
         raise RejectedItem("signature", f"item {item.seq} is not signed by the feed's key")
 
 
@@ -67,9 +88,13 @@ def open_item(feed: bytes, seq: int, data: Data) -> Item:
     return item
 
 
-@lru_cache(_REMEMBERED)
-def _is_signed(key: bytes, signature: bytes, signed: bytes) -> bool:
-    return verify(key, signature, signed)
+_verified: dict[tuple[bytes, bytes], None] = {}  # (feed, id) of items known to be genuine, oldest first
+
+
+def _remember(mark: tuple[bytes, bytes]) -> None:
+    _verified[mark] = None
+    if len(_verified) > _REMEMBERED:
+        del _verified[next(iter(_verified))]
 
 
 @lru_cache(_REMEMBERED)

@@ -9,12 +9,13 @@ be served, asks for what is wanted, and settles the entry's alarm. docs/controll
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from random import Random
 
 from forwarder.feedcache.cache import FeedCache, FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
-from forwarder.feedcache.items import Item, RejectedItem, open_item
+from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_run
 from forwarder.fib import Fib
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.estimates import Rtt
@@ -73,6 +74,8 @@ class FeedEntry:
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
         latest: the item that has come last, which the cache need not have kept.
+        run: items that follow each other and wait to be verified together, with the headers they came with.
+        refused: a next hop has refused since an item last came.
         proof_sent: when a fork's proof last went to a face, ns.
         deadline: when the entry wants to be woken, ns.
     """
@@ -88,9 +91,11 @@ class FeedEntry:
         "nonces",
         "proof_sent",
         "ranges",
+        "refused",
         "reissue",
         "reissued_at",
         "rest_until",
+        "run",
         "tried",
         "upstream",
         "upstream_first",
@@ -111,6 +116,8 @@ class FeedEntry:
         self.backfill: Backfill | None = None
         self.rest_until = 0
         self.latest: Item | None = None
+        self.run: list[tuple[Item, LpPacket | None]] = []
+        self.refused = False
         self.proof_sent: dict[int, int] = {}
         self.deadline = NEVER
 
@@ -136,6 +143,7 @@ class FeedTable:
         fib: where to find upstreams.
         send: called with (face, packet) for everything that goes out.
         fetch: called with (face, feed, seq, lifetime in ms, now) to send a classic Interest for an item.
+        is_asked: tells whether a classic Interest waits for an item of this name.
         is_local: tells whether a face leads to an application of this node.
         rng: source of nonces.
         pacers: of the faces whose link's rate is known.
@@ -153,6 +161,7 @@ class FeedTable:
         fib: Fib,
         send: Callable[[int, bytes], None],
         fetch: Callable[[int, bytes, int, int], None],
+        is_asked: Callable[[bytes], bool],
         is_local: Callable[[int], bool],
         rng: Random,
         pacers: Mapping[int, Pacer],
@@ -164,11 +173,13 @@ class FeedTable:
         self._fib = fib
         self._send = send
         self._fetch = fetch
+        self._is_asked = is_asked
         self._is_local = is_local
         self._rng = rng
         self._pacers = pacers
         self._recovery = recovery
         self._entries: dict[bytes, FeedEntry] = {}
+        self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
         self._rtts: dict[int, Rtt] = {}
         self._fetch_rtts: dict[int, Rtt] = {}
         self._silent: dict[int, int] = {}  # face that has not answered -> until when others come first, ns
@@ -181,6 +192,7 @@ class FeedTable:
         parts = split_item(lli.name)
         if parts is None:
             raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
+        self.flush(now)
         feed, first = parts
         entry = self._entries.get(feed)
         if entry is None:
@@ -226,6 +238,7 @@ class FeedTable:
 
     def on_state(self, face: int, state: LpPacket, now: int) -> None:
         """Take in a FeedState that came without an item: the answer to an LLI."""
+        self.flush(now)
         entry = self._entries.get(state.feed or b"")
         if entry is None or face != entry.face or state.tip is None:
             return
@@ -242,16 +255,19 @@ class FeedTable:
 
     def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
         """Take in the refusal of an LLI that was sent upstream."""
+        self.flush(now)
         parts = split_item(lli.name)
         entry = self._entries.get(parts[0]) if parts else None
         if entry is None or face != entry.face or lli.nonce not in entry.nonces:
             return
         self.counters["nacks_in"] += 1
+        entry.refused = True
         self._fail_over(entry, reason, now)
         self._settle(entry, now)
 
     def on_fetch_nack(self, name: bytes, now: int) -> None:
         """Take in the refusal of a classic Interest that fetch() has sent."""
+        self.flush(now)
         parts = split_item(name)
         entry = self._entries.get(parts[0]) if parts else None
         if parts is not None and entry is not None and entry.backfill is not None:
@@ -262,11 +278,22 @@ class FeedTable:
         """Take in a Data packet, with the NDNLPv2 header that it came with."""
         parts = split_item(data.name)
         if parts is None:
+            self.flush(now)
             return self._on_proof(face, data, now)
         entry = self._entries.get(parts[0])
         if entry is None:
             return Verdict.FOREIGN
         seq = parts[1]
+        if self._joins_run(entry, face, seq, data, header):
+            return Verdict.ITEM
+        self.flush(now)
+        if entry.feed not in self._entries:
+            return Verdict.FOREIGN
+        return self._on_item(entry, face, seq, data, header, now)
+
+    def _on_item(
+        self, entry: FeedEntry, face: int, seq: int, data: Data, header: LpPacket | None, now: int
+    ) -> Verdict:
         self.counters["items_in"] += 1
         if entry.ranges.expire(now) and not entry.ranges:
             self._settle(entry, now)
@@ -303,6 +330,41 @@ class FeedTable:
         self._settle(entry, now)
         return Verdict.ITEM
 
+    def _joins_run(self, entry: FeedEntry, face: int, seq: int, data: Data, header: LpPacket | None) -> bool:
+        """Put an item that extends the feed off until flush(): one signature will do for all till then."""
+        up, run = entry.upstream, entry.run
+        due = run[-1][0].seq + 1 if run else up.head
+        if seq != due or seq > up.limit or face != entry.face or up.next != up.head:
+            return False
+        before = run[-1][0].id if run else entry.cache.id_of(seq - 1)
+        if before is None or entry.cache.fork is not None or self._is_asked(data.name):
+            return False
+        try:
+            item = parse_item(entry.feed, seq, data)
+        except RejectedItem:
+            return False
+        if item.previous != before:
+            return False
+        run.append((item, header))
+        self._unverified[entry.feed] = entry
+        return True
+
+    @property
+    def is_deferring(self) -> bool:
+        """Whether items wait for flush()."""
+        return bool(self._unverified)
+
+    def flush(self, now: int) -> None:
+        """Verify and push what has been put off; item by item, if one signature does not do for all."""
+        while self._unverified:
+            _, entry = self._unverified.popitem()
+            run, entry.run = entry.run, []
+            with suppress(RejectedItem):
+                verify_run(entry.feed, [item for item, _ in run])
+            for item, header in run:
+                if entry.feed in self._entries and entry.face is not None:
+                    self._on_item(entry, entry.face, item.seq, item.data, header, now)
+
     def find(self, name: bytes) -> Data | None:
         """Return a verified item, or the proof of a fork, by its name, for a classic Interest."""
         parts = split_item(name)
@@ -316,6 +378,7 @@ class FeedTable:
 
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
+        self.flush(now)
         self._rtts.pop(face, None)
         self._fetch_rtts.pop(face, None)
         self._silent.pop(face, None)
@@ -337,6 +400,7 @@ class FeedTable:
 
     def wake(self, now: int) -> None:
         """Expire ranges, push what was paced, probe and repair."""
+        self.flush(now)
         for entry in self._timers.expire(now):
             self._timers.add(entry)  # _settle() moves it, and needs it in its place
             entry.ranges.expire(now)
@@ -416,6 +480,7 @@ class FeedTable:
         self._silent.pop(face, None)
         seq, up = item.seq, entry.upstream
         entry.latest = item
+        entry.refused = False
         entry.tried.clear()
         if up.is_missing(seq):
             if seq > up.head:
@@ -618,12 +683,13 @@ class FeedTable:
         self._ask(entry, now, None)
         if entry.face is not None:
             return
-        if was_silent and not is_gone:
+        if was_silent and not is_gone and not entry.refused:
             entry.tried.clear()
             self._ask_nobody_else(entry, now)
         if entry.face is None:
             self._refuse_all(entry, reason, now)
             entry.tried.clear()
+            entry.refused = False
             entry.rest_until = now + _REST
 
     def _ask_nobody_else(self, entry: FeedEntry, now: int) -> None:
@@ -679,17 +745,16 @@ class FeedTable:
         entry = self._entries.get(parts[0]) if parts else None
         if parts is None or entry is None:
             return Verdict.FOREIGN
-        known = entry.cache.fork
         try:
             fork = open_fork(entry.feed, data)
         except RejectedItem:
             self.counters["rejected_proof"] += 1
             return Verdict.FORGED
-        if known is not None and known.seq <= fork.seq:
+        if not self.store.stop(entry.cache, fork):
             return Verdict.ITEM
         self.counters["proofs_in"] += 1
-        self.store.stop(entry.cache, fork)
-        self._stop(entry, entry.cache.fork or fork, face, now)
+        news = entry.cache.fork or fork
+        self._stop(entry, news, face if news is fork else None, now)
         self._settle(entry, now)
         return Verdict.ITEM
 

@@ -9,6 +9,7 @@ from forwarder.wire.feed import item_name, native_content, ssb_content
 from forwarder.wire.lp import NO_ROUTE, make_lp
 from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
+from forwarder.wire.persistent import make_persistent
 from forwarder.wire.tlv import element, nni
 
 KEY = bytes(range(32))
@@ -61,7 +62,13 @@ def test_an_interest():
         "nonce": 7,
         "lifetime_ns": 250_000_000,
         "hop_limit": 8,
+        "is_persistent": False,
     }
+
+
+def test_a_persistent_interest():
+    got = ndn(make_persistent(make_interest(from_uri("/a"), nonce=1)))
+    assert (got["kind"], got["is_persistent"]) == ("interest", True)
 
 
 def test_an_interest_lives_4_seconds_unless_it_says_otherwise():

@@ -190,7 +190,7 @@ def test_a_nack_sent_takes_its_record():
     assert spans(*two, nack(10, "out", "i", nonce=1), nack(12, "out", "j", nonce=2)) == [("/a/b", 0, 12)]
 
 
-def test_a_nack_for_duplicate_takes_no_record():
+def test_a_nack_for_an_interest_that_looped_takes_no_record():
     messages = (
         interest(0, "in", "i", nonce=1),
         interest(1, "in", "j", nonce=2),
@@ -201,14 +201,29 @@ def test_a_nack_for_duplicate_takes_no_record():
     assert spans(*messages) == [("/a/b", 0, 101)]
 
 
+def test_a_refusal_for_duplicate_that_is_passed_on_takes_its_record():
+    asked = interest(0, "in", "i", nonce=1), interest(0, "out", "u", nonce=1)
+    refused = nack(9, "in", "u", nonce=1, reason=100), nack(9, "out", "i", nonce=1, reason=100)
+    assert spans(*asked, *refused) == [("/a/b", 0, 9)]
+
+
+def test_data_from_here_end_an_entry_whose_other_records_have_expired():
+    late = interest(0, "in", "i", nonce=1, lifetime=20), interest(10, "in", "j", nonce=2, lifetime=100)
+    assert spans(*late, data(15, "out", "j")) == [("/a/b", 0, 110)]
+    assert spans(*late, data(25, "out", "j")) == [("/a/b", 0, 25)]
+
+
 def test_an_entry_closes_when_every_upstream_has_refused():
-    asked = (
-        interest(0, "in", "i", nonce=1),
-        interest(0, "out", "u", nonce=1),
-        interest(5, "out", "v", nonce=1),
-    )
+    asked = interest(0, "out", "u", nonce=1), interest(5, "out", "v", nonce=1)
     assert spans(*asked, nack(10, "in", "u", nonce=1)) == [("/a/b", 0, 105)]
     assert spans(*asked, nack(10, "in", "u", nonce=1), nack(20, "in", "v", nonce=1)) == [("/a/b", 0, 20)]
+
+
+def test_who_is_not_told_of_a_refusal_waits_for_an_application_of_the_node():
+    asked = interest(0, "in", "i", nonce=1), interest(0, "out", "u", nonce=1)
+    refused = *asked, nack(10, "in", "u", nonce=1)
+    assert spans(*refused) == [("/a/b", 0, 100)]
+    assert spans(*refused, nack(10, "out", "i", nonce=1)) == [("/a/b", 0, 10)]
 
 
 def test_a_nack_for_an_older_nonce_or_from_elsewhere_changes_nothing():
@@ -231,6 +246,67 @@ def test_sending_again_takes_a_refusal_back():
 
 def test_a_lifetime_without_end_stays_a_number_that_tables_hold():
     assert spans(interest(5, "in", "i", lifetime=FOREVER)) == [("/a/b", 5, FOREVER)]
+
+
+def test_an_entry_without_records_is_nothing_to_see():
+    down = Message(20, "u", "", "link-down", "", 0)
+    assert sizes(interest(0, "out", "u", lifetime=100), down) == [(0, 22), (20, 0)]
+    again = interest(50, "out", "u", lifetime=100)
+    assert sizes(interest(0, "out", "u", lifetime=100), down, again) == [(0, 22), (20, 0), (50, 22), (150, 0)]
+
+
+# --- persistent Interests ---------------------------------------------------------------------------------
+
+
+def persistent(time, way, interface, **fields):
+    return interest(time, way, interface, "/a", can_be_prefix=True, is_persistent=True, **fields)
+
+
+def test_data_do_not_use_up_a_persistent_interest():
+    asked = persistent(0, "in", "i", nonce=1, lifetime=100), persistent(0, "out", "u", nonce=1, lifetime=100)
+    passing = (
+        data(10, "in", "u"),
+        data(10, "out", "i"),
+        data(20, "in", "u", "/a/c"),
+        data(20, "out", "i", "/a/c"),
+    )
+    assert spans(*asked, *passing) == [("/a", 0, 100)]
+    assert spans(persistent(0, "in", "i", lifetime=100), data(10, "out", "i")) == [("/a", 0, 100)]
+
+
+def test_data_take_plain_and_expired_records_beside_a_persistent_one():
+    asked = (
+        persistent(0, "in", "i", nonce=1, lifetime=100),
+        persistent(1, "in", "j", nonce=2, lifetime=10),
+        interest(2, "in", "k", "/a", nonce=3, can_be_prefix=True),
+    )
+    assert sizes(*asked, data(5, "in", "u")) == [(0, 22), (1, 38), (2, 54), (5, 38), (102, 0)]
+    assert sizes(*asked, data(50, "in", "u")) == [(0, 22), (1, 38), (2, 54), (50, 22), (102, 0)]
+
+
+def test_data_end_an_entry_in_which_no_persistent_interest_is_left():
+    asked = (
+        persistent(0, "in", "i", nonce=1, lifetime=20),
+        interest(2, "in", "k", "/a", nonce=2, can_be_prefix=True),
+    )
+    assert spans(*asked, data(50, "in", "u")) == [("/a", 0, 50)]
+
+
+def test_the_next_persistent_interest_takes_those_that_have_expired():
+    asked = persistent(0, "in", "i", nonce=1, lifetime=20), persistent(1, "in", "j", nonce=2, lifetime=90)
+    assert sizes(*asked, persistent(50, "in", "j", nonce=3, lifetime=10)) == [
+        (0, 22),
+        (1, 38),
+        (50, 22),
+        (91, 0),
+    ]
+
+
+def test_a_local_applications_persistent_interest_keeps_its_entry():
+    asked = persistent(0, "out", "u", nonce=1, lifetime=100)
+    assert spans(asked, data(10, "in", "u")) == [("/a", 0, 100)]
+    passed_on = persistent(0, "in", "i", nonce=2, lifetime=9), persistent(0, "out", "u", nonce=2, lifetime=90)
+    assert spans(*passed_on, data(10, "in", "u")) == [("/a", 0, 10)]
 
 
 # --- long-lived Interests ---------------------------------------------------------------------------------
@@ -425,6 +501,14 @@ def test_an_lli_refused_upstream_ends_what_a_local_application_asked():
     refused = asked._replace(time=5, kind="nack", direction="in", nack_reason=150)
     assert spans(asked, refused) == [(FEED, 0, 5)]
     assert spans(asked, refused._replace(nonce=2)) == [(FEED, 0, 1000)]
+    assert spans(asked, refused._replace(interface="v")) == [(FEED, 0, 1000)]
+
+
+def test_an_upstream_that_refuses_or_is_cut_off_does_not_count_any_more():
+    asked = lli(0, "in", "i", 1, 2, nonce=1), lli(0, "out", "u", 1, 2, nonce=1)
+    refused = asked[1]._replace(time=5, kind="nack", direction="in", nack_reason=150)
+    for lost in (refused, Message(5, "u", "", "link-down", "", 0)):
+        assert sizes(*asked, lost) == [(0, FEED_LENGTH + 56), (5, FEED_LENGTH + 28), (1000, 0)]
 
 
 def test_a_feeds_state_goes_with_its_entry():

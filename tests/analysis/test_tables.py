@@ -125,6 +125,11 @@ def test_a_packet_of_which_a_fragment_is_missing_has_not_arrived(packets, whole)
     assert rows(whole(twice)) == []
 
 
+def test_a_fragment_that_came_twice_counts_once(packets, whole):
+    doubled = fragment(0, 1), fragment(1, 2), fragment(0, 3), fragment(2, 4), fragment(2, 5), fragment(1, 6)
+    assert rows(whole(packets(*doubled)), *COLUMNS) == [("data", "/n", 4, 4, 303, 150, 3)]
+
+
 def test_fragments_of_another_packet_interface_or_direction_are_not_mixed(packets, whole):
     table = packets(
         fragment(0, 1, count=2),
