@@ -15,8 +15,9 @@ Classic Interests. An entry is keyed by (name, CanBePrefix, MustBeFresh).
 * Interest out on j: out-record j, and expiry likewise. An Interest of a local application shows only here.
 * Data in: closes every entry that it matches, by exact name, as a prefix of whole components
   (CanBePrefix), or by name and implicit digest.
-* Data out on i: takes in-record i from the entries it matches, and closes one whose other in-records have
-  all expired. It is the answer of a local producer or of the cache.
+* Data out on i: the answer of a local producer or of the cache. At the time of an Interest in on i that it
+  matches, it leaves the entry as it was before that. Otherwise it takes in-record i, and closes an entry
+  whose other in-records have all expired.
 * Nack out on i, with the Nonce of in-record i: takes it, and closes an entry left without in-records. With
   another Nonce it answers an Interest that looped, and has no record.
 * Nack in on j, with the Nonce of out-record j: marks it; when all are marked, an entry without in-records
@@ -40,7 +41,8 @@ upstream. An LLI of credit c from item s, at time t:
   among the last four on i is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is
   one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
   that asks for items again and leaves it as it is. expiry = t + lifetime.
-* Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes.
+* Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes. If m > next, this
+  node leaves it to the consumer to repair: it does not wait for what is missing.
 * Nack out on i of an LLI: range i goes. Nack in on j, with the Nonce of one of the last LLIs upstream: the
   upstream range goes, if it is on j; what downstreams had left is refused with it.
 * LLI out on j: c = 0 ends the upstream range, if it is on j. Otherwise it begins as s .. s+c-1 if there is
@@ -169,6 +171,9 @@ class _InRecord(NamedTuple):
     is_persistent: bool
 
 
+_NOBODY = _InRecord(None, 0, False)
+
+
 @dataclass(slots=True)
 class _OutRecord:
     nonce: int | None
@@ -189,6 +194,7 @@ class _ClassicEntry(_Entry):
         self.out_records: dict[str, _OutRecord] = {}
         self.lets_pass = False  # there has been a persistent Interest
         self.own_expiry = 0  # of a local application's persistent Interest
+        self._before = (-1, "", _NOBODY, 0)  # the last Interest in: time, interface; what stood there before
 
     def state_bytes(self) -> int:
         records = len(self.in_records) + len(self.out_records)
@@ -196,6 +202,31 @@ class _ClassicEntry(_Entry):
 
     def expire(self, now: int) -> bool:
         return self.expiry <= now
+
+    def come_in(self, message: Message) -> None:
+        """Make the in-record for an Interest."""
+        interface, expiry = message.interface, _expiry(message)
+        self._before = message.time, interface, self.in_records.get(interface, _NOBODY), self.expiry
+        self.in_records[interface] = _InRecord(message.nonce, expiry, bool(message.is_persistent))
+        self.expiry = max(self.expiry, expiry)
+
+    def go_out(self, message: Message) -> None:
+        """Make the out-record for an Interest."""
+        self.out_records[message.interface] = _OutRecord(message.nonce)
+        self.expiry = max(self.expiry, _expiry(message))
+
+    def answered(self, message: Message) -> bool:
+        """Let Data out that have not come in; return whether nobody waits for more."""
+        time, interface, record, expiry = self._before
+        waiting = self.in_records.pop(message.interface, None)
+        if waiting is None:
+            return False
+        if (time, interface) != message[:2] or not expiry:
+            return all(waiting.expiry <= message.time for waiting in self.in_records.values())
+        if record is not _NOBODY:
+            self.in_records[interface] = record
+        self.expiry = expiry
+        return False
 
     def is_loop(self, message: Message) -> bool:
         if message.nonce is None:
@@ -245,6 +276,7 @@ class _Upstream:
     limit: int
     expiry: int
     missing: set[int] = field(default_factory=set)
+    repairs: bool = True
     active: bool = True
 
     def settle(self) -> None:
@@ -333,7 +365,8 @@ class _FeedEntry(_Entry):
             return
         up.missing.discard(seq)
         if seq >= up.head:
-            up.missing.update(range(up.head, seq))
+            if up.repairs:
+                up.missing.update(range(up.head, seq))
             up.head = seq + 1
         up.settle()
 
@@ -346,6 +379,10 @@ class _FeedEntry(_Entry):
     def item_out(self, interface: str, seq: int) -> None:
         granted = self.ranges.get(interface)
         if granted is not None and granted.next <= seq <= granted.limit:
+            if seq > granted.next and self.upstream:
+                self.upstream.repairs = False
+                self.upstream.missing.clear()
+                self.upstream.settle()
             granted.next = seq + 1
             if granted.next > granted.limit:
                 del self.ranges[interface]
@@ -402,24 +439,17 @@ class PitModel:
             return
         if message.is_persistent:
             entry.persistent(message, is_in)
-        expiry = _expiry(message)
         if is_in:
-            entry.in_records[message.interface] = _InRecord(
-                message.nonce, expiry, bool(message.is_persistent)
-            )
+            entry.come_in(message)
         else:
-            entry.out_records[message.interface] = _OutRecord(message.nonce)
-        entry.expiry = max(entry.expiry, expiry)
+            entry.go_out(message)
         entry.note(message.time)
         self._set_timer(entry.expiry, entry)
 
     def _on_data(self, message: Message, is_in: bool) -> None:
         for entry in self._matching(message.name):
-            if is_in or entry.lets_pass:
-                self._satisfy(entry, message.time)
-            elif entry.in_records.pop(message.interface, None) is not None:
-                is_over = all(waiting.expiry <= message.time for waiting in entry.in_records.values())
-                self._close_or_note(entry, is_over, message.time)
+            is_over = entry.satisfied(message.time) if entry.lets_pass else is_in or entry.answered(message)
+            self._close_or_note(entry, is_over, message.time)
         feed = self._feeds.get(message.feed) if message.feed else None
         if feed is not None and message.seq is not None:
             if is_in:
@@ -504,9 +534,6 @@ class PitModel:
             end = name.rfind("/", 0, end)
         keys += [key for key in self._by_digest if key[0].rpartition(_DIGEST)[0] == name]
         return [entry for key in keys if (entry := self._classic.get(key))]
-
-    def _satisfy(self, entry: _ClassicEntry, now: int) -> None:
-        self._close_or_note(entry, not entry.lets_pass or entry.satisfied(now), now)
 
     def _close_or_note(self, entry: _Entry, is_over: bool, now: int) -> None:
         if is_over:

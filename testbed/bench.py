@@ -41,6 +41,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from forwarder.feedcache.items import forget_all
 from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
@@ -241,6 +242,7 @@ def measure_push(measured: Measured, name: str, feed: Feed) -> None:
     first_item = item_name(feed.name, 1)
     sent: Counter[int] = Counter()
     now = 0
+    forget_all()
     gc.collect()
     with _ed25519_watched() as ed25519:
         begun = time.process_time_ns()

@@ -97,6 +97,12 @@ def _remember(mark: tuple[bytes, bytes]) -> None:
         del _verified[next(iter(_verified))]
 
 
+def forget_all() -> None:
+    """Forget what this process remembers of items: what follows costs what it costs the first time."""
+    _verified.clear()
+    _parse.cache_clear()
+
+
 @lru_cache(_REMEMBERED)
 def _parse(feed: bytes, seq: int, wire: bytes) -> Item:
     data = parse_data(wire)

@@ -93,10 +93,11 @@ class Grants:
             self._refused((node, peer, frame.feed))
         if frame.kind != "item":
             return
-        # What could be paid by several grants is paid by a classic Interest, then by the newest LLI: it is what
-        # leaves least to be sent.
+        # What several grants could pay for, a classic Interest does, then the newest LLI: so the least is left
+        # to be sent.
         grants = self._grants.get((node, peer, frame.feed), [])
-        for grant in sorted(reversed(grants), key=lambda grant: not grant.classic):
+        newest_first = [*reversed(grants)]
+        for grant in sorted(newest_first, key=lambda grant: not grant.classic):
             if grant.first <= frame.seq <= grant.limit and grant.expiry > now and frame.seq not in grant.paid:
                 grant.paid.add(frame.seq)
                 return

@@ -174,7 +174,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         Patch(cache, "assertions", _own_id_only),
         Patch(fork, "assertions", _own_id_only),
     ),
-    "signature unchecked": (Patch(items, "_is_signed", _nothing(result=True)),),
+    "signature unchecked": (Patch(items, "check_signature", _nothing(None)),),
     "proof unchecked": (
         Patch(table, "open_fork", _proof_believed),
         Patch(consumer, "open_fork", _proof_believed),
@@ -209,4 +209,6 @@ def mutated(name: str) -> Iterator[None]:
     with ExitStack() as stack:
         for owner, attribute, make in MUTANTS[name]:
             stack.enter_context(patch.object(owner, attribute, make(getattr(owner, attribute))))
+        stack.callback(items.forget_all)  # what was believed under a bug is not to be believed after it
+        items.forget_all()
         yield

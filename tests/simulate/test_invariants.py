@@ -86,7 +86,7 @@ def test_a_refusal_ends_a_grant() -> None:
     link = Link()
     link.grant(lli(1, 4, 1))
     link.grant(interest(9, 2))
-    link.grants.sent("a", "b", Frame("nack", FEED, 1), 0)
+    link.grants.sent("a", "b", Frame("nack", FEED, 1, is_lli=True), 0)
     assert link.sendable() == [9]
 
 
