@@ -293,7 +293,7 @@ class Upstream:
             self._pace = (7 * self._pace + now - self._last_arrival) // 8
         self._is_pushing = self.known_tip > seq
         if self._last_arrival:
-            self._longest_gap = max(now - self._last_arrival, self._longest_gap * 7 // 8)
+            self._longest_gap = max(now - self._last_arrival, self._longest_gap * 127 // 128)
         self._last_arrival = self._quiet_since = now
         self._pulled.pop(seq, None)
         self.window.arrived(self._credit)
