@@ -106,6 +106,7 @@ class Prepared(NamedTuple):
     messages: DataFrame
     sizes: DataFrame
     latencies: DataFrame
+    pit_histories: DataFrame
     pit_steps: DataFrame
     pit_changes: DataFrame
 
@@ -162,19 +163,15 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
     progress("following every PIT")
     with _cached(pit.reconstruct(messages, breaks)) as histories:
-
-        def latencies() -> tuple[DataFrame, DataFrame]:
-            sizes = _settle(item_sizes(messages), tables / "items.parquet")
-            bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
-            return sizes, _settle(bounded, tables / "latency.parquet")
-
-        def pits() -> None:
-            _settle(pit.intervals(histories), tables / "pit_intervals.parquet")
-            _settle(pit.steps(histories), tables / "pit_steps.parquet")
-
-        (sizes, late), _ = _in_parallel([latencies, pits])
         steps = pit.steps(histories)
         with _cached(pit.changes(pit.with_network(steps))) as changes:
+
+            def latencies() -> tuple[DataFrame, DataFrame]:
+                sizes = _settle(item_sizes(messages), tables / "items.parquet")
+                bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
+                return sizes, _settle(bounded, tables / "latency.parquet")
+
+            (sizes, late), _ = _in_parallel([latencies, changes.count])
             yield Prepared(
                 cases,
                 tables,
@@ -189,6 +186,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
                 messages,
                 sizes,
                 late,
+                histories,
                 steps,
                 changes,
             )
@@ -292,7 +290,11 @@ def _report_tables(given: Prepared) -> Tables:
             keep("in_flight", in_flight(given.latencies, frame(occupancy)), "layering", "items"),
         )
 
-    measured, curve, (truth, flying) = _in_parallel([partial(_measured, given), curves, check])
+    def entries() -> None:
+        _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
+        _settle(given.pit_steps, given.tables / "pit_steps.parquet")
+
+    measured, curve, (truth, flying), _ = _in_parallel([partial(_measured, given), curves, check, entries])
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = keep("comparison", compare(frame(measured.measures)), "row", "position")
     return Tables(

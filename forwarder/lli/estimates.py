@@ -37,6 +37,11 @@ class Rtt:
             self._variation = (3 * self._variation + abs(self.smoothed - measured)) // 4
             self.smoothed = (7 * self.smoothed + measured) // 8
 
+    def sample_of_repair(self, measured: int) -> None:
+        """Take in the time from asking for a lost item to its arrival, ns, unless that is a late first copy."""
+        if self.smoothed is None or measured > self.smoothed // 8:
+            self.sample(measured)
+
     def timeout(self, tries: int = 0) -> int:
         """Return how long to wait for an answer that has been asked for `tries` times before, ns."""
         base = (

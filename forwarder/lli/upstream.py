@@ -29,6 +29,7 @@ IDLE_PROBE = 1_000 * MS
 """First time-out of a holder that has no reason to believe that anything is missing, at most."""
 MAX_IDLE_PROBES = 3
 """Doublings of that time-out: what looks like an idle feed may be a link that loses a lot."""
+_LOSSES_REMEMBERED = 64
 PULL_WINDOW = 32
 """Items asked for at a time of an upstream that cannot push."""
 PULL_LIFETIME_MS = 4_000
@@ -158,16 +159,19 @@ class Upstream:
         "_answered_once",
         "_asked_at",
         "_asked_first",
+        "_asked_twice",
         "_credit",
         "_idle_probes",
         "_is_heard",
         "_is_pushing",
         "_last_arrival",
         "_longest_gap",
+        "_losses",
         "_max_lifetime_ms",
         "_missing",
         "_pace",
         "_pulled",
+        "_recent_gap",
         "_quiet_since",
         "_recovery",
         "_repaired",
@@ -209,6 +213,7 @@ class Upstream:
         self._recovery = recovery
         self._missing: dict[int, int] = {}  # item before head -> when to ask for it (again), ns
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
+        self._asked_twice: set[int] = set()  # of them: what came is no measure of the round trip (Karn)
         self._pulled: dict[int, int] = {}  # item -> when the Interest for it ends, ns
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
@@ -220,7 +225,8 @@ class Upstream:
         self._sent_at = 0
         self._quiet_since = 0  # when the last LLI went out or the last item came in
         self._last_arrival = 0
-        self._longest_gap = IDLE_PROBE // 2
+        self._longest_gap = self._recent_gap = IDLE_PROBE // 2  # between items, ns: for long, and of late
+        self._losses = 0  # items that must come without a loss until the path counts as one that loses none
         self._idle_probes = 0
         self._is_pushing = False  # when the last item came, the upstream held more
         self._pace = 0  # smoothed time between items that come one after the other, ns
@@ -293,7 +299,10 @@ class Upstream:
             self._pace = (7 * self._pace + now - self._last_arrival) // 8
         self._is_pushing = self.known_tip > seq
         if self._last_arrival:
-            self._longest_gap = max(now - self._last_arrival, self._longest_gap * 127 // 128)
+            gap = now - self._last_arrival
+            self._longest_gap = max(gap, self._longest_gap * 127 // 128)
+            self._recent_gap = max(gap, self._recent_gap * 7 // 8)
+        self._losses = max(self._losses - 1, 0)
         self._last_arrival = self._quiet_since = now
         self._pulled.pop(seq, None)
         self.window.arrived(self._credit)
@@ -303,6 +312,8 @@ class Upstream:
             self._move(Event.BARE)
         if seq < self.head:
             self._missing.pop(seq, None)
+            if seq in self._repaired and seq not in self._asked_twice:
+                self._rtt.sample_of_repair(now - self._repaired[seq])
         else:
             if self._recovery is not Recovery.NONE or self.state is State.PULLING:
                 due = now + self._rtt.reorder_delay()
@@ -316,6 +327,7 @@ class Upstream:
         """Take note of an item that is here already."""
         if seq in self._repaired:
             del self._repaired[seq]
+            self._asked_twice.discard(seq)
             self._rtt.repaired_for_nothing()
 
     def congested(self, now: int) -> None:
@@ -398,8 +410,9 @@ class Upstream:
         return now >= self._quiet_since + silence
 
     def _patience(self) -> int:
-        """How long a silence may be before the holder probes."""
-        usual = max(min(2 * self._longest_gap, IDLE_PROBE), self._rtt.timeout())
+        """How long a silence may be before the holder probes: a path that loses is probed sooner."""
+        longest = self._recent_gap if self._losses else self._longest_gap
+        usual = max(min(2 * longest, IDLE_PROBE), self._rtt.timeout())
         return usual << self._idle_probes
 
     def _tail_timeout(self) -> int:
@@ -430,9 +443,11 @@ class Upstream:
         asked_in_vain = not self._repaired.keys().isdisjoint(due)
         if asked_in_vain:
             self._time_out()
-        if self.known_tip > self.head:  # the upstream holds more than has fitted
+            self._asked_twice.update(self._repaired.keys() & due)
+        if self.known_tip > self.limit:  # it is the credit that slows the upstream down, and it is too much
             self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
         self._repaired.update(dict.fromkeys(due, now))
+        self._losses = _LOSSES_REMEMBERED
         again = now + self._rtt.timeout(self._tries)
         lifetime_ms = self._lifetime_ms(now)
         llis: Iterable[Lli]
@@ -455,6 +470,7 @@ class Upstream:
         before = now - 2 * self._rtt.timeout()
         for seq in [seq for seq, at in self._repaired.items() if at < before and seq not in self._missing]:
             del self._repaired[seq]
+            self._asked_twice.discard(seq)
             self._rtt.repaired()
 
     def _tail_lost(self, now: int) -> list[Lli]:

@@ -172,7 +172,7 @@ def test_an_idle_feed_is_probed_ever_more_rarely_but_outlives_its_lifetime() -> 
 def test_a_busy_feed_is_probed_after_twice_its_longest_silence() -> None:
     up = opened(1000)
     now = 0
-    for item in range(1, 100):
+    for item in range(1, 500):
         now += 30 * MS
         up.arrived(item, now)
     assert now + 60 * MS <= up.deadline <= now + 70 * MS
