@@ -158,8 +158,12 @@ def decode_frame(frame: bytes, frame_bytes: int) -> tuple[str | int | bool | Non
     return headers + decode_payload(frame[start : start + datagram.payload_length])
 
 
+@lru_cache(maxsize=1 << 12)
 def decode_payload(payload: bytes) -> tuple[str | int | bool | None, ...]:
-    """Return the columns of Link and Network for what a UDP datagram carries."""
+    """Return the columns of Link and Network for what a UDP datagram carries.
+
+    Kept, as each is captured at both ends of a link, and Data on every link alike.
+    """
     try:
         packet = parse_lp(payload)
     except MalformedPacket:

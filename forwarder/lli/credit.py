@@ -2,8 +2,8 @@
 
 A policy names the last item to be asked for. It moves in steps, at multiples of the step: ranges are
 absolute, so the grants of independent subscribers to a feed end at the same items, and a forwarder can join
-them into one LLI a step, whatever their number. A new step is granted while a quarter of the last one is
-left, to cover the round trip. So a subscriber has room for one and a quarter steps.
+them into one LLI a step, whatever their number. A new step is granted while half of the last one is
+left, to cover the round trip. So a subscriber has room for one and a half steps.
 """
 
 from typing import Protocol
@@ -30,7 +30,7 @@ class CreditPolicy(Protocol):
 
 def _step_end(taken: int, step: int) -> int:
     """Return the last item of the step to be granted to an application that has taken so much."""
-    reach = taken + step // 4
+    reach = taken + step // 2
     return (reach // step + 1) * step
 
 
@@ -80,7 +80,7 @@ class AdaptiveCredit:
 
     def is_due(self, taken: int, asked: int) -> bool:
         """See CreditPolicy."""
-        return asked <= taken + self.credit // 4
+        return asked <= taken + self.credit // 2
 
     def limit(self, taken: int, arrived: int, asked: int, now: int) -> int:
         """See CreditPolicy."""

@@ -38,7 +38,7 @@ class Rtt:
             self.smoothed = (7 * self.smoothed + measured) // 8
 
     def sample_of_repair(self, measured: int) -> None:
-        """Take in the time from asking for a lost item to its arrival, ns, unless that is a late first copy."""
+        """Take in the time from asking for a lost item to its arrival, ns, unless it is a late first copy."""
         if self.smoothed is None or measured > self.smoothed // 8:
             self.sample(measured)
 

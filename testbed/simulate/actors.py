@@ -219,14 +219,14 @@ class Reader:
             self._tell(now, f"gets item {item.seq}")
 
     def _checked(self, packets: list[bytes]) -> list[bytes]:
-        """Check that no more is asked for than a step and a quarter beyond what the application has taken."""
+        """Check that no more is asked for than a step and a half beyond what the application has taken."""
         for packet in packets:
             interest = open_interest(packet)
             parts = split_item(interest.name) if interest is not None else None
             if interest is None or parts is None:
                 continue
             credit = 1 if interest.send_credit is None else interest.send_credit
-            room = self.wanted.credit + self.wanted.credit // 4
+            room = self.wanted.credit + self.wanted.credit // 2
             if credit and parts[1] + credit - 1 > self.held + room:
                 asked = f"items {parts[1]} .. {parts[1] + credit - 1}"
                 holds = f"item {self.held} is the last taken, and there is room for {room}"

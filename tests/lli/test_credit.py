@@ -18,8 +18,8 @@ def limits(policy: CreditPolicy, takes: list[int], rtt: int = 0) -> list[int]:
     return found
 
 
-def test_a_new_step_is_granted_while_a_quarter_of_the_last_one_is_left() -> None:
-    assert limits(FixedCredit(8), list(range(16))) == [8] * 6 + [16] * 8 + [24] * 2
+def test_a_new_step_is_granted_while_half_of_the_last_one_is_left() -> None:
+    assert limits(FixedCredit(8), list(range(16))) == [8] * 4 + [16] * 8 + [24] * 4
     assert limits(AdaptiveCredit(8, 8), list(range(16))) == [8] * 6 + [16] * 8 + [24] * 2
 
 
@@ -30,7 +30,7 @@ def test_credit_one_is_pull() -> None:
 
 def test_the_grants_of_independent_subscribers_end_at_the_same_items() -> None:
     """Wherever they began, so that a forwarder can join them."""
-    assert limits(FixedCredit(8), [0])[-1] == limits(FixedCredit(8), [5])[-1] == 8
+    assert limits(FixedCredit(8), [0])[-1] == limits(FixedCredit(8), [3])[-1] == 8
     assert limits(FixedCredit(8), [6])[-1] == limits(FixedCredit(8), [13])[-1] == 16
 
 
@@ -44,8 +44,8 @@ def test_a_fixed_step_bounds_what_is_not_taken(credit: int, takes: list[int]) ->
         limit = policy.limit(taken, asked, asked, now)
         assert (limit > asked) == is_due
         assert limit % credit == 0
-        assert limit - taken <= credit + credit // 4
-        assert limit - taken > credit // 4, "a quarter is left, or it is granted anew"
+        assert limit - taken <= credit + credit // 2
+        assert limit - taken > credit // 2, "half is left, or it is granted anew"
         asked = limit
 
 
@@ -104,7 +104,7 @@ def test_an_adaptive_step_stays_in_its_bounds(
         if limit > asked:
             assert is_due
             assert limit % policy.credit == 0
-            assert limit - taken <= largest + largest // 4
+            assert limit - taken <= largest + largest // 2
         assert smallest <= policy.credit <= largest
         assert policy.credit & (policy.credit - 1) == 0
         asked = limit
