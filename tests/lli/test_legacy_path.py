@@ -58,8 +58,10 @@ def test_what_is_there_comes_as_fast_as_with_windowed_pull(loss: float) -> None:
     known = [0] * ITEMS
     pushed = deliveries("lli", known, plain=True, loss=loss)
     pulled = deliveries("long-lived", known, plain=True, loss=loss)
-    # It takes one window to find out that nobody pushes.
-    assert pushed[-1] - pushed[WINDOW] <= 1.02 * (pulled[-1] - pulled[WINDOW])
+    # It takes a window or two to find out that nobody pushes: the first grant has been pushed, to a forwarder
+    # that passes one item of it on.
+    late = 2 * WINDOW
+    assert pushed[-1] - pushed[late] <= 1.02 * (pulled[-1] - pulled[late])
 
 
 def test_no_item_costs_a_time_out() -> None:
