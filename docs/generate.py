@@ -19,6 +19,7 @@ from typing import Any
 
 from forwarder import forwarder as core
 from forwarder import pacing
+from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import open_item
@@ -345,22 +346,26 @@ def diagram() -> str:
 def range_examples() -> str:
     """Return what becomes of a range 1 .. 8 of which items 1 .. 5 have been sent, by running the code."""
     cases = [
-        ("a renewal", 9, 8),
-        ("a renewal, the one before it lost", 17, 8),
-        ("from the first missing item on", 4, 5),
-        ("a probe: all that is left", 6, 3),
-        ("just a missing item", 3, 1),
-        ("the LLI before, late", 1, 8),
-        ("a cancel", 6, 0),
+        ("a renewal", 9, 8, 1),
+        ("a renewal, the one before it lost", 17, 8, 1),
+        ("from the first missing item on", 4, 5, 1),
+        ("a probe: all that is left", 6, 3, 1),
+        ("just a missing item", 3, 1, 1),
+        ("missing items, 1 to 3 let go of by now", 2, 3, 4),
+        ("the LLI before, late", 1, 8, 1),
+        ("a cancel", 6, 0, 1),
     ]
     rows = []
-    for title, first, granted in cases:
+    for title, first, granted, oldest in cases:
         held = ranges.Ranges()
         held.grant(1, 1, _grant(1, 8, nonce=1), 0, lambda _: FIRST)
         list(held.serve(1, lambda seq: FIRST if seq <= 5 else None, 5))
-        again = held.grant(1, first, _grant(first, granted, nonce=2), 0, lambda _: FIRST)
+        log = dict.fromkeys(range(oldest, 6), FIRST)
+        again = held.grant(1, first, _grant(first, granted, nonce=2), 0, log.get)
         left = held.get(1)
         after = f"{left.next} .. {left.limit}" if left else "none"
+        if left and left.again <= left.again_limit:
+            after += f", and {left.again} .. {left.again_limit} again when at hand"
         sent = f"{first} .. {first + len(again) - 1}" if len(again) > 1 else str(first) if again else ""
         rows.append((f"({first}, {granted})", title, sent, after))
     return grid(("LLI (s, credit)", "it is", "sent again at once", "range after"), rows)
@@ -385,7 +390,8 @@ def _size(value: int) -> str:
 
 
 def _power(value: int) -> str:
-    return f"2^{value.bit_length()} - 1"
+    bits = value.bit_length()
+    return f"2^{bits} - {(1 << bits) - value}"
 
 
 _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
@@ -397,6 +403,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (estimates, "_MAX_REORDER_SHIFT", str, "doublings of the reordering delay: at most two round trips"),
     (upstream, "IDLE_PROBE", _ns, "how long a lost tail may go unnoticed at first, on a feed of unknown rhythm"),
     (upstream, "MAX_IDLE_PROBES", str, "doublings of the time to a probe: an idle subscription costs a packet each way every 8 s a link"),
+    (upstream, "_LOSSES_REMEMBERED", str, "items without a loss until a path counts again as one that loses none: a loss of 2 % or more is one"),
     (upstream, "PULL_WINDOW", str, "items under way through a forwarder that cannot push: as many as a legacy path can buffer"),
     (upstream, "PULL_LIFETIME_MS", _ms, "NDN's usual InterestLifetime: what a legacy forwarder expects"),
     (core, "_FETCH_MS", _ms, "the same, for classic Interests that a relay sends for itself"),
@@ -411,13 +418,17 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (table, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
     (table, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
     (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),
-    (ranges, "LAST_ITEM", _power, "highest number that a name can carry; credit never reaches beyond"),
+    (table, "MOST_FEEDS_PER_FACE", str, "feeds that one network face can follow through a node: half of all, so that some are left for others"),
+    (table, "_SHUNNED", _ns, "how long other next hops are preferred to one that has not answered: two of the longest pauses between a consumer's tries"),
+    (feeds, "LAST_ITEM", _power, "highest number of an item: one more can still be counted; credit never reaches beyond"),
+    (items, "_REMEMBERED", str, "items that a process knows to be genuine: a consumer need not check again what its forwarder has"),
     (packet, "SENT_HOP_LIMIT", str, "HopLimit of new LLIs: more hops than a path has, and an end to any loop"),
     (estimates.Window, "SMALLEST", str, "items in use on the most congested path: with one alone there is no gap to see a loss by"),
     (pacing, "_ACTIVE", _ns, "a stream counts as sharing a link this long after its last packet"),
     (pacing, "_MOST_STREAMS", str, "streams told apart on a link: bounds the state"),
     (pacing, "_MARK", _ns, "backlog above which answers to classic Interests are marked: CoDel's target"),
     (pacing, "_MOST_BACKLOG", _ns, "backlog above which an item stays in the cache"),
+    (pacing, "_FULL_FRAME", _size, "bytes of a full frame; a link with less than one of them to send would be idle soon"),
     (pacing, "_FRAMES", str, "the two bounds above are never less than this many full frames, and four times as many"),
 ]  # fmt: skip
 

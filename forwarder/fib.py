@@ -29,7 +29,11 @@ class Fib:
         self._suspended: dict[int, list[tuple[bytes, int]]] = {}
 
     def add(self, prefix: bytes, face: int, cost: int = 0) -> None:
-        """Add a route or change its cost."""
+        """Add a route or change its cost; it rests if its face does."""
+        resting = self._suspended.get(face)
+        if resting is not None:
+            self._suspended[face] = [*(route for route in resting if route[0] != prefix), (prefix, cost)]
+            return
         hops = [hop for hop in self._routes.get(prefix, ()) if hop.face != face]
         hops.append(NextHop(face, cost))
         hops.sort(key=lambda hop: (hop.cost, hop.face))

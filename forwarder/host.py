@@ -97,6 +97,7 @@ class Host:
             # Between network faces there is nothing to settle: a whole burst's outputs are collected here.
             for face, packet in self.forwarder.take_outputs():
                 self._transmit(face, packet)
+            self._all_sent()
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -134,10 +135,15 @@ class Host:
                     self._transmit(face, packet)
                 else:
                     self._applications[face].receive(packet, now)
+            self._all_sent()
             for face, application in self._applications.items():
                 for packet in application.take_outputs():
                     self.forwarder.receive(face, packet, now)
                     busy = True
+
+    def _all_sent(self) -> None:
+        for pacer in self._pacers.values():
+            pacer.all_sent()
 
     def _transmit(self, face: int, packet: bytes) -> None:
         pacer = self._pacers.get(face)

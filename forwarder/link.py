@@ -103,6 +103,10 @@ class LinkService:
             raise MalformedPacket("a fragment without Sequence, or one of too many")
         key = (packet.sequence - packet.frag_index) & _SEQUENCE_MASK
         partial = self._partial.get(key)
+        if partial is not None and partial.since + _REASSEMBLY_NS <= now:
+            del self._partial[key]  # of another packet: who starts anew counts anew
+            self.reassembly_failures += 1
+            partial = None
         if partial is None:
             self._make_room(now)
             partial = self._partial[key] = _Partial(packet.frag_count, now)

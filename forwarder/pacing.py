@@ -50,13 +50,15 @@ class Pacer:
 
     def sent(self, size: int, now: int) -> None:
         """Charge the link for a frame of `size` bytes."""
-        time = self._time(size)
-        self._busy_until = max(self._busy_until, now) + time
-        self._handed_over = max(self._handed_over - time, 0)
+        self._busy_until = max(self._busy_until, now) + self._time(size)
 
     def hand_over(self, size: int) -> None:
-        """Note that a packet of `size` bytes is on its way: sent() will charge for it."""
+        """Note that a packet of `size` bytes is on its way: sent() will charge for it, before all_sent()."""
         self._handed_over += self._time(size)
+
+    def all_sent(self) -> None:
+        """Note that what was on its way has been sent, or dropped."""
+        self._handed_over = 0
 
     def seen(self, stream: bytes, now: int) -> None:
         """Note that a stream, known by some bytes, uses the link."""

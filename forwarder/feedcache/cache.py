@@ -118,7 +118,7 @@ class FeedCache:
         """Let go of the oldest item."""
         seq = self._order.pop(0)
         self.bytes -= len(self._items.pop(seq).data.wire)
-        if len(self._known) > 2 * self.max_items + 2:
+        if len(self._known) > 2 * len(self._order) + 8:
             self._known = {number: known for number, known in self._known.items() if number >= seq}
 
     def _compare(self, item: Item, is_recent: bool) -> None:
@@ -131,8 +131,13 @@ class FeedCache:
                 if is_recent:
                     self._known[seq] = (id_, item)
             elif known[0] != id_:
-                check_signature(self.feed, known[1])  # each half of a proof must stand by itself
-                check_signature(self.feed, item)
+                check_signature(self.feed, item)  # each half of a proof must stand by itself
+                try:
+                    check_signature(self.feed, known[1])
+                except RejectedItem:
+                    # It was vouched for, and is nothing to show to others. What is signed takes its place.
+                    self._known[seq] = (id_, item)
+                    continue
                 # The two may disagree about the number before, too, of which nothing is known any more.
                 self.stop(Fork(dispute(known[1], item) or seq, known[1], item))
 

@@ -5,19 +5,19 @@ its feed is in :mod:`forwarder.feedcache.fork`, and whether that fits, in :mod:`
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE, feed_key
-from forwarder.wire.packet import ED25519, Data, parse_data
+from forwarder.wire.packet import ED25519, Data
 from forwarder.wire.tlv import MalformedPacket, element, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
 
 _SIGNATURE_BYTES = 64
-_REMEMBERED = 4096
-"""Items remembered by a process. What a packet is and whether its signature verifies never changes, and the
-consumer of a node looks at what its forwarder has just looked at."""
+_REMEMBERED = 2048
+"""Items remembered by a process. That a packet is genuine never changes, and the consumer of a node looks at
+what its forwarder has just looked at."""
+_LARGEST_REMEMBERED = 8800
 
 
 class RejectedItem(ValueError):
@@ -52,27 +52,29 @@ class Item(NamedTuple):
 
 def parse_item(feed: bytes, seq: int, data: Data) -> Item:
     """Read `data` as item `seq` of the feed of that name, all but the signature; raise RejectedItem."""
-    return _parse(feed, seq, data.wire)
+    return _verified.get((feed, data.wire)) or _parse(feed, seq, data)
 
 
 def verify_item(feed: bytes, item: Item) -> None:
     """Raise RejectedItem unless the feed's author signed the item, or vouched for it."""
-    mark = (feed, item.id)
-    if mark not in _verified:
+    if (feed, item.data.wire) not in _verified:
         check_signature(feed, item)
-        _remember(mark)
+        _remember(feed, item)
 
 
 def verify_run(feed: bytes, run: Sequence[Item]) -> None:
     """Verify items, each of which names the one before it, by one signature.
 
-    The author of the last has signed its id, and by its backlink that of the one before, and so on; an id is
-    a hash of all of its item. Raises RejectedItem if the last does not verify, which says nothing about
-    the others.
+    The author of the last has signed its id, and by its backlink that of the one before, and so on. Where an
+    id is a hash of all of its item, that vouches for the item. Raises RejectedItem if the last does not
+    verify, or an id binds too little: that says nothing about any of the others.
     """
+    for item in run[:-1]:
+        if not _is_bound(item):
+            raise RejectedItem("signature", f"item {item.seq} must be verified by itself")
     verify_item(feed, run[-1])
     for item in run[:-1]:
-        _remember((feed, item.id))
+        _remember(feed, item)
 
 
 def check_signature(feed: bytes, item: Item) -> None:
@@ -88,24 +90,30 @@ def open_item(feed: bytes, seq: int, data: Data) -> Item:
     return item
 
 
-_verified: dict[tuple[bytes, bytes], None] = {}  # (feed, id) of items known to be genuine, oldest first
-
-
-def _remember(mark: tuple[bytes, bytes]) -> None:
-    _verified[mark] = None
-    if len(_verified) > _REMEMBERED:
-        del _verified[next(iter(_verified))]
-
-
 def forget_all() -> None:
     """Forget what this process remembers of items: what follows costs what it costs the first time."""
     _verified.clear()
-    _parse.cache_clear()
 
 
-@lru_cache(_REMEMBERED)
-def _parse(feed: bytes, seq: int, wire: bytes) -> Item:
-    data = parse_data(wire)
+_verified: dict[tuple[bytes, bytes], Item] = {}  # (feed, packet) of genuine items, oldest first
+
+
+def _remember(feed: bytes, item: Item) -> None:
+    if len(item.data.wire) <= _LARGEST_REMEMBERED:
+        _verified[feed, item.data.wire] = item
+        if len(_verified) > _REMEMBERED:
+            del _verified[next(iter(_verified))]
+
+
+def _is_bound(item: Item) -> bool:
+    """Tell whether the item's id is a hash of all that the application gets.
+
+    An SSB id is not, where there is more than ASCII: it is the hash of the low bytes of UTF-16 units.
+    """
+    return item.id == item.data.digest() or item.message.isascii()
+
+
+def _parse(feed: bytes, seq: int, data: Data) -> Item:
     content = data.content
     try:
         parts = [(kind, content[start:end]) for kind, start, end in elements(content, 0, len(content))]

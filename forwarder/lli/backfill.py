@@ -78,6 +78,10 @@ class Backfill:
                 self._face = next((face for face in others if hops.index(face) > last), others[0])
         return self._ask(due, hops, now)
 
+    def stop_at(self, fork: int) -> None:
+        """Let go of what lies from a fork on."""
+        self.held = {seq: data for seq, data in self.held.items() if seq < fork}
+
     def refused(self, seq: int, now: int) -> None:
         """Take note of a Nack: the item is asked for elsewhere at once."""
         if seq in self._asked:
@@ -94,6 +98,7 @@ class Backfill:
     def _ask(self, tries: dict[int, int], hops: Sequence[int], now: int) -> list[tuple[int, int]]:
         if not hops:
             self.is_lost = True
+            self._asked.clear()
             return []
         face = self._face if self._face is not None and self._face in hops else hops[0]
         for seq, count in tries.items():

@@ -14,6 +14,7 @@ from forwarder.wire.packet import DATA, Data, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 
 _REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
+_REMEMBERED_NONCES = 8
 _FIRST_RETRY = 250 * MS
 _MAX_RETRY = 8_000 * MS
 
@@ -67,6 +68,7 @@ class Consumer:
         self._ready: deque[Item] = deque()
         self._taken = after
         self._has_room = False  # something was taken since credit was last renewed
+        self._nonces: deque[int] = deque(maxlen=_REMEMBERED_NONCES)
         self._open = False
         self._retry_at: int | None = None
         self._refusals = 0
@@ -155,9 +157,12 @@ class Consumer:
 
     def _on_nack(self, header: LpPacket, reason: int, now: int) -> None:
         """Try again later: an LLI is refused while there is no way to the feed."""
-        parts = split_item(parse_interest(header.fragment).name)
+        lli = parse_interest(header.fragment)
+        parts = split_item(lli.name)
         if parts is None or parts[0] != self.feed or self._retry_at is not None:
             return
+        if lli.send_credit is None or lli.nonce not in self._nonces:
+            return  # a repair by name is repeated anyway
         self._wait(_REFUSALS.get(reason, "refused"), now)
 
     def _wait(self, error: str, now: int) -> None:
@@ -250,4 +255,7 @@ class Consumer:
         self._send(up.want(limit, NEVER, now))
 
     def _send(self, llis: list[Lli]) -> None:
-        self._outputs += [lli.packet(self.feed, self._rng.getrandbits(32)) for lli in llis]
+        for lli in llis:
+            nonce = self._rng.getrandbits(32)
+            self._nonces.append(nonce)
+            self._outputs.append(lli.packet(self.feed, nonce))

@@ -54,9 +54,10 @@ class Producer:
             self._outputs.append(data.wire)
         elif seq > self._tip():
             self._expire(now)
-            if seq in self._pending or len(self._pending) < self._max_pending:
-                expiry = now + interest.lifetime_ms * MS
-                self._pending[seq] = max(expiry, self._pending.get(seq, 0))
+            expiry = now + interest.lifetime_ms * MS
+            self._pending[seq] = max(expiry, self._pending.get(seq, 0))
+            if len(self._pending) > self._max_pending:
+                del self._pending[max(self._pending)]  # what comes last is wanted least
 
     def appended(self, seq: int, now: int) -> None:
         """Push item `seq`, which has just come into being, to whoever waits for it."""

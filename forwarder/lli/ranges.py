@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
+from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import Data, Interest
 
 MS = 1_000_000
-
-LAST_ITEM = (1 << 64) - 1
-"""The highest number that a name can carry; a stranger's credit must not reach beyond."""
 
 _REMEMBERED_NONCES = 4
 """LLIs of one downstream by which the link's late duplicate of one is told."""

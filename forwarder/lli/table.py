@@ -19,11 +19,11 @@ from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item,
 from forwarder.fib import Fib
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.estimates import Rtt
-from forwarder.lli.ranges import LAST_ITEM, MS, Range, Ranges
+from forwarder.lli.ranges import MS, Range, Ranges
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
 from forwarder.pacing import Pacer
 from forwarder.timers import TimerWheel
-from forwarder.wire.feed import check_feed_name, split_fork, split_item
+from forwarder.wire.feed import LAST_ITEM, check_feed_name, split_fork, split_item
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_feed_state, make_lp
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
@@ -37,11 +37,14 @@ MOST_FEEDS_PER_FACE = 512
 _REMEMBERED_NONCES = 4
 _PROOF_INTERVAL = 100 * MS
 _REISSUE_INTERVAL = 500 * MS
-_PAST_PROBE_MS = 4_000
 _SHUNNED = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
 _REST = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
+
+
+Cause = tuple[int, int] | None
+"""The nonce of the LLI that makes a node ask upstream, and the face that it came from."""
 
 
 class Verdict(Enum):
@@ -70,7 +73,7 @@ class FeedEntry:
         reissue: the next LLI replaces one to a face that has failed.
         reissued_at: when an LLI that is passed on up to the source was last sent, ns.
         rest_until: no way is looked for before, ns.
-        nonces: of the newest LLIs sent, the newest last.
+        nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
         latest: the item that has come last, which the cache need not have kept.
@@ -111,7 +114,7 @@ class FeedEntry:
         self.tried: set[int] = set()
         self.reissue = False
         self.reissued_at = -_REISSUE_INTERVAL
-        self.nonces: tuple[int, ...] = ()
+        self.nonces: tuple[tuple[int, int | None], ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
         self.rest_until = 0
@@ -127,6 +130,10 @@ class FeedEntry:
         if self.upstream.next < self.upstream.head:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
+
+    def has_sent(self, nonce: int | None) -> bool:
+        """Tell whether a recent LLI of this node had a nonce."""
+        return any(sent == nonce for sent, _ in self.nonces)
 
     def item(self, seq: int) -> Data | None:
         """Return an item to be pushed."""
@@ -206,7 +213,7 @@ class FeedTable:
         elif face not in entry.ranges and not self._has_room(face):
             self._refuse(entry, face, lli, CONGESTION, now)
             return
-        elif lli.nonce in entry.nonces and not entry.ranges.is_repeated(face, lli.nonce):
+        elif any(nonce == lli.nonce and cause != face for nonce, cause in entry.nonces):
             self.counters["loops"] += 1
             self._refuse(entry, face, lli, DUPLICATE, now)
             return
@@ -217,16 +224,17 @@ class FeedTable:
             left = lli.hop_limit - 1
             entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
+        cause = (lli.nonce or 0, face)
         again = entry.ranges.grant(face, first, lli, now, entry.item)
         for data in again:
             self._push(face, entry, data.wire, now)
         self._serve(entry, face, now)
         is_reissued = lli.must_be_fresh and not is_repeated and self._may_reissue(entry, now)
         entry.reissue = entry.reissue or is_reissued
-        self._ask(entry, now, lli.nonce)
+        self._ask(entry, now, cause)
         if is_reissued and entry.reissue:
             # Nothing new to ask for, and yet it has to find out whether the way leads back to its sender.
-            self._send_llis(entry, entry.upstream.touch(now), lli.nonce, now)
+            self._send_llis(entry, entry.upstream.touch(now), cause, now)
         granted = entry.ranges.get(face)
         if granted is not None and entry.face is None and not self._can_progress(entry, granted):
             entry.ranges.drop(face)
@@ -258,7 +266,7 @@ class FeedTable:
         self.flush(now)
         parts = split_item(lli.name)
         entry = self._entries.get(parts[0]) if parts else None
-        if entry is None or face != entry.face or lli.nonce not in entry.nonces:
+        if entry is None or face != entry.face or not entry.has_sent(lli.nonce):
             return
         self.counters["nacks_in"] += 1
         entry.refused = True
@@ -401,8 +409,10 @@ class FeedTable:
     def wake(self, now: int) -> None:
         """Expire ranges, push what was paced, probe and repair."""
         self.flush(now)
-        for entry in self._timers.expire(now):
+        due = self._timers.expire(now)
+        for entry in due:
             self._timers.add(entry)  # _settle() moves it, and needs it in its place
+        for entry in due:
             entry.ranges.expire(now)
             if entry.ranges:
                 self._serve_all(entry, now)
@@ -464,7 +474,10 @@ class FeedTable:
             self.store.close(entry.feed)
             return
         deadlines = [entry.ranges.first_expiry(), self._next_turn(entry, now)]
-        deadlines.append(entry.upstream.deadline if entry.face is not None else now + _REST)
+        if entry.face is None:
+            deadlines.append(now + _REST)
+        elif entry.ranges.last_expiry() - now >= MS:  # else there is no lifetime left to ask for
+            deadlines.append(entry.upstream.deadline)
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -580,7 +593,7 @@ class FeedTable:
 
     # Upstream.
 
-    def _ask(self, entry: FeedEntry, now: int, nonce: int | None) -> None:
+    def _ask(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask upstream for what downstreams may be sent and the cache does not have."""
         if not entry.ranges:
             return
@@ -594,14 +607,14 @@ class FeedTable:
             self._ask_for_the_past(entry, first, now)
         elif first < up.next and self._find_way(entry, now):
             # Nobody has wanted what comes next, so far, but only what comes later.
-            self._send_llis(entry, entry.upstream.rewind(first, now), nonce, now)
+            self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), cause, now)
         else:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
             # The cache is the buffer: never more under way than it can hold.
             up = entry.upstream
             limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
-            self._send_llis(entry, up.want(limit, entry.ranges.last_expiry(), now), nonce, now)
+            self._send_llis(entry, up.want(limit, entry.ranges.last_expiry(), now), cause, now)
 
     def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Fetch what a late joiner wants and the cache has let go."""
@@ -611,14 +624,16 @@ class FeedTable:
             return
         can_go_back = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
         if can_go_back and self._find_way(entry, now):
-            self._send_llis(entry, entry.upstream.rewind(first, now), None, now)
+            self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), None, now)
             return
         if entry.backfill is None:
             entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
             entry.upstream_first = 1
-            self._send_llis(entry, [Lli(first, 1, _PAST_PROBE_MS)], None, now)
+            self._send_llis(
+                entry, [Lli(first, 1, max((entry.ranges.last_expiry() - now) // MS, 1))], None, now
+            )
         last = next((seq for seq in entry.cache if seq > first), entry.upstream.next) - 1
         last = min(last, max(r.wanted_until for _, r in entry.ranges.items() if r.wanted <= last))
         self._fetch_all(entry, entry.backfill.want(first, last, self._past_hops(entry, first), now), now)
@@ -674,8 +689,9 @@ class FeedTable:
         was_silent = entry.upstream.state is State.SILENT
         if was_silent:
             self._silent[failed] = now + _SHUNNED
+        cancel = entry.upstream.cancel(now)
         if not is_gone:
-            self._send_llis(entry, entry.upstream.cancel(now), None, now)
+            self._send_llis(entry, cancel, None, now)
         entry.tried.add(failed)
         entry.face = None
         self.counters["failovers"] += 1
@@ -698,7 +714,7 @@ class FeedTable:
             entry.upstream.assume_legacy(now)
             self._ask(entry, now, None)
 
-    def _send_llis(self, entry: FeedEntry, llis: list[Lli], nonce: int | None, now: int) -> None:
+    def _send_llis(self, entry: FeedEntry, llis: list[Lli], cause: Cause, now: int) -> None:
         """Send Interests upstream, the first with the nonce of the LLI that caused it, if one did."""
         if entry.face is None:
             return
@@ -707,11 +723,11 @@ class FeedTable:
                 self._fetch_all(entry, [(entry.face, lli.first)], now)
                 continue
             self.counters["llis_out"] += 1
-            sent = self._rng.getrandbits(32) if nonce is None else nonce
-            nonce = None
-            entry.nonces = (*entry.nonces[1 - _REMEMBERED_NONCES :], sent)
+            nonce, origin = cause or (self._rng.getrandbits(32), None)
+            cause = None
+            entry.nonces = (*entry.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
             packet = lli.packet(
-                entry.feed, sent, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
+                entry.feed, nonce, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
             )
             self._send(entry.face, packet)
         if llis:
@@ -764,6 +780,9 @@ class FeedTable:
         if entry.face is not None and entry.face != teller:
             self._send_proof(entry, entry.face, fork, now)
         entry.upstream.stop_after(fork.seq - 1)
+        entry.latest = None
+        if entry.backfill is not None:
+            entry.backfill.stop_at(fork.seq)
         self._serve_all(entry, now)
 
     def _tell_proof(self, entry: FeedEntry, face: int, now: int) -> None:

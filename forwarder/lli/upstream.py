@@ -171,8 +171,8 @@ class Upstream:
         "_missing",
         "_pace",
         "_pulled",
-        "_recent_gap",
         "_quiet_since",
+        "_recent_gap",
         "_recovery",
         "_repaired",
         "_rtt",
@@ -359,11 +359,12 @@ class Upstream:
         self._schedule()
         self._move(Event.ASSUME)
 
-    def rewind(self, first: int, now: int) -> list[Lli]:
-        """Want items again from `first` on, where a relay does not repair by itself."""
+    def rewind(self, first: int, most: int, now: int) -> list[Lli]:
+        """Want items from `first` on, again or after all, at most so many."""
         if self._unanswered and self._asked_first <= first and now < self._asked_at + self._rtt.timeout():
             return []
         self.head = min(self.head, first)
+        self.limit = min(self.limit, self.head - 1 + most)
         self._missing = {seq: due for seq, due in self._missing.items() if seq < self.head}
         return self._ask(self.head, now)
 

@@ -13,6 +13,9 @@ PAYLOAD = 0xF4
 SSB_MESSAGE = 0xF6
 FORK_PROOF = 0xF8
 
+LAST_ITEM = (1 << 64) - 2
+"""The highest number of an item: one more can still be counted in 64 bits."""
+
 KEY_BYTES = 32
 _KEY_HEADER = bytes((GENERIC, KEY_BYTES))
 _FORK = component(KEYWORD, b"fork")
@@ -40,7 +43,12 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
         if name.startswith(header, at) and name.startswith(_KEY_HEADER, at - KEY_BYTES - 2):
             number = name[at + 2 :]
             seq = int.from_bytes(number, "big")
-            if at >= KEY_BYTES + 2 and seq and nni(seq) == number and not name.endswith(_FORK, 0, at):
+            if (
+                at >= KEY_BYTES + 2
+                and 0 < seq <= LAST_ITEM
+                and nni(seq) == number
+                and not name.endswith(_FORK, 0, at)
+            ):
                 return name[:at], seq
     return None
 

@@ -93,7 +93,7 @@ class Grants:
             self._refused((node, peer, frame.feed))
         if frame.kind != "item":
             return
-        # What several grants could pay for, a classic Interest does, then the newest LLI: so the least is left
+        # What several grants could pay for, a classic Interest does, then the newest LLI: the least is left
         # to be sent.
         grants = self._grants.get((node, peer, frame.feed), [])
         newest_first = [*reversed(grants)]

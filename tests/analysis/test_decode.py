@@ -181,7 +181,7 @@ def test_a_fragment_without_a_sequence_is_malformed():
 
 def test_numbers_that_spark_cannot_hold():
     got = ndn(
-        make_interest(item_name(FEED, 2**64 - 1), nonce=1, lifetime_ms=2**64 - 1, send_credit=2**64 - 1)
+        make_interest(item_name(FEED, 2**64 - 2), nonce=1, lifetime_ms=2**64 - 1, send_credit=2**64 - 1)
     )
     assert (got["seq"], got["lifetime_ns"], got["send_credit"]) == (LARGEST, LARGEST, LARGEST)
     wrapped = ndn(make_lp(make_data(from_uri("/a"), b""), sequence=2**64 - 1))

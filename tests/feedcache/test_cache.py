@@ -131,7 +131,7 @@ def test_what_is_known_of_a_feed_is_bounded_too(backwards: bool) -> None:
     sparse = FeedCache(NATIVE, 4, 1 << 20)
     for item in SPARSE:
         sparse.accept(item)
-    assert sum(sparse.id_of(seq) is not None for seq in range(1, 200)) <= 2 * 4 + 2
+    assert sum(sparse.id_of(seq) is not None for seq in range(1, 200)) <= 2 * 4 + 9
     few = FeedCache(NATIVE, 16, 2 * SIZE)
     for at in range(0, 24, 8):
         for item in ITEMS[at : at + 8][:: -1 if backwards else 1]:

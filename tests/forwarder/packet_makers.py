@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from forwarder.wire.feed import feed_name, item_name
+from forwarder.wire.feed import LAST_ITEM, feed_name, item_name
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component
 from forwarder.wire.packet import DIGEST_SHA256, ED25519, make_data, make_interest
@@ -39,7 +39,7 @@ NAMES_OF_INTERESTS = st.lists(COMPONENTS, min_size=1, max_size=6).map(b"".join)
 
 KEYS = st.binary(min_size=32, max_size=32)
 FEEDS = st.builds(feed_name, st.lists(GENERIC_COMPONENTS, max_size=3).map(b"".join), KEYS)
-SEQUENCE_NUMBERS = NNI.filter(bool)
+SEQUENCE_NUMBERS = NNI.filter(bool).map(lambda number: min(number, LAST_ITEM))
 ITEMS = st.builds(item_name, FEEDS, SEQUENCE_NUMBERS)
 
 

@@ -52,7 +52,21 @@ class Desk:
             self.core.start(0)
 
     def out(self) -> list[str]:
-        return [told(sent) for sent in self.core.take_outputs()]
+        return [told(sent) for sent in self._sent()]
+
+    def _sent(self) -> list[bytes]:
+        sent = self.core.take_outputs()
+        if sent:
+            self.last = parse_interest(sent[-1])
+        return sent
+
+    def refuse(self, reason: int, feed: bytes = NAME) -> list[str]:
+        """Let the last LLI be refused."""
+        before = self.out()
+        nonce = self.last.nonce or 0
+        return before + self.come(
+            make_lp(make_interest(item_name(feed, 1), nonce=nonce, send_credit=8), nack_reason=reason)
+        )
 
     def come(self, *packets: bytes) -> list[str]:
         for received in packets:
@@ -171,9 +185,9 @@ def test_a_refusal_is_told_and_the_subscription_tried_again_ever_more_slowly() -
     assert desk.out() == ["lli 1+8"]
     waits = []
     for _ in range(8):
-        assert desk.come(refused(NO_ROUTE)) == []
+        assert desk.refuse(NO_ROUTE) == []
         assert desk.core.take_errors() == ["no-route"]
-        assert desk.come(refused(NO_ROUTE)) == []
+        assert desk.refuse(NO_ROUTE) == []
         assert desk.core.take_errors() == []
         due = desk.core.next_deadline()
         assert due is not None
@@ -187,9 +201,10 @@ def test_a_refusal_is_told_and_the_subscription_tried_again_ever_more_slowly() -
 def test_an_item_ends_the_patience_with_refusals() -> None:
     desk = Desk()
     for _ in range(3):
-        desk.come(refused(NO_ROUTE))
+        desk.refuse(NO_ROUTE)
         desk.wait(1000 * MS)
-    desk.come(pushed(1, 1, 8), refused(DUPLICATE))
+    desk.come(pushed(1, 1, 8))
+    desk.refuse(DUPLICATE)
     assert desk.core.take_errors() == ["no-route"] * 3 + ["loop"]
     assert desk.core.next_deadline() == desk.now + 250 * MS
     desk.out()
@@ -198,15 +213,16 @@ def test_an_item_ends_the_patience_with_refusals() -> None:
 
 def test_other_refusals_have_a_word_too_and_other_feeds_are_others() -> None:
     desk = Desk()
-    desk.come(refused(NO_ROUTE, feed_name(b"", bytes(32))))
+    desk.refuse(NO_ROUTE, feed_name(b"", bytes(32)))
     assert desk.core.take_errors() == []
-    desk.come(refused(0))
+    desk.refuse(0)
     assert desk.core.take_errors() == ["refused"]
 
 
 def test_while_it_is_refused_nothing_counts() -> None:
     desk = Desk()
-    assert desk.come(refused(NO_ROUTE), packet(1), idle(3, 8)) == ["lli 1+8"]
+    assert desk.refuse(NO_ROUTE) == ["lli 1+8"]
+    assert desk.come(packet(1), idle(3, 8)) == []
     assert desk.take() == []
     assert desk.wait(250 * MS) == ["lli 1+8"]
 

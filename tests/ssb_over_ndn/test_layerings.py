@@ -63,7 +63,7 @@ def test_a_line_that_loses_reorders_and_duplicates(layering: str, seed: int) -> 
 def room_in(network: Network) -> int:
     """Items that a subscription of a network may have under way or untaken."""
     values = network.values
-    return values.get("buffer") or values.get("window") or values["credit"] * 5 // 4
+    return values.get("buffer") or values.get("window") or values["credit"] * 3 // 2
 
 
 SMALL = {
