@@ -17,10 +17,10 @@ from random import Random
 from forwarder.content_store import ContentStore
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib
-from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
+from forwarder.lli.table import RANGE_BYTES, FeedEntry, FeedTable, Verdict
 from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
-from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit
+from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry
 from forwarder.strategy import BestRoute, Strategy, StrategyChoice
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
@@ -120,7 +120,7 @@ class Forwarder:
         )
         self.strategies = StrategyChoice(strategy or BestRoute())
         self._persistent = persistent
-        self._rng = rng
+        self.rng = rng
         self._network_faces: set[int] = set()
 
     def add_face(self, face: int, *, local: bool = False, pacer: Pacer | None = None) -> None:
@@ -205,8 +205,12 @@ class Forwarder:
             self.feeds.wake(now)
 
     def pit_entries(self) -> int:
-        """Return the number of pending entries: one a classic Interest, one a subscribed feed."""
-        return len(self.pit) + (len(self.feeds) if self.feeds is not None else 0)
+        """Return the number of pending entries: one a classic Interest, one a subscribed feed.
+
+        An Interest that only applications of this node know of does not count, see pit_bytes().
+        """
+        classic = sum(self._records(entry) > 0 for entry in self.pit)
+        return classic + sum(self._ranges(entry) > 0 for entry in self.feeds or ())
 
     def pit_bytes(self) -> int:
         """Return the state that those entries stand for, in bytes.
@@ -215,24 +219,30 @@ class Forwarder:
         the network count: state towards local applications shows on no wire, and what cannot be seen
         from packets could not be checked against them.
         """
-        faces = self._network_faces
         total = 0
         for entry in self.pit:
-            total += len(entry.key[0])
-            total += RECORD_BYTES * sum(record.face in faces for record in entry.in_records)
-            total += RECORD_BYTES * sum(record.face in faces for record in entry.out_records)
+            if records := self._records(entry):
+                total += len(entry.key[0]) + RECORD_BYTES * records
         for feed in self.feeds or ():
-            total += len(feed.feed)
-            total += RANGE_BYTES * sum(face in faces for face, _ in feed.ranges.items())
-            total += RANGE_BYTES * (feed.face in faces)
+            if ranges := self._ranges(feed):
+                total += len(feed.feed) + RANGE_BYTES * ranges
         return total
+
+    def _records(self, entry: PitEntry) -> int:
+        faces = self._network_faces
+        waiting = sum(record.face in faces for record in entry.in_records)
+        return waiting + sum(record.face in faces for record in entry.out_records)
+
+    def _ranges(self, feed: FeedEntry) -> int:
+        faces = self._network_faces
+        return sum(face in faces for face, _ in feed.ranges.items()) + (feed.face in faces)
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
         """Ask a face for an item by a classic Interest, for the feeds of this node.
 
         What is asked of an application of this node waits nowhere: it answers at once, or it has no answer.
         """
-        nonce = self._rng.getrandbits(32)
+        nonce = self.rng.getrandbits(32)
         wire = make_interest(
             item_name(feed, seq), nonce=nonce, lifetime_ms=_FETCH_MS, hop_limit=SENT_HOP_LIMIT
         )
@@ -276,7 +286,7 @@ class Forwarder:
         ends = prefix_ends(interest.name)
         nonce = interest.nonce
         if nonce is None:
-            nonce = self._rng.getrandbits(32)
+            nonce = self.rng.getrandbits(32)
             interest = parse_interest(interest.with_nonce(nonce))
         counters = self.counters
         if interest.hop_limit == 0:
@@ -317,12 +327,13 @@ class Forwarder:
             entry.begin_passing(now)
         expiry = now + interest.lifetime_ms * MS
         entry.set_in_record(InRecord(face, nonce, expiry, token, interest.wire, persistent))
-        self.pit.extend(entry, expiry)
         faces = self.strategies.find(interest.name, ends).after_interest(entry, face, hops, now)
+        if faces is None or faces or face in self._network_faces or entry.deadline < 0:
+            # An application's that is held back waits for the answer to the one before it, and no longer.
+            self.pit.extend(entry, expiry)
         if faces is None:
             counters.no_route += 1
-            self._send_nack(face, interest.wire, NO_ROUTE, token)
-            self.pit.remove(entry)
+            self._refuse(entry, NO_ROUTE, now)
             return
         for out in faces:
             if interest.hop_limit == 1 and out in self._network_faces:
@@ -378,12 +389,16 @@ class Forwarder:
         else:
             return
         if all(record.nacked for record in entry.out_records):
-            self.pit.remove(entry)
-            for waiting in entry.in_records:
-                if waiting.face == _FEEDS and self.feeds is not None:
-                    self.feeds.on_fetch_nack(interest.name, now)
-                else:
-                    self._send_nack(waiting.face, waiting.wire, reason, waiting.token)
+            self._refuse(entry, reason, now)
+
+    def _refuse(self, entry: PitEntry, reason: int, now: int) -> None:
+        """Remove an entry, and tell everybody who waits for it."""
+        self.pit.remove(entry)
+        for waiting in entry.in_records:
+            if waiting.face == _FEEDS and self.feeds is not None:
+                self.feeds.on_fetch_nack(entry.key[0], now)
+            else:
+                self._send_nack(waiting.face, waiting.wire, reason, waiting.token)
 
     def _send_data(self, face: int, packet: bytes, token: bytes | None, mark: int = 0) -> None:
         if face == _FEEDS:

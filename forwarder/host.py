@@ -53,15 +53,18 @@ class Host:
         """
         pacer = None if rate_mbit is None else Pacer(rate_mbit)
         face = self._new_face(local=False, pacer=pacer)
-        self._links[face] = LinkService(mtu)
+        self._links[face] = self._link_service(mtu)
         if pacer is not None:
             self._pacers[face] = pacer
         return face
 
+    def _link_service(self, mtu: int) -> LinkService:
+        return LinkService(mtu, self.forwarder.rng.getrandbits(64))
+
     def set_link(self, face: int, up: bool, now: int) -> None:
         """Take note that a link is down, or up again."""
         self._now = now
-        self._links[face] = LinkService(self._links[face].mtu)
+        self._links[face] = self._link_service(self._links[face].mtu)
         self.forwarder.set_face(face, up, now)
         self._settle(now)
 

@@ -34,6 +34,8 @@ class LinkService:
 
     Args:
         mtu: largest IPv4 packet that the link takes, bytes; at least MIN_MTU.
+        sequence: where the fragments' Sequence begins; random, or the neighbour of a node that starts anew
+            could join fragments from before and after.
 
     Attributes:
         oversized: packets not sent because they need more fragments than a receiver accepts.
@@ -42,12 +44,12 @@ class LinkService:
 
     __slots__ = ("_partial", "_payload", "_sequence", "mtu", "oversized", "reassembly_failures")
 
-    def __init__(self, mtu: int = 1500) -> None:
+    def __init__(self, mtu: int = 1500, sequence: int = 0) -> None:
         if mtu < MIN_MTU:
             raise ValueError(f"MTU {mtu}: a link takes at least {MIN_MTU} bytes")
         self.mtu = mtu
         self._payload = mtu - UDP_IPV4_HEADERS
-        self._sequence = 0
+        self._sequence = sequence & _SEQUENCE_MASK
         self._partial: dict[int, _Partial] = {}
         self.oversized = 0
         self.reassembly_failures = 0

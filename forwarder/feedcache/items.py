@@ -52,7 +52,8 @@ class Item(NamedTuple):
 
 def parse_item(feed: bytes, seq: int, data: Data) -> Item:
     """Read `data` as item `seq` of the feed of that name, all but the signature; raise RejectedItem."""
-    return _verified.get((feed, data.wire)) or _parse(feed, seq, data)
+    known = _verified.get((feed, data.wire))
+    return known if known is not None and known.seq == seq else _parse(feed, seq, data)
 
 
 def verify_item(feed: bytes, item: Item) -> None:

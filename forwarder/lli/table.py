@@ -459,8 +459,9 @@ class FeedTable:
 
     def _has_room(self, face: int) -> bool:
         """Tell whether a face may follow another feed."""
-        held = sum(face in entry.ranges for entry in self._entries.values())
-        return held < MOST_FEEDS_PER_FACE or self._is_local(face)
+        if self._is_local(face) or len(self._entries) < MOST_FEEDS_PER_FACE:
+            return True
+        return sum(face in entry.ranges for entry in self._entries.values()) < MOST_FEEDS_PER_FACE
 
     def _settle(self, entry: FeedEntry, now: int) -> None:
         """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
