@@ -40,7 +40,7 @@ upstream. An LLI of credit c from item s, at time t:
   not of the last four on i (a loop; the Nack that answers it takes range i). c = 0 cancels range i. A Nonce
   among the last four on i is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is
   one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
-  that asks for items again and leaves it as it is. expiry = t + lifetime.
+  that asks for items again, and leaves it as it is but for an expiry that is later. expiry = t + lifetime.
 * Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes. If m > next, this
   node leaves it to the consumer to repair: it does not wait for what is missing.
 * Nack out on i of an LLI: range i goes. Nack in on j, with the Nonce of one of the last LLIs upstream: the
@@ -329,7 +329,9 @@ class _FeedEntry(_Entry):
             if last >= granted.next:
                 granted.next = min(granted.next, first)
                 granted.limit = max(granted.limit, last)
-            granted.expiry = _expiry(message)
+                granted.expiry = _expiry(message)
+            else:
+                granted.expiry = max(granted.expiry, _expiry(message))
         if credit:
             self.heard[message.interface] = [*heard[1 - _REMEMBERED_NONCES :], message.nonce]
 

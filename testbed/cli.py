@@ -54,6 +54,7 @@ def feednet() -> None:
     show_default=True,
     help="What delays and loses frames in Mininet.",
 )
+@click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
 @click.option("--topology", "topology_file", type=click.Path(path_type=Path), help="Mini-NDN topology file.")
 @click.option("--layering", "layerings", multiple=True, help="Layering to run (repeatable).")
 @click.option("--set", "settings", multiple=True, metavar="LAYERING.NAME=VALUE", help="Layering parameter.")
@@ -67,6 +68,7 @@ def run(
     seed: int | None,
     net: running.Net | Literal["auto"],
     impairment: running.Impairment,
+    loss: float | None,
     topology_file: Path | None,
     layerings: tuple[str, ...],
     settings: tuple[str, ...],
@@ -82,6 +84,7 @@ def run(
         feed=str(feed) if feed else None,
         items=items,
         topology_file=str(topology_file) if topology_file else None,
+        loss_percent=loss,
         parameters=_parse_settings(settings),
     )
     load = workload.load(chosen)

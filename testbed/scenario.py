@@ -112,6 +112,7 @@ def load(
     feed: str | None = None,
     items: int | None = None,
     topology_file: str | None = None,
+    loss_percent: float | None = None,
     parameters: dict[str, dict[str, Any]] | None = None,
 ) -> Scenario:
     """Read a scenario by name or path and check all of it; raise UserError.
@@ -141,6 +142,10 @@ def load(
         _replace_in(table.setdefault("parameters", {}), layering, values)
     if topology_file is not None:
         table["topology"] = {"file": topology_file}
+    if loss_percent is not None:
+        if topology_file is not None:
+            raise UserError("--loss: a topology file says itself what its links lose")
+        _replace_in(table.get("topology"), "link", {"loss_percent": loss_percent})
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:

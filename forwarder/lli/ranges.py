@@ -113,6 +113,8 @@ class Ranges:
             self._by_face[face] = Range(first, limit, expiry, lli.nonce)
             return []
         granted.nonce = lli.nonce
+        if limit < granted.next:
+            expiry = max(expiry, granted.expiry)  # it asks for what was there: what is to come is as it was
         granted.expiry = expiry
         if limit < granted.next:
             again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]

@@ -182,3 +182,9 @@ def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="no such scenario; there are archive, ") as error:
             load(name)
         assert len(str(error.value)) < 400
+
+
+def test_the_loss_of_every_link_can_be_given() -> None:
+    assert {link.loss_percent for link in load("line", loss_percent=2.5).network.links} == {2.5}
+    with pytest.raises(UserError, match="--loss"):
+        load("line", loss_percent=1.0, topology_file="net.conf")
