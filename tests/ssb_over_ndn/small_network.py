@@ -120,7 +120,7 @@ class Network:
 
     def subscribe(self, node: str, feeds: list[bytes], plan: Plan) -> None:
         """Attach a subscriber."""
-        rng = Random(f"{self.seed} {node}")
+        rng = Random(f"{self.seed} {node} subscriber")
         subscriptions = {feed: self.kind.subscription(feed, rng=rng, **self.values) for feed in feeds}
         application = self.applications[node] = Subscriber(subscriptions, plan)
         face = self.hosts[node].attach(application)
