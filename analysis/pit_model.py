@@ -325,13 +325,12 @@ class _FeedEntry(_Entry):
             return
         elif granted is None:
             self.ranges[message.interface] = _Range(first, last, _expiry(message))
+        elif last >= granted.next:
+            granted.next = min(granted.next, first)
+            granted.limit = max(granted.limit, last)
+            granted.expiry = _expiry(message)
         else:
-            if last >= granted.next:
-                granted.next = min(granted.next, first)
-                granted.limit = max(granted.limit, last)
-                granted.expiry = _expiry(message)
-            else:
-                granted.expiry = max(granted.expiry, _expiry(message))
+            granted.expiry = max(granted.expiry, _expiry(message))
         if credit:
             self.heard[message.interface] = [*heard[1 - _REMEMBERED_NONCES :], message.nonce]
 
