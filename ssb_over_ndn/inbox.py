@@ -1,9 +1,9 @@
 """What has come of a feed and waits: for the items before it, or for the application."""
 
-from collections import Counter, deque
+from collections import Counter
 
-from forwarder.feedcache.fork import dispute
 from forwarder.feedcache.items import Item, RejectedItem, open_item
+from forwarder.feedcache.resequencer import Resequencer
 from forwarder.wire.packet import Data
 
 
@@ -15,10 +15,6 @@ class Inbox:
         capacity: items that wait here at most; at least 1.
 
     Attributes:
-        arrived: the last item that has come, and all before it.
-        taken: the last item that the application has taken.
-        forked_at: the lowest number that the author has given to two items, once that shows; the inbox is
-            closed then.
         rejected: packets refused, by reason.
     """
 
@@ -27,13 +23,23 @@ class Inbox:
             raise ValueError(f"a subscription with room for {capacity} items; it needs room for at least 1")
         self.feed = feed
         self.capacity = capacity
-        self.arrived = 0
-        self.taken = 0
-        self.forked_at: int | None = None
         self.rejected: Counter[str] = Counter()
-        self._newest: Item | None = None
-        self._early: dict[int, Item] = {}
-        self._ready: deque[Item] = deque()
+        self._items = Resequencer()
+
+    @property
+    def arrived(self) -> int:
+        """The last item that has come, and all before it."""
+        return self._items.arrived
+
+    @property
+    def taken(self) -> int:
+        """The last item that the application has taken."""
+        return self._items.taken
+
+    @property
+    def forked_at(self) -> int | None:
+        """The lowest number that the author has given to two items, once that shows; this is closed then."""
+        return self._items.fork.seq if self._items.fork is not None else None
 
     @property
     def limit(self) -> int:
@@ -42,7 +48,7 @@ class Inbox:
 
     def lacks(self, seq: int) -> bool:
         """Tell whether there is room for an item, and need of it."""
-        return self.arrived < seq <= self.limit and seq not in self._early and self.forked_at is None
+        return seq <= self.limit and self._items.lacks(seq) and self._items.fork is None
 
     def open(self, seq: int, data: Data) -> Item | None:
         """Return the item in a Data packet under its name; None if it is not the author's."""
@@ -54,22 +60,9 @@ class Inbox:
 
     def put(self, item: Item) -> None:
         """Take in an item; one that is not lacking, or has no room, is dropped."""
-        if not self.lacks(item.seq):
-            return
-        self._early[item.seq] = item
-        while after := self._early.pop(self.arrived + 1, None):
-            if self._newest is not None and (number := dispute(self._newest, after)) is not None:
-                self.forked_at = number
-                self._early.clear()
-                break
-            self._newest = after
-            self.arrived = after.seq
-            self._ready.append(after)
+        if self.lacks(item.seq):
+            self._items.put(item)
 
     def take(self, limit: int | None = None) -> list[Item]:
         """Return the items that are next, at most `limit`."""
-        count = len(self._ready) if limit is None else min(limit, len(self._ready))
-        items = [self._ready.popleft() for _ in range(count)]
-        if items:
-            self.taken = items[-1].seq
-        return items
+        return self._items.take(limit)

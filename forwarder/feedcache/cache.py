@@ -9,30 +9,6 @@ from forwarder.feedcache.items import Item, RejectedItem, check_signature
 from forwarder.wire.packet import Data
 
 
-class Chain:
-    """The verified end of a feed: accepts the item that extends it.
-
-    A node that joins mid-feed takes the first valid item as its anchor and chains from there.
-
-    Attributes:
-        tip: the newest item's sequence number, 0 before the first.
-        item: the newest item, None before the first.
-    """
-
-    __slots__ = ("item", "tip")
-
-    def __init__(self, tip: int = 0) -> None:
-        self.tip = tip
-        self.item: Item | None = None
-
-    def extend(self, item: Item) -> None:
-        """Accept the next item; raise RejectedItem if its backlink is not the tip."""
-        if self.item is not None and item.previous != self.item.id:
-            raise RejectedItem("backlink", f"item {item.seq} does not name item {self.tip} as its previous")
-        self.tip = item.seq
-        self.item = item
-
-
 class FeedCache:
     """The most recent verified items of one feed, and what is known of it as long as it is remembered.
 

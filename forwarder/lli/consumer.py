@@ -3,8 +3,9 @@
 from collections import Counter, deque
 from random import Random
 
-from forwarder.feedcache.fork import Fork, dispute, open_fork
+from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item
+from forwarder.feedcache.resequencer import Resequencer
 from forwarder.lli.credit import CreditPolicy, FixedCredit
 from forwarder.lli.estimates import MS, Rtt
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
@@ -62,11 +63,7 @@ class Consumer:
         self._rng = rng
         self._rtt = Rtt()
         self._upstream = self._new_upstream(after + 1)
-        self._arrived = after  # the last item that has arrived in order
-        self._newest: Item | None = None
-        self._early: dict[int, Item] = {}
-        self._ready: deque[Item] = deque()
-        self._taken = after
+        self._items = Resequencer(after)
         self._has_room = False  # something was taken since credit was last renewed
         self._nonces: deque[int] = deque(maxlen=_REMEMBERED_NONCES)
         self._open = False
@@ -79,8 +76,7 @@ class Consumer:
         """Subscribe, from the item after the last that has arrived."""
         if self.error is None and not self._open:
             self._open = True
-            self._upstream = self._new_upstream(self._arrived + 1)
-            self._early.clear()
+            self._begin_anew()
             self._renew(now)
 
     def cancel(self, now: int) -> None:
@@ -107,11 +103,8 @@ class Consumer:
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         """Return the items that have become deliverable, at most so many of them."""
-        count = len(self._ready) if limit is None else min(limit, len(self._ready))
-        items = [self._ready.popleft() for _ in range(count)]
-        if items:
-            self._taken = items[-1].seq
-            self._has_room = True
+        items = self._items.take(limit)
+        self._has_room = self._has_room or bool(items)
         return items
 
     def take_errors(self) -> list[str]:
@@ -134,9 +127,10 @@ class Consumer:
             return None
         if self._retry_at is not None:
             return self._retry_at
-        if self._has_room and self.fork is None and self._policy.is_due(self._taken, self._upstream.limit):
+        up = self._upstream
+        if self._has_room and self.fork is None and self._policy.is_due(self._items.taken, up.limit):
             return 0
-        return None if self._upstream.deadline == NEVER else self._upstream.deadline
+        return None if up.deadline == NEVER else up.deadline
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""
@@ -155,6 +149,11 @@ class Consumer:
     def _new_upstream(self, first: int) -> Upstream:
         return Upstream(first, self._rtt, self.lifetime_ms, self._recovery)
 
+    def _begin_anew(self) -> None:
+        """Go on after the last item that has arrived in order."""
+        self._upstream = self._new_upstream(self._items.arrived + 1)
+        self._items.forget_early()
+
     def _on_nack(self, header: LpPacket, reason: int, now: int) -> None:
         """Try again later: an LLI is refused while there is no way to the feed."""
         lli = parse_interest(header.fragment)
@@ -167,8 +166,7 @@ class Consumer:
 
     def _wait(self, error: str, now: int) -> None:
         self._errors.append(error)
-        self._upstream = self._new_upstream(self._arrived + 1)
-        self._early.clear()
+        self._begin_anew()
         self._retry_at = now + min(_FIRST_RETRY << min(self._refusals, 10), _MAX_RETRY)
         self._refusals += 1
 
@@ -205,20 +203,13 @@ class Consumer:
         if header.congestion_mark:
             up.congested(now)
         up.arrived(seq, now, bare=header.tip is None)
-        self._early[seq] = item
-        self._deliver(now)
+        self._items.put(item)
+        if self._items.fork is not None:
+            self._end(self._items.fork, now)
+        else:
+            self._end_at_fork(now)
         if self._open:
             self._renew(now)
-
-    def _deliver(self, now: int) -> None:
-        while item := self._early.pop(self._arrived + 1, None):
-            if self._newest is not None and (seq := dispute(self._newest, item)) is not None:
-                self._end(Fork(seq, self._newest, item), now)
-                return
-            self._newest = item
-            self._arrived = item.seq
-            self._ready.append(item)
-        self._end_at_fork(now)
 
     def _on_proof(self, data: Data, now: int) -> None:
         parts = split_fork(data.name)
@@ -235,13 +226,13 @@ class Consumer:
             self._end_at_fork(now)
 
     def _end_at_fork(self, now: int) -> None:
-        if self.fork is not None and self._arrived >= self.fork.seq - 1:
+        if self.fork is not None and self._items.arrived >= self.fork.seq - 1:
             self._end(self.fork, now)
 
     def _end(self, fork: Fork, now: int) -> None:
         """End the subscription, once what is undisputed has arrived."""
         self.fork = fork
-        self._ready = deque(item for item in self._ready if item.seq < fork.seq)
+        self._items.forget_from(fork.seq)
         self.error = "fork"
         self._errors.append("fork")
         self.cancel(now)
@@ -249,7 +240,8 @@ class Consumer:
     def _renew(self, now: int) -> None:
         self._has_room = False
         up = self._upstream
-        limit = self._policy.limit(self._taken, self._arrived, max(up.limit, self._arrived), now)
+        taken, arrived = self._items.taken, self._items.arrived
+        limit = self._policy.limit(taken, arrived, max(up.limit, arrived), now)
         if self.fork is not None:
             limit = min(limit, self.fork.seq - 1)
         self._send(up.want(limit, NEVER, now))

@@ -9,7 +9,7 @@ from copy import copy
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from forwarder.feedcache import cache, fork, items
+from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
 from forwarder.lli import consumer, table
@@ -168,7 +168,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "forgotten expiry": (Patch(Ranges, "expire", _nothing(result=False)),),
     "fork accepted": (
         Patch(FeedCache, "stop", _nothing(result=False)),
-        Patch(consumer, "dispute", _nothing(None)),
+        Patch(resequencer, "dispute", _nothing(None)),
     ),
     "backlink unchecked": (
         Patch(cache, "assertions", _own_id_only),

@@ -8,8 +8,9 @@ from feed_maker import CLASSIC, NATIVE, STRANGER, WRITER, classic, native_packet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forwarder.feedcache.cache import Chain
+from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import RejectedItem, open_item, parse_item, verify_item
+from forwarder.feedcache.resequencer import Resequencer
 from forwarder.wire.feed import BACKLINK, PAYLOAD, item_name, native_content, ssb_content
 from forwarder.wire.packet import ED25519, Data, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, element
@@ -19,26 +20,27 @@ MESSAGES = generate_feed(Random(7), 6, WRITER)
 
 
 def test_native_items_chain_by_implicit_digest() -> None:
-    chain = Chain()
+    chain = Resequencer()
     link = b""
     for seq in range(1, 5):
         data = native_packet(seq, link)
         item = open_item(NATIVE, seq, data)
         assert (item.seq, item.message, item.previous) == (seq, b"frame", link or None)
-        chain.extend(item)
+        chain.put(item)
         link = sha256(data.wire).digest()
         assert item.id == link
-    assert chain.tip == 4
-    with pytest.raises(RejectedItem, match="backlink"):
-        chain.extend(open_item(NATIVE, 5, native_packet(5, b"\1" * 32)))
-    assert (chain.tip, chain.item) == (4, open_item(NATIVE, 4, data))
+    assert (chain.arrived, chain.fork) == (4, None)
+    wrong = open_item(NATIVE, 5, native_packet(5, b"\1" * 32))
+    chain.put(wrong)
+    assert (chain.arrived, chain.fork) == (4, Fork(4, open_item(NATIVE, 4, data), wrong))
+    assert [item.seq for item in chain.take()] == [1, 2, 3, 4]
 
 
 def test_an_anchor_is_taken_in_mid_feed() -> None:
-    chain = Chain()
+    chain = Resequencer(after=6)
     item = open_item(NATIVE, 7, native_packet(7, b"\1" * 32))
-    chain.extend(item)
-    assert (chain.tip, chain.item) == (7, item)
+    chain.put(item)
+    assert (chain.arrived, chain.take()) == (7, [item])
 
 
 def unsigned(content: bytes, seq: int = 1) -> Data:
@@ -145,12 +147,12 @@ def test_parsing_leaves_the_signature_to_verify_item() -> None:
 
 
 def test_classic_items_chain_by_message_id() -> None:
-    chain = Chain()
+    chain = Resequencer()
     for message in MESSAGES:
         item = classic(message)
         assert item.message == message.encoded
-        chain.extend(item)
-    assert chain.tip == 6
+        chain.put(item)
+    assert (chain.arrived, chain.fork) == (6, None)
 
 
 def test_what_surrounds_a_classic_message_does_not_count() -> None:
