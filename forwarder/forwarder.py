@@ -17,7 +17,8 @@ from random import Random
 from forwarder.content_store import ContentStore
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib
-from forwarder.lli.table import RANGE_BYTES, FeedEntry, FeedTable, Verdict
+from forwarder.lli.entry import FeedEntry
+from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
 from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
 from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry

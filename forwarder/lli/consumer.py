@@ -143,7 +143,7 @@ class Consumer:
             return
         self._send(self._upstream.wake(now))
         if self._upstream.state is State.SILENT:
-            self._upstream.assume_legacy(now)
+            self._upstream.assume_legacy()
         self._renew(now)
 
     def _new_upstream(self, first: int) -> Upstream:
@@ -171,8 +171,8 @@ class Consumer:
         self._refusals += 1
 
     def _on_state(self, header: LpPacket, now: int) -> None:
-        if header.feed == self.feed and header.tip is not None and self._retry_at is None:
-            self._upstream.answered(header.tip, header.limit or 0, now)
+        if header.feed == self.feed and header.feed_state is not None and self._retry_at is None:
+            self._upstream.answered(*header.feed_state, now)
             if header.first is not None and header.first > self._upstream.next:
                 self._send(self._upstream.cancel(now))
                 self._wait("gone", now)
@@ -198,11 +198,11 @@ class Consumer:
             self.rejected[error.reason] += 1
             return
         self._refusals = 0
-        if header.tip is not None:
-            up.answered(header.tip, header.limit or 0, now)
+        if header.feed_state is not None:
+            up.answered(*header.feed_state, now)
         if header.congestion_mark:
             up.congested(now)
-        up.arrived(seq, now, bare=header.tip is None)
+        up.arrived(seq, now, bare=header.feed_state is None)
         self._items.put(item)
         if self._items.fork is not None:
             self._end(self._items.fork, now)

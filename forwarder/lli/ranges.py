@@ -114,9 +114,7 @@ class Ranges:
             return []
         granted.nonce = lli.nonce
         if limit < granted.next:
-            expiry = max(expiry, granted.expiry)  # it asks for what was there: what is to come is as it was
-        granted.expiry = expiry
-        if limit < granted.next:
+            granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
             again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]
             found = [data for data in again if data is not None]
             if len(found) == len(again):
@@ -125,11 +123,10 @@ class Ranges:
             if granted.again <= granted.again_limit:
                 first, limit = min(first, granted.again), max(limit, granted.again_limit)
             granted.again, granted.again_limit = first, limit
-            granted.announce = True
-            granted.is_answered = False
-            return []
-        granted.next = min(granted.next, first)
-        granted.limit = max(granted.limit, limit)
+        else:
+            granted.expiry = expiry
+            granted.next = min(granted.next, first)
+            granted.limit = max(granted.limit, limit)
         granted.announce = True
         granted.is_answered = False
         return []

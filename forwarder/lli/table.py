@@ -13,19 +13,20 @@ from contextlib import suppress
 from enum import Enum
 from random import Random
 
-from forwarder.feedcache.cache import FeedCache, FeedStore
+from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_run
 from forwarder.fib import Fib
 from forwarder.lli.backfill import Backfill
+from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
-from forwarder.lli.ranges import MS, Range, Ranges
+from forwarder.lli.ranges import MS, Range
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
 from forwarder.pacing import Pacer
 from forwarder.timers import TimerWheel
 from forwarder.wire.feed import LAST_ITEM, check_feed_name, split_fork, split_item
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_feed_state, make_lp
-from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, parse_data
+from forwarder.wire.packet import Data, Interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
 
 RANGE_BYTES = 28
@@ -34,9 +35,7 @@ RANGE_BYTES = 28
 MOST_FEEDS_PER_FACE = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
 
-_REMEMBERED_NONCES = 4
 _PROOF_INTERVAL = 100 * MS
-_REISSUE_INTERVAL = 500 * MS
 _SHUNNED = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
 _REST = 1_000 * MS
@@ -59,97 +58,13 @@ class Verdict(Enum):
     FORGED = 2
 
 
-class FeedEntry:
-    """A feed that downstreams of this node have credit for.
-
-    Attributes:
-        feed: its name.
-        ranges: what each downstream may still be sent.
-        cache: its verified items.
-        face: the upstream face, None while there is no way to go.
-        upstream: what was asked there.
-        upstream_first: the oldest item that the upstream can push, 0 if it has not said.
-        tried: faces that have failed since an item last came.
-        reissue: the next LLI replaces one to a face that has failed.
-        reissued_at: when an LLI that is passed on up to the source was last sent, ns.
-        rest_until: no way is looked for before, ns.
-        nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
-        hop_limit: for the LLIs sent.
-        backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
-        latest: the item that has come last, which the cache need not have kept.
-        run: items that follow each other and wait to be verified together, with the headers they came with.
-        refused: a next hop has refused since an item last came.
-        proof_sent: when a fork's proof last went to a face, ns.
-        deadline: when the entry wants to be woken, ns.
-    """
-
-    __slots__ = (
-        "backfill",
-        "cache",
-        "deadline",
-        "face",
-        "feed",
-        "hop_limit",
-        "latest",
-        "nonces",
-        "proof_sent",
-        "ranges",
-        "refused",
-        "reissue",
-        "reissued_at",
-        "rest_until",
-        "run",
-        "tried",
-        "upstream",
-        "upstream_first",
-    )
-
-    def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
-        self.feed = feed
-        self.ranges = Ranges()
-        self.cache = cache
-        self.face: int | None = None
-        self.upstream = Upstream(first, Rtt())
-        self.upstream_first = 0
-        self.tried: set[int] = set()
-        self.reissue = False
-        self.reissued_at = -_REISSUE_INTERVAL
-        self.nonces: tuple[tuple[int, int | None], ...] = ()
-        self.hop_limit = SENT_HOP_LIMIT
-        self.backfill: Backfill | None = None
-        self.rest_until = 0
-        self.latest: Item | None = None
-        self.run: list[tuple[Item, LpPacket | None]] = []
-        self.refused = False
-        self.proof_sent: dict[int, int] = {}
-        self.deadline = NEVER
-
-    @property
-    def tip(self) -> int:
-        """The newest item that can be pushed: beyond a gap there is nothing to promise."""
-        if self.upstream.next < self.upstream.head:
-            return min(self.cache.tip, self.upstream.next - 1)
-        return self.cache.tip
-
-    def has_sent(self, nonce: int | None) -> bool:
-        """Tell whether a recent LLI of this node had a nonce."""
-        return any(sent == nonce for sent, _ in self.nonces)
-
-    def item(self, seq: int) -> Data | None:
-        """Return an item to be pushed."""
-        if self.latest is not None and self.latest.seq == seq:
-            return self.latest.data
-        data = self.cache.get(seq)
-        return self.backfill.held.get(seq) if data is None and self.backfill is not None else data
-
-
 class FeedTable:
     """All feeds of a forwarder.
 
     Args:
         fib: where to find upstreams.
         send: called with (face, packet) for everything that goes out.
-        fetch: called with (face, feed, seq, lifetime in ms, now) to send a classic Interest for an item.
+        fetch: called with (face, feed, seq, now) to send a classic Interest for an item.
         is_asked: tells whether a classic Interest waits for an item of this name.
         is_local: tells whether a face leads to an application of this node.
         rng: source of nonces.
@@ -185,6 +100,7 @@ class FeedTable:
         self._rng = rng
         self._pacers = pacers
         self._recovery = recovery
+        self._repair = recovery if recovery is Recovery.IN_NETWORK else Recovery.NONE
         self._entries: dict[bytes, FeedEntry] = {}
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
         self._rtts: dict[int, Rtt] = {}
@@ -213,7 +129,7 @@ class FeedTable:
         elif face not in entry.ranges and not self._has_room(face):
             self._refuse(entry, face, lli, CONGESTION, now)
             return
-        elif any(nonce == lli.nonce and cause != face for nonce, cause in entry.nonces):
+        elif entry.has_gone_round(lli.nonce, face):
             self.counters["loops"] += 1
             self._refuse(entry, face, lli, DUPLICATE, now)
             return
@@ -227,9 +143,9 @@ class FeedTable:
         cause = (lli.nonce or 0, face)
         again = entry.ranges.grant(face, first, lli, now, entry.item)
         for data in again:
-            self._push(face, entry, data.wire, now)
+            self._push(face, data.wire)
         self._serve(entry, face, now)
-        is_reissued = lli.must_be_fresh and not is_repeated and self._may_reissue(entry, now)
+        is_reissued = lli.must_be_fresh and not is_repeated and entry.may_reissue(now)
         entry.reissue = entry.reissue or is_reissued
         self._ask(entry, now, cause)
         if is_reissued and entry.reissue:
@@ -248,11 +164,11 @@ class FeedTable:
         """Take in a FeedState that came without an item: the answer to an LLI."""
         self.flush(now)
         entry = self._entries.get(state.feed or b"")
-        if entry is None or face != entry.face or state.tip is None:
+        if entry is None or face != entry.face or state.feed_state is None:
             return
         self.counters["states_in"] += 1
         self._silent.pop(face, None)
-        entry.upstream.answered(state.tip, state.limit or 0, now)
+        entry.upstream.answered(*state.feed_state, now)
         if state.first is not None:
             entry.upstream_first = state.first
         if state.first is not None and state.first > entry.upstream.next:
@@ -308,13 +224,14 @@ class FeedTable:
             return Verdict.FOREIGN
         up = entry.upstream
         is_upstream = face == entry.face
+        state = header.feed_state if is_upstream and header is not None else None
         known = entry.cache.get(seq)
         is_wanted = up.is_missing(seq) or (entry.backfill is not None and entry.backfill.wants(seq))
         if not is_wanted and known is not None and known.wire == data.wire:
             self.counters["rejected_duplicate"] += 1
             up.came_again(seq)
-            if is_upstream and header is not None and header.tip is not None:
-                up.answered(header.tip, header.limit or 0, now)
+            if state is not None:
+                up.answered(*state, now)
                 self._settle(entry, now)
             return Verdict.ITEM
         try:
@@ -327,8 +244,8 @@ class FeedTable:
                 self._tell_proof(entry, face, now)
                 self._settle(entry, now)
             return Verdict.FORGED
-        if is_upstream and header is not None and header.tip is not None:
-            up.answered(header.tip, header.limit or 0, now)
+        if state is not None:
+            up.answered(*state, now)
         if is_upstream and header is not None and header.congestion_mark:
             up.congested(now)
         if is_wanted:
@@ -418,7 +335,7 @@ class FeedTable:
                 self._serve_all(entry, now)
             if entry.ranges:
                 llis = entry.upstream.wake(now)
-                entry.reissue = entry.reissue or (entry.upstream.is_probing and self._may_reissue(entry, now))
+                entry.reissue = entry.reissue or (entry.upstream.is_probing and entry.may_reissue(now))
                 self._send_llis(entry, llis, None, now)
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
@@ -499,7 +416,7 @@ class FeedTable:
         if up.is_missing(seq):
             if seq > up.head:
                 self.counters["gaps"] += 1
-            up.arrived(seq, now, bare=face == entry.face and (header is None or header.tip is None))
+            up.arrived(seq, now, bare=face == entry.face and (header is None or header.feed_state is None))
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face
@@ -507,7 +424,7 @@ class FeedTable:
             for downstream, granted in entry.ranges.items():
                 if granted.next < seq <= granted.limit and entry.item(granted.next) is None:
                     packet = entry.ranges.send(downstream, granted, seq, item.data, entry.cache.tip)
-                    self._push(downstream, entry, packet, now)
+                    self._push(downstream, packet)
         self._serve_all(entry, now)
         self._ask(entry, now, None)
         self._answer(entry)
@@ -516,27 +433,24 @@ class FeedTable:
         for face, _ in entry.ranges.items():
             self._serve(entry, face, now)
 
-    def _serve(self, entry: FeedEntry, face: int, now: int) -> int:
-        """Send a downstream what there is for it and its link has room for; return how many items."""
+    def _serve(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Send a downstream what there is for it and its link has room for."""
         granted = entry.ranges.get(face)
         fork = entry.cache.fork
-        served = 0
         while granted is not None and face in entry.ranges:
             if fork is not None and granted.wanted >= fork.seq:
                 entry.ranges.drop(face)
                 self._send_proof(entry, face, fork, now)
-                return served + 1
+                return
             ready = granted.ready(entry.item)
             if ready is None or self._turn(face, granted, now) > now:
-                break
+                return
             packet = entry.ranges.send(face, granted, *ready, entry.tip)
             pacer = self._pacers.get(face)
             if pacer is not None:
                 pacer.seen(entry.feed, now)
                 granted.paced_until = pacer.next_turn(len(packet), max(now - MS, granted.paced_until))
-            self._push(face, entry, packet, now)
-            served += 1
-        return served
+            self._push(face, packet)
 
     def _turn(self, face: int, granted: Range, now: int) -> int:
         """Return when a downstream's link has room for an item, ns."""
@@ -557,11 +471,14 @@ class FeedTable:
             return
         for face, granted in entry.ranges.items():
             if not granted.is_answered:
-                granted.is_answered = True
-                self.counters["states_out"] += 1
-                self._send(face, make_feed_state(entry.feed, tip=entry.tip, limit=granted.limit))
+                self._send_state(entry, face, granted)
 
-    def _push(self, face: int, entry: FeedEntry, packet: bytes, now: int) -> None:
+    def _send_state(self, entry: FeedEntry, face: int, granted: Range, first: int | None = None) -> None:
+        granted.is_answered = True
+        self.counters["states_out"] += 1
+        self._send(face, make_feed_state(entry.feed, tip=entry.tip, limit=granted.limit, first=first))
+
+    def _push(self, face: int, packet: bytes) -> None:
         self.counters["items_out"] += 1
         pacer = self._pacers.get(face)
         if pacer is not None:
@@ -651,10 +568,7 @@ class FeedTable:
         for face, granted in entry.ranges.items():
             if granted.wanted < first:
                 granted.skip(first)
-                granted.is_answered = True
-                self.counters["states_out"] += 1
-                limit = granted.limit
-                self._send(face, make_feed_state(entry.feed, tip=entry.tip, limit=limit, first=first))
+                self._send_state(entry, face, granted, first)
                 entry.ranges.settle(face)
 
     def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
@@ -678,8 +592,7 @@ class FeedTable:
             entry.face = next((face for face in hops if face not in entry.tried), None)
             if entry.face is not None:
                 rtt = self._rtts.setdefault(entry.face, Rtt())
-                repair = self._recovery if self._recovery is Recovery.IN_NETWORK else Recovery.NONE
-                entry.upstream = Upstream(entry.upstream.next, rtt, recovery=repair)
+                entry.upstream = Upstream(entry.upstream.next, rtt, recovery=self._repair)
                 entry.upstream_first = 0
         return entry.face is not None and (entry.hop_limit > 0 or self._is_local(entry.face))
 
@@ -712,7 +625,7 @@ class FeedTable:
     def _ask_nobody_else(self, entry: FeedEntry, now: int) -> None:
         """Take the silence for that of a forwarder that cannot push, and pull through it."""
         if self._find_way(entry, now):
-            entry.upstream.assume_legacy(now)
+            entry.upstream.assume_legacy()
             self._ask(entry, now, None)
 
     def _send_llis(self, entry: FeedEntry, llis: list[Lli], cause: Cause, now: int) -> None:
@@ -726,23 +639,13 @@ class FeedTable:
             self.counters["llis_out"] += 1
             nonce, origin = cause or (self._rng.getrandbits(32), None)
             cause = None
-            entry.nonces = (*entry.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
+            entry.sends(nonce, origin)
             packet = lli.packet(
                 entry.feed, nonce, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
             )
             self._send(entry.face, packet)
         if llis:
             entry.reissue = False
-
-    def _may_reissue(self, entry: FeedEntry, now: int) -> bool:
-        """Tell whether it is time for an LLI that is passed on up to the source.
-
-        Such an LLI finds the loop that aggregation hides. Each downstream's probe is one, and they are many.
-        """
-        if now < entry.reissued_at + _REISSUE_INTERVAL:
-            return False
-        entry.reissued_at = now
-        return True
 
     # Forks.
 

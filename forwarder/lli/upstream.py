@@ -326,32 +326,32 @@ class Upstream:
     def came_again(self, seq: int) -> None:
         """Take note of an item that is here already."""
         if seq in self._repaired:
-            del self._repaired[seq]
-            self._asked_twice.discard(seq)
+            self._forget_repair(seq)
             self._rtt.repaired_for_nothing()
 
     def congested(self, now: int) -> None:
-        """Take note of a congestion mark."""
+        """Take note of a congestion mark, or of what is as good as one."""
         self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
 
     def skip(self, first: int) -> None:
         """Want nothing before `first` any more: it is here, or is to be had elsewhere."""
         self.head = max(self.head, first)
         self.limit = max(self.limit, self.head - 1)
-        self._missing = {seq: due for seq, due in self._missing.items() if seq >= first}
-        self._pulled = {seq: end for seq, end in self._pulled.items() if seq >= first}
-        self._look_for_gaps()
-        self._schedule()
+        self._keep(first, self.limit)
 
     def stop_after(self, last: int) -> None:
         """Want nothing beyond an item any more."""
         self.limit = max(min(self.limit, last), self.head - 1)
-        self._missing = {seq: due for seq, due in self._missing.items() if seq <= last}
-        self._pulled = {seq: end for seq, end in self._pulled.items() if seq <= last}
+        self._keep(0, last)
+
+    def _keep(self, first: int, last: int) -> None:
+        """Wait for items of a range, and no others."""
+        self._missing = {seq: due for seq, due in self._missing.items() if first <= seq <= last}
+        self._pulled = {seq: end for seq, end in self._pulled.items() if first <= seq <= last}
         self._look_for_gaps()
         self._schedule()
 
-    def assume_legacy(self, now: int) -> None:
+    def assume_legacy(self) -> None:
         """Go on with classic Interests: nobody answers, which is what an upstream does that cannot push."""
         self._tries = 0
         self._unanswered = False
@@ -446,7 +446,7 @@ class Upstream:
             self._time_out()
             self._asked_twice.update(self._repaired.keys() & due)
         if self.known_tip > self.limit:  # it is the credit that slows the upstream down, and it is too much
-            self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
+            self.congested(now)
         self._repaired.update(dict.fromkeys(due, now))
         self._losses = _LOSSES_REMEMBERED
         again = now + self._rtt.timeout(self._tries)
@@ -470,9 +470,12 @@ class Upstream:
         """Take what was asked for again for lost indeed, once its first copy would have come."""
         before = now - 2 * self._rtt.timeout()
         for seq in [seq for seq, at in self._repaired.items() if at < before and seq not in self._missing]:
-            del self._repaired[seq]
-            self._asked_twice.discard(seq)
+            self._forget_repair(seq)
             self._rtt.repaired()
+
+    def _forget_repair(self, seq: int) -> None:
+        del self._repaired[seq]
+        self._asked_twice.discard(seq)
 
     def _tail_lost(self, now: int) -> list[Lli]:
         """Ask for the items that the upstream has said to hold, and that no later one shows to be lost."""

@@ -73,6 +73,11 @@ class LpPacket:
         self.feed: bytes | None = None
         self.first: int | None = None
 
+    @property
+    def feed_state(self) -> tuple[int, int] | None:
+        """FeedState's Tip and Limit; None if it is absent."""
+        return None if self.tip is None or self.limit is None else (self.tip, self.limit)
+
 
 def parse_lp(frame: bytes) -> LpPacket:
     """Parse an LpPacket or a bare Interest or Data; raise MalformedPacket."""

@@ -521,7 +521,7 @@ def test_a_state_from_an_upstream_that_seemed_not_to_push_makes_it_push() -> Non
 def test_silence_is_taken_for_a_legacy_path() -> None:
     up = silent()
     now = up.deadline
-    up.assume_legacy(now)
+    up.assume_legacy()
     assert up.state is State.PULLING
     assert up.want(8, NEVER, now) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(1, 9)]
     assert up.deadline == now + PULL_LIFETIME_MS * MS
@@ -585,7 +585,7 @@ def pulled() -> Upstream:
 
 WAYS: dict[tuple[State, Event], tuple[Callable[[], Upstream], Callable[[Upstream], object]]] = {
     (State.IDLE, Event.ASK): (lambda: Upstream(1, Rtt()), lambda up: up.want(8, NEVER, 0)),
-    (State.IDLE, Event.ASSUME): (lambda: Upstream(1, Rtt()), lambda up: up.assume_legacy(0)),
+    (State.IDLE, Event.ASSUME): (lambda: Upstream(1, Rtt()), lambda up: up.assume_legacy()),
     (State.ASKING, Event.ANSWER): (asking, lambda up: up.answered(0, up.limit, 10)),
     (State.ASKING, Event.BARE): (asking, lambda up: up.arrived(1, 10, bare=True)),
     (State.ASKING, Event.GAP): (asking, lambda up: up.arrived(2, 10)),
@@ -601,7 +601,7 @@ WAYS: dict[tuple[State, Event], tuple[Callable[[], Upstream], Callable[[Upstream
     (State.PULLING, Event.UNANSWERED): (pulled, wake_until(State.SILENT)),
     (State.SILENT, Event.ANSWER): (silent, lambda up: up.answered(0, up.limit, 20_000 * MS)),
     (State.SILENT, Event.BARE): (silent, lambda up: up.arrived(1, 20_000 * MS, bare=True)),
-    (State.SILENT, Event.ASSUME): (silent_repairing, lambda up: up.assume_legacy(20_000 * MS)),
+    (State.SILENT, Event.ASSUME): (silent_repairing, lambda up: up.assume_legacy()),
     (State.SILENT, Event.SPENT): (silent, lambda up: up.cancel(20_000 * MS)),
 }
 
@@ -745,7 +745,7 @@ class Link:
                     self.loss = 0.0
                 self.send_up(self.up.wake(self.now))
                 if self.up.state is State.SILENT and self.legacy:
-                    self.up.assume_legacy(self.now)
+                    self.up.assume_legacy()
                 self.want()
                 assert self.up.deadline > self.now, "an alarm that is always due"
         raise AssertionError("not everything has come")

@@ -1,0 +1,115 @@
+"""A feed that is relayed: what a forwarder knows of one feed that downstreams have credit for."""
+
+from forwarder.feedcache.cache import FeedCache
+from forwarder.feedcache.items import Item
+from forwarder.lli.backfill import Backfill
+from forwarder.lli.estimates import MS, Rtt
+from forwarder.lli.ranges import Ranges
+from forwarder.lli.upstream import NEVER, Upstream
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data
+
+_REMEMBERED_NONCES = 4
+_REISSUE_INTERVAL = 500 * MS
+
+
+class FeedEntry:
+    """A feed that downstreams of this node have credit for.
+
+    Attributes:
+        feed: its name.
+        ranges: what each downstream may still be sent.
+        cache: its verified items.
+        face: the upstream face, None while there is no way to go.
+        upstream: what was asked there.
+        upstream_first: the oldest item that the upstream can push, 0 if it has not said.
+        tried: faces that have failed since an item last came.
+        reissue: the next LLI replaces one to a face that has failed.
+        reissued_at: when an LLI that is passed on up to the source was last sent, ns.
+        rest_until: no way is looked for before, ns.
+        nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
+        hop_limit: for the LLIs sent.
+        backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
+        latest: the item that has come last, which the cache need not have kept.
+        run: items that follow each other and wait to be verified together, with the headers they came with.
+        refused: a next hop has refused since an item last came.
+        proof_sent: when a fork's proof last went to a face, ns.
+        deadline: when the entry wants to be woken, ns.
+    """
+
+    __slots__ = (
+        "backfill",
+        "cache",
+        "deadline",
+        "face",
+        "feed",
+        "hop_limit",
+        "latest",
+        "nonces",
+        "proof_sent",
+        "ranges",
+        "refused",
+        "reissue",
+        "reissued_at",
+        "rest_until",
+        "run",
+        "tried",
+        "upstream",
+        "upstream_first",
+    )
+
+    def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
+        self.feed = feed
+        self.ranges = Ranges()
+        self.cache = cache
+        self.face: int | None = None
+        self.upstream = Upstream(first, Rtt())
+        self.upstream_first = 0
+        self.tried: set[int] = set()
+        self.reissue = False
+        self.reissued_at = -_REISSUE_INTERVAL
+        self.nonces: tuple[tuple[int, int | None], ...] = ()
+        self.hop_limit = SENT_HOP_LIMIT
+        self.backfill: Backfill | None = None
+        self.rest_until = 0
+        self.latest: Item | None = None
+        self.run: list[tuple[Item, LpPacket | None]] = []
+        self.refused = False
+        self.proof_sent: dict[int, int] = {}
+        self.deadline = NEVER
+
+    @property
+    def tip(self) -> int:
+        """The newest item that can be pushed: beyond a gap there is nothing to promise."""
+        if self.upstream.next < self.upstream.head:
+            return min(self.cache.tip, self.upstream.next - 1)
+        return self.cache.tip
+
+    def has_sent(self, nonce: int | None) -> bool:
+        """Tell whether a recent LLI of this node had a nonce."""
+        return any(sent == nonce for sent, _ in self.nonces)
+
+    def has_gone_round(self, nonce: int | None, face: int) -> bool:
+        """Tell whether an LLI from a face is one that this node has sent, for another's sake or its own."""
+        return any(sent == nonce and origin != face for sent, origin in self.nonces)
+
+    def sends(self, nonce: int, origin: int | None) -> None:
+        """Remember an LLI that is sent, and the face whose LLI caused it."""
+        self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
+
+    def may_reissue(self, now: int) -> bool:
+        """Tell whether it is time for an LLI that is passed on up to the source.
+
+        Such an LLI finds the loop that aggregation hides. Each downstream's probe is one, and they are many.
+        """
+        if now < self.reissued_at + _REISSUE_INTERVAL:
+            return False
+        self.reissued_at = now
+        return True
+
+    def item(self, seq: int) -> Data | None:
+        """Return an item to be pushed."""
+        if self.latest is not None and self.latest.seq == seq:
+            return self.latest.data
+        data = self.cache.get(seq)
+        return self.backfill.held.get(seq) if data is None and self.backfill is not None else data
