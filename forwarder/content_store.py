@@ -26,7 +26,7 @@ class ContentStore:
         self._index: SortedSet[bytes] = SortedSet()
         self._unindexed: set[bytes] = set()
 
-    def insert(self, data: Data, now: int) -> None:
+    def insert(self, data: Data, now: int, *, is_unsolicited: bool = False) -> None:
         """Keep a Data packet that arrived at `now` (ns)."""
         if not self.capacity:
             return

@@ -11,25 +11,32 @@ Nack     -> PIT -> downstream once every upstream has refused.
 An Interest with SendCredit is the feeds' business (forwarder.lli) and makes no PIT entry here.
 """
 
-from dataclasses import dataclass
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 from forwarder.content_store import ContentStore
+from forwarder.dead_nonces import LIFETIME, DeadNonces
+from forwarder.face import CONTENT_STORE_FACE, Face, LinkType
 from forwarder.feedcache.cache import FeedStore
-from forwarder.fib import Fib
+from forwarder.fib import Fib, NextHop
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
 from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
-from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry
-from forwarder.strategy import BestRoute, Strategy, StrategyChoice
+from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags
+from forwarder.strategies.best_route import BestRoute
+from forwarder.strategy import Strategy, StrategyChoice
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
-from forwarder.wire.name import prefix_ends
+from forwarder.wire.name import GENERIC, component, prefix_ends
 from forwarder.wire.packet import (
     DATA,
     INTEREST,
     SENT_HOP_LIMIT,
+    Data,
+    Interest,
     make_interest,
     parse_data,
     parse_interest,
@@ -44,30 +51,98 @@ _FEEDS = 0
 _FETCH_MS = 4000
 _CLASSIC = b"classic"  # all answers to classic Interests share a link as one stream
 
+_LOCALHOST = component(GENERIC, b"localhost")
+_LOCALHOP = component(GENERIC, b"localhop")
+_SCOPED = (_LOCALHOST, _LOCALHOP)
+_ADMITTING = ({"admit-network", "admit-all"}, {"admit-local", "admit-all"})  # by whether the face is local
 
-@dataclass(slots=True)
+
 class Counters:
-    """Packets, counted where they happen.
+    """Packets and what became of them, counted where it happens.
 
-    All packets that come in count here; of those that go out, LLIs, items pushed under them, and their
-    Nacks count in FeedTable.counters instead.
+    All packets that come in count; of those that go out, LLIs, items pushed under them, and their Nacks
+    count in FeedTable.counters instead. Those of faces that are gone stay in the sums.
+
+    Attributes:
+        in_interests ... out_nacks: of all faces; each Face has its own.
+        cs_hits, cs_misses: Interests looked up in the content store.
+        satisfied, expired: PIT entries.
+        unsolicited: Data that nobody has asked for.
+        looped: Interests that have been here before.
+        hop_limit_reached, no_route, out_of_scope: Interests not sent on for that reason.
+        malformed: packets that are none.
     """
 
-    in_interests: int = 0
-    out_interests: int = 0
-    in_data: int = 0
-    out_data: int = 0
-    in_nacks: int = 0
-    out_nacks: int = 0
-    cs_hits: int = 0
-    cs_misses: int = 0
-    satisfied: int = 0
-    expired: int = 0
-    unsolicited: int = 0
-    looped: int = 0
-    hop_limit_reached: int = 0
-    no_route: int = 0
-    malformed: int = 0
+    _OF_FACES = ("in_interests", "out_interests", "in_data", "out_data", "in_nacks", "out_nacks")
+    _OF_NODE = (
+        "cs_hits",
+        "cs_misses",
+        "satisfied",
+        "expired",
+        "unsolicited",
+        "looped",
+        "hop_limit_reached",
+        "no_route",
+        "out_of_scope",
+        "malformed",
+    )
+
+    def __init__(self, faces: dict[int, Face]) -> None:
+        self._faces = faces
+        self._gone = Counter[str]()
+        self.cs_hits = 0
+        self.cs_misses = 0
+        self.satisfied = 0
+        self.expired = 0
+        self.unsolicited = 0
+        self.looped = 0
+        self.hop_limit_reached = 0
+        self.no_route = 0
+        self.out_of_scope = 0
+        self.malformed = 0
+
+    def keep(self, face: Face) -> None:
+        """Remember what a face has counted that is being removed."""
+        for name in self._OF_FACES:
+            self._gone[name] += getattr(face, name)
+
+    def _sum(self, name: str) -> int:
+        counts: list[int] = [getattr(face, name) for face in self._faces.values()]
+        return self._gone[name] + sum(counts)
+
+    @property
+    def in_interests(self) -> int:
+        """Interests received."""
+        return self._sum("in_interests")
+
+    @property
+    def out_interests(self) -> int:
+        """Interests sent."""
+        return self._sum("out_interests")
+
+    @property
+    def in_data(self) -> int:
+        """Data packets received."""
+        return self._sum("in_data")
+
+    @property
+    def out_data(self) -> int:
+        """Data packets sent."""
+        return self._sum("out_data")
+
+    @property
+    def in_nacks(self) -> int:
+        """Nacks received."""
+        return self._sum("in_nacks")
+
+    @property
+    def out_nacks(self) -> int:
+        """Nacks sent."""
+        return self._sum("out_nacks")
+
+    def as_dict(self) -> dict[str, int]:
+        """Return all counters by name."""
+        return {name: getattr(self, name) for name in self._OF_FACES + self._OF_NODE}
 
 
 class Forwarder:
@@ -75,34 +150,47 @@ class Forwarder:
 
     Args:
         rng: source of nonces and every other random choice.
-        strategy: where Interests go; best-route if None. For names of one's choice another one can be set in
-            the attribute `strategies`.
+        strategy: where Interests go, one of forwarder.strategies; best-route if None. choose_strategy() sets
+            another one for names of one's choice.
         cs_capacity: Data packets that the content store holds at most.
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
         persistent: True makes this a forwarder that knows persistent Interests (forwarder.wire.persistent).
 
-    Faces are small integers above 0 that the caller chooses; every face must be added before use.
+    Attributes:
+        faces: all faces by number. Numbers are the caller's choice, above 0; every face must be added before
+            use.
+        regions: prefixes of the producer regions that this node is in: an Interest whose forwarding hint
+            leads here has arrived, and is forwarded by its name.
+        unsolicited: whether Data that nobody has asked for are kept: "drop-all", "admit-local",
+            "admit-network" or "admit-all".
+        on_announcement: called with (face, announcement, now) when a strategy has learnt a route.
+        announcement_of: called with (name, now): the announcement of an application of this node, or None.
     """
 
     def __init__(
         self,
         *,
         rng: Random,
-        strategy: Strategy | None = None,
+        strategy: type[Strategy] | None = None,
         cs_capacity: int = 65536,
         controlled_push: bool = True,
         feed_store: FeedStore | None = None,
         recovery: Recovery = Recovery.IN_NETWORK,
         persistent: bool = False,
     ) -> None:
+        self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.pit = Pit()
         self.cs = ContentStore(cs_capacity)
-        self.counters = Counters()
+        self.dead_nonces = DeadNonces()
+        self.counters = Counters(self.faces)
+        self.regions: set[bytes] = set()
+        self.unsolicited = "drop-all"
+        self.on_announcement: Callable[[int, bytes, int], None] | None = None
+        self.announcement_of: Callable[[bytes, int], bytes | None] | None = None
         self._outputs: list[tuple[int, bytes]] = []
-        self._pacers: dict[int, Pacer] = {}
         self._now = 0
         self.feeds = (
             FeedTable(
@@ -110,33 +198,43 @@ class Forwarder:
                 self._send,
                 self._fetch,
                 self._is_asked,
-                self._is_local,
+                self.faces,
                 rng,
-                self._pacers,
                 feed_store,
                 recovery,
             )
             if controlled_push
             else None
         )
-        self.strategies = StrategyChoice(strategy or BestRoute())
         self._persistent = persistent
         self.rng = rng
-        self._network_faces: set[int] = set()
+        self.strategies = StrategyChoice((strategy or BestRoute)(self, {}))
 
-    def add_face(self, face: int, *, local: bool = False, pacer: Pacer | None = None) -> None:
+    def choose_strategy(
+        self, prefix: bytes, strategy: type[Strategy], parameters: Mapping[str, str] | None = None
+    ) -> None:
+        """Choose a strategy for all names under a prefix; raise ValueError if it refuses a parameter."""
+        self.strategies.set(prefix, strategy(self, parameters or {}))
+
+    def add_face(
+        self,
+        face: int,
+        *,
+        local: bool = False,
+        pacer: Pacer | None = None,
+        link_type: LinkType = LinkType.POINT_TO_POINT,
+    ) -> Face:
         """Add a face; `local` if an application of this node is behind it, `pacer` if its rate is known."""
-        if not local:
-            self._network_faces.add(face)
-        if pacer is not None:
-            self._pacers[face] = pacer
+        added = self.faces[face] = Face(face, local=local, link_type=link_type, pacer=pacer)
+        return added
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face with its routes, what it was waiting for and what was asked of it."""
-        self._network_faces.discard(face)
         self.fib.remove_face(face)
         self._forget(face, now)
-        self._pacers.pop(face, None)
+        gone = self.faces.pop(face, None)
+        if gone is not None:
+            self.counters.keep(gone)
 
     def set_face(self, face: int, up: bool, now: int) -> None:
         """Take note that a face's link is down, or up again.
@@ -144,6 +242,7 @@ class Forwarder:
         While it is down nothing is sent there, and what was waiting for it and asked of it is forgotten; its
         routes rest.
         """
+        self.faces[face].is_up = up
         if up:
             self.fib.resume(face)
             if self.feeds is not None:
@@ -154,24 +253,35 @@ class Forwarder:
 
     def _forget(self, face: int, now: int) -> None:
         for entry in list(self.pit):
+            was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
             entry.drop_out_record(face)
-            if not entry.in_records:
+            if was_waiting and not entry.in_records:
                 self.pit.remove(entry)
         if self.feeds is not None:
             self.feeds.remove_face(face, now)
 
+    def announce(self, face: int, announcement: bytes, now: int) -> None:
+        """Make a route from a prefix announcement that came in; see forwarder.strategy.Node."""
+        if self.on_announcement is not None:
+            self.on_announcement(face, announcement, now)
+
+    def find_announcement(self, name: bytes, now: int) -> bytes | None:
+        """Return what an application has announced for a name; see forwarder.strategy.Node."""
+        return None if self.announcement_of is None else self.announcement_of(name, now)
+
     def receive(self, face: int, packet: bytes, now: int) -> None:
         """Process one packet, bare or in an unfragmented LpPacket, that came in on `face` at `now` (ns)."""
         self._now = now
+        origin = self.faces[face]
         try:
             kind = packet[0] if packet else 0
             if kind == INTEREST:
-                self._on_interest(face, packet, None, now)
+                self._on_interest(origin, packet, None, now)
             elif kind == DATA:
-                self._on_data(face, packet, None, now)
+                self._on_data(origin, packet, None, now)
             else:
-                self._on_lp(face, packet, now)
+                self._on_lp(origin, packet, now)
         except MalformedPacket:
             self.counters.malformed += 1
 
@@ -201,7 +311,11 @@ class Forwarder:
 
     def wake(self, now: int) -> None:
         """Expire what is due at `now` (ns)."""
-        self.counters.expired += len(self.pit.expire(now))
+        for entry in self.pit.expire(now):
+            if entry.in_records:
+                self.counters.expired += 1
+                entry.strategy.after_expiry(entry, now)
+                self._bury(entry, now)
         if self.feeds is not None:
             self.feeds.wake(now)
 
@@ -230,13 +344,15 @@ class Forwarder:
         return total
 
     def _records(self, entry: PitEntry) -> int:
-        faces = self._network_faces
-        waiting = sum(record.face in faces for record in entry.in_records)
-        return waiting + sum(record.face in faces for record in entry.out_records)
+        waiting = sum(self._is_network(record.face) for record in entry.in_records)
+        return waiting + sum(self._is_network(record.face) for record in entry.out_records)
 
     def _ranges(self, feed: FeedEntry) -> int:
-        faces = self._network_faces
-        return sum(face in faces for face, _ in feed.ranges.items()) + (feed.face in faces)
+        return sum(self._is_network(face) for face, _ in feed.ranges.items()) + self._is_network(feed.face)
+
+    def _is_network(self, face: int | None) -> bool:
+        found = None if face is None else self.faces.get(face)
+        return found is not None and not found.is_local
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
         """Ask a face for an item by a classic Interest, for the feeds of this node.
@@ -247,26 +363,26 @@ class Forwarder:
         wire = make_interest(
             item_name(feed, seq), nonce=nonce, lifetime_ms=_FETCH_MS, hop_limit=SENT_HOP_LIMIT
         )
-        if face in self._network_faces:
+        asked = self.faces[face]
+        if not asked.is_local:
             interest = parse_interest(wire)
             entry = self.pit.find(interest) or self.pit.insert(interest)
+            if entry.strategy is None:
+                entry.strategy = self.strategies.find(interest.name, prefix_ends(interest.name))
             expiry = now + _FETCH_MS * MS
             entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
             entry.set_out_record(OutRecord(face, nonce, now))
             self.pit.extend(entry, expiry)
-        self.counters.out_interests += 1
+        asked.out_interests += 1
         self._send(face, wire)
 
     def _is_asked(self, name: bytes) -> bool:
         return self.pit.may_match(name)
 
-    def _is_local(self, face: int) -> bool:
-        return face not in self._network_faces
-
     def _send(self, face: int, packet: bytes) -> None:
         self._outputs.append((face, packet))
 
-    def _on_lp(self, face: int, packet: bytes, now: int) -> None:
+    def _on_lp(self, face: Face, packet: bytes, now: int) -> None:
         lp = parse_lp(packet)
         if lp.frag_count > 1:
             raise MalformedPacket("the link service reassembles before the core")
@@ -274,42 +390,53 @@ class Forwarder:
         if lp.nack_reason is not None:
             self._on_nack(face, lp.fragment, lp.nack_reason, now)
         elif kind == INTEREST:
-            self._on_interest(face, lp.fragment, lp.pit_token, now)
+            self._on_interest(face, lp.fragment, lp, now)
         elif kind == DATA:
             self._on_data(face, lp.fragment, lp, now)
         elif kind:
             raise MalformedPacket("an LpPacket carries an Interest or a Data packet")
         elif lp.feed is not None and self.feeds is not None:
-            self.feeds.on_state(face, lp, now)
+            self.feeds.on_state(face.number, lp, now)
 
-    def _on_interest(self, face: int, packet: bytes, token: bytes | None, now: int) -> None:
+    def _on_interest(self, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
         interest = parse_interest(packet)
-        ends = prefix_ends(interest.name)
+        name = interest.name
+        ends = prefix_ends(name)
         nonce = interest.nonce
         if nonce is None:
             nonce = self.rng.getrandbits(32)
             interest = parse_interest(interest.with_nonce(nonce))
+        if interest.forwarding_hint and self._has_arrived(interest):
+            interest = parse_interest(interest.without_hint())
         counters = self.counters
         if interest.hop_limit == 0:
-            counters.in_interests += 1
+            face.in_interests += 1
             counters.hop_limit_reached += 1
+            return
+        is_scoped = name.startswith(_SCOPED)
+        if is_scoped and not face.is_local and name.startswith(_LOCALHOST):
+            face.in_interests += 1
+            counters.out_of_scope += 1
             return
         feeds = self.feeds
         if feeds is not None and interest.send_credit is not None:
-            feeds.on_lli(face, interest, now)
-            counters.in_interests += 1
+            feeds.on_lli(face.number, interest, now)
+            face.in_interests += 1
             return
-        counters.in_interests += 1
+        face.in_interests += 1
 
+        token = None if header is None else header.pit_token
         # An item may have been in the feeds' cache for long: it does not count as fresh.
         if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
-            item = feeds.find(interest.name)
+            item = feeds.find(name)
             if item is not None:
                 counters.cs_hits += 1
                 self._send_data(face, item.wire, token)
                 return
         entry = self.pit.find(interest)
-        if entry is not None and entry.is_loop(face, nonce):
+        if (entry is not None and entry.is_loop(face.number, nonce)) or (
+            len(self.dead_nonces) and self.dead_nonces.has(name, nonce, now)
+        ):
             counters.looped += 1
             self._send_nack(face, interest.wire, DUPLICATE, token)
             return
@@ -321,15 +448,25 @@ class Forwarder:
                 return
             counters.cs_misses += 1
 
-        hops = self.fib.lookup(interest.name, ends)
         if entry is None:
             entry = self.pit.insert(interest)
+            entry.strategy = self.strategies.find(name, ends)
         if persistent:
             entry.begin_passing(now)
         expiry = now + interest.lifetime_ms * MS
-        entry.set_in_record(InRecord(face, nonce, expiry, token, interest.wire, persistent))
-        faces = self.strategies.find(interest.name, ends).after_interest(entry, face, hops, now)
-        if faces is None or faces or face in self._network_faces or entry.deadline < 0:
+        entry.set_in_record(InRecord(face.number, nonce, expiry, token, interest.wire, persistent))
+        if header is not None:
+            if header.next_hop_face is not None and face.local_fields:
+                self.pit.extend(entry, expiry)
+                if header.next_hop_face in self.faces:
+                    self._send_interest(entry, interest, nonce, header.next_hop_face, now)
+                return
+            if header.non_discovery:
+                entry.tags = Tags(non_discovery=True)
+        hops = self._next_hops(entry, face, interest, ends, is_scoped)
+        strategy: Strategy = entry.strategy
+        faces = strategy.after_interest(entry, face.number, hops, now)
+        if faces is None or faces or not face.is_local or entry.deadline < 0:
             # An application's that is held back waits for the answer to the one before it, and no longer.
             self.pit.extend(entry, expiry)
         if faces is None:
@@ -337,83 +474,192 @@ class Forwarder:
             self._refuse(entry, NO_ROUTE, now)
             return
         for out in faces:
-            if interest.hop_limit == 1 and out in self._network_faces:
-                counters.hop_limit_reached += 1
-                continue
-            entry.set_out_record(OutRecord(out, nonce, now))
-            counters.out_interests += 1
-            self._send(out, interest.next_hop_wire())
+            self._send_interest(entry, interest, nonce, out, now)
+        for out in strategy.probe(entry, face.number, hops, now):
+            other = self.rng.getrandbits(32)
+            self._send_interest(entry, parse_interest(interest.with_nonce(other)), other, out, now)
 
-    def _on_data(self, face: int, packet: bytes, header: LpPacket | None, now: int) -> None:
+    def _has_arrived(self, interest: Interest) -> bool:
+        """Tell whether a forwarding hint leads to a region that this node is in.
+
+        Raises MalformedPacket if any of its names is not well formed.
+        """
+        prefixes = [hint[:end] for hint in interest.forwarding_hint for end in prefix_ends(hint)]
+        return not self.regions.isdisjoint(prefixes)
+
+    def _next_hops(
+        self, entry: PitEntry, face: Face, interest: Interest, ends: Sequence[int], is_scoped: bool
+    ) -> Sequence[NextHop]:
+        """Return the next hops that an Interest may take, cheapest first."""
+        hops = self.fib.lookup(interest.name, ends)
+        for delegation in interest.forwarding_hint:
+            hops = self.fib.lookup(delegation)
+            if hops:
+                break
+        for hop in hops:
+            if hop.face == face.number or is_scoped:
+                return [hop for hop in hops if self._may_go(entry, face, hop.face, interest.name)]
+        return hops
+
+    def _may_go(self, entry: PitEntry, face: Face, out: int, name: bytes) -> bool:
+        """Tell whether an Interest from a face may go out of another: not back, and not out of its scope."""
+        if out == face.number and face.link_type is not LinkType.AD_HOC:
+            return False
+        if self.faces[out].is_local or not name.startswith(_SCOPED):
+            return True
+        # /localhop: one hop from an application, and no further (NFD developer guide, section 4.2.2).
+        return name.startswith(_LOCALHOP) and any(self._is_from_here(r.face) for r in entry.in_records)
+
+    def _is_from_here(self, face: int) -> bool:
+        return face == _FEEDS or self.faces[face].is_local
+
+    def _send_interest(self, entry: PitEntry, interest: Interest, nonce: int, out: int, now: int) -> None:
+        face = self.faces[out]
+        if interest.hop_limit == 1 and not face.is_local:
+            self.counters.hop_limit_reached += 1
+            return
+        entry.set_out_record(OutRecord(out, nonce, now))
+        face.out_interests += 1
+        packet = interest.next_hop_wire()
+        if face.local_fields or entry.tags is not None:
+            packet = make_lp(
+                packet,
+                incoming_face=entry.in_records[-1].face if face.local_fields else None,
+                non_discovery=entry.tags is not None and entry.tags.non_discovery,
+            )
+        self._outputs.append((out, packet))
+
+    def _on_data(self, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
         data = parse_data(packet)
+        number = face.number
+        if data.name.startswith(_LOCALHOST) and not face.is_local:
+            prefix_ends(data.name)
+            face.in_data += 1
+            self.counters.out_of_scope += 1
+            return
         feeds = self.feeds
         verdict = (
-            feeds.on_data(face, data, header, now) if feeds is not None and len(feeds) else Verdict.FOREIGN
+            feeds.on_data(number, data, header, now) if feeds is not None and len(feeds) else Verdict.FOREIGN
         )
         entries = self.pit.match(data) if verdict is not Verdict.FORGED else []
         counters = self.counters
+        may_keep = header is None or not (header.no_cache and face.local_fields)
         if not entries:
             prefix_ends(data.name)  # any other is the name of an entry, or of data for one
-            counters.in_data += 1
-            counters.unsolicited += verdict is Verdict.FOREIGN
+            face.in_data += 1
+            if verdict is Verdict.FOREIGN:
+                counters.unsolicited += 1
+                if may_keep and self.unsolicited in _ADMITTING[face.is_local]:
+                    self.cs.insert(data, now, is_unsolicited=True)
             return
-        counters.in_data += 1
-        self.cs.insert(data, now)
+        face.in_data += 1
+        if may_keep:
+            self.cs.insert(data, now)
         # A face gets it once, unless it tells its Interests apart by their tokens.
-        waiting: dict[tuple[int, bytes | None], None] = {}
+        waiting: dict[tuple[int, bytes | None], bytes | None] = {}
         for entry in entries:
-            counters.satisfied += 1
+            if entry.in_records:
+                counters.satisfied += 1
+            if header is not None and header.announcement is not None:
+                entry.tags = Tags(announcement=header.announcement)
+            stay = entry.strategy.after_data(entry, number, data, now)
+            announcement = None if entry.tags is None else entry.tags.announcement
             is_new = entry.passed is None or entry.note_passing(data.name)
             for record in entry.in_records:
-                if record.face != face and record.expiry > now and (is_new or not record.persistent):
-                    waiting[record.face, record.token] = None
+                is_back = record.face == number and face.link_type is not LinkType.AD_HOC
+                if record.expiry > now and not is_back and (is_new or not record.persistent):
+                    waiting[record.face, record.token] = announcement
             if entry.passed is None or not entry.keep_persistent(now):
-                self.pit.remove(entry)
+                self._satisfy(entry, number, data, stay, now)
         mark = header.congestion_mark if header is not None else 0
-        for out, token in waiting:
-            self._send_data(out, packet, token, mark)
+        for (out, token), announcement in waiting.items():
+            if out != _FEEDS:  # they have seen it come in
+                self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
-    def _on_nack(self, face: int, packet: bytes, reason: int, now: int) -> None:
+    def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int) -> None:
+        """Remove an entry, or keep it without its in-records for `stay` ns."""
+        if entry.key[2] and data.freshness_ms * MS < LIFETIME:
+            # Its Data may be stale when a copy comes back: nothing else would tell that it is one.
+            self._bury(entry, now)
+        if stay <= 0:
+            self.pit.remove(entry)
+            return
+        entry.in_records = []
+        entry.drop_out_record(face)
+        self.pit.expire_at(entry, now + stay)
+
+    def _bury(self, entry: PitEntry, now: int) -> None:
+        for record in entry.out_records:
+            self.dead_nonces.add(entry.key[0], record.nonce, now)
+
+    def _on_nack(self, face: Face, packet: bytes, reason: int, now: int) -> None:
         interest = parse_interest(packet)
-        prefix_ends(interest.name)
-        self.counters.in_nacks += 1
+        ends = prefix_ends(interest.name)
+        face.in_nacks += 1
+        if face.link_type is not LinkType.POINT_TO_POINT:
+            return  # who else has heard the Interest may still answer it
         if self.feeds is not None and interest.send_credit is not None:
-            self.feeds.on_nack(face, interest, reason, now)
+            self.feeds.on_nack(face.number, interest, reason, now)
             return
         entry = self.pit.find(interest)
-        if entry is None:
+        record = None if entry is None else entry.out_record(face.number)
+        if entry is None or record is None or record.nonce != interest.nonce:
             return
-        for record in entry.out_records:
-            if record.face == face and record.nonce == interest.nonce:
-                record.nacked = True
-                break
-        else:
+        record.nacked = reason
+        if not entry.in_records:
             return
-        if all(record.nacked for record in entry.out_records):
-            self._refuse(entry, reason, now)
+        newest = entry.in_records[-1]
+        asking = parse_interest(newest.wire)
+        origin = self.faces.get(newest.face, face)
+        hops = self._next_hops(entry, origin, asking, ends, asking.name.startswith(_SCOPED))
+        strategy: Strategy = entry.strategy
+        for out in strategy.after_nack(entry, face.number, reason, hops, now):
+            self._send_interest(entry, asking, newest.nonce, out, now)
+        if all(record.nacked is not None for record in entry.out_records):
+            self._refuse(entry, _least_severe(entry.out_records), now)
 
     def _refuse(self, entry: PitEntry, reason: int, now: int) -> None:
         """Remove an entry, and tell everybody who waits for it."""
         self.pit.remove(entry)
+        self._bury(entry, now)
         for waiting in entry.in_records:
             if waiting.face == _FEEDS and self.feeds is not None:
                 self.feeds.on_fetch_nack(entry.key[0], now)
             else:
-                self._send_nack(waiting.face, waiting.wire, reason, waiting.token)
+                self._send_nack(self.faces[waiting.face], waiting.wire, reason, waiting.token)
 
-    def _send_data(self, face: int, packet: bytes, token: bytes | None, mark: int = 0) -> None:
-        if face == _FEEDS:
-            return  # they have seen it come in
-        self.counters.out_data += 1
-        pacer = self._pacers.get(face)
+    def _send_data(
+        self,
+        face: Face,
+        packet: bytes,
+        token: bytes | None,
+        mark: int = 0,
+        origin: int = CONTENT_STORE_FACE,
+        announcement: bytes | None = None,
+    ) -> None:
+        face.out_data += 1
+        pacer = face.pacer
         if pacer is not None:
             pacer.seen(_CLASSIC, self._now)
             if pacer.is_congested(self._now):
                 mark = 1
-        if mark or token is not None:
-            packet = make_lp(packet, pit_token=token, congestion_mark=mark)
-        self._outputs.append((face, packet))
+        if mark or token is not None or face.local_fields or announcement is not None:
+            packet = make_lp(
+                packet,
+                pit_token=token,
+                congestion_mark=mark,
+                incoming_face=origin if face.local_fields else None,
+                announcement=announcement,
+            )
+        self._outputs.append((face.number, packet))
 
-    def _send_nack(self, face: int, packet: bytes, reason: int, token: bytes | None) -> None:
-        self.counters.out_nacks += 1
-        self._outputs.append((face, make_lp(packet, nack_reason=reason, pit_token=token)))
+    def _send_nack(self, face: Face, packet: bytes, reason: int, token: bytes | None) -> None:
+        if face.link_type is not LinkType.POINT_TO_POINT:
+            return  # others may hear the Interest too, and know better
+        face.out_nacks += 1
+        self._outputs.append((face.number, make_lp(packet, nack_reason=reason, pit_token=token)))
+
+
+def _least_severe(records: Iterable[OutRecord]) -> int:
+    """Return the reason that says least against trying again: Congestion, Duplicate, NoRoute, none at all."""
+    return min((record.nacked or 0 for record in records), key=lambda reason: reason or sys.maxsize)

@@ -7,6 +7,7 @@ match otherwise (CanBePrefix, implicit digest) are probed for only while such en
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from forwarder.timers import TimerWheel
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
@@ -36,12 +37,25 @@ class InRecord:
 
 @dataclass(slots=True)
 class OutRecord:
-    """An Interest sent to `face` at time `sent` (ns), `nacked` if refused there."""
+    """An Interest sent to `face` at time `sent` (ns); `nacked` is the reason if it was refused there."""
 
     face: int
     nonce: int
     sent: int
-    nacked: bool = False
+    nacked: int | None = None
+
+
+@dataclass(slots=True)
+class Tags:
+    """What a strategy tells others of its kind in NDNLPv2 header fields.
+
+    Attributes:
+        non_discovery: the Interest is not to be flooded where no route is known (NonDiscovery).
+        announcement: whose Data it is to be answered with (PrefixAnnouncement): a Data packet, or None.
+    """
+
+    non_discovery: bool = False
+    announcement: bytes | None = None
 
 
 Key = tuple[bytes, bool, bool]
@@ -56,9 +70,22 @@ class PitEntry:
         deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
         suppress_ns: current retransmission suppression interval, ns; the strategy's.
         passed: names of Data that have passed a persistent Interest, oldest first; None if there is none.
+        strategy: what decides about it.
+        notes: whatever the strategy wants to remember with it.
+        tags: header fields that go with its packets; None if none do.
     """
 
-    __slots__ = ("deadline", "in_records", "key", "out_records", "passed", "suppress_ns")
+    __slots__ = (
+        "deadline",
+        "in_records",
+        "key",
+        "notes",
+        "out_records",
+        "passed",
+        "strategy",
+        "suppress_ns",
+        "tags",
+    )
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -67,6 +94,26 @@ class PitEntry:
         self.deadline = -1
         self.suppress_ns = 0
         self.passed: dict[bytes, None] | None = None
+        self.strategy: Any = None
+        self.notes: Any = None
+        self.tags: Tags | None = None
+
+    @property
+    def name(self) -> bytes:
+        """The Interest's name."""
+        return self.key[0]
+
+    @property
+    def is_satisfied(self) -> bool:
+        """Whether nobody waits any more, and it stays for its strategy to learn from late answers."""
+        return not self.in_records
+
+    def out_record(self, face: int) -> OutRecord | None:
+        """Return the record of an upstream face, None if nothing was sent there."""
+        for record in self.out_records:
+            if record.face == face:
+                return record
+        return None
 
     def is_loop(self, face: int, nonce: int) -> bool:
         """Tell whether an Interest from `face` with `nonce` has been here before, and left.
@@ -150,6 +197,12 @@ class Pit:
                 self.timers.cancel(entry)
             entry.deadline = expiry
             self.timers.add(entry)
+
+    def expire_at(self, entry: PitEntry, deadline: int) -> None:
+        """Let a live entry expire at `deadline` (ns), even if that is sooner."""
+        self.timers.cancel(entry)
+        entry.deadline = deadline
+        self.timers.add(entry)
 
     def remove(self, entry: PitEntry) -> None:
         """Remove a live entry and its timer."""

@@ -1,80 +1,99 @@
-"""Forwarding strategies: where an Interest goes (NFD developer guide, section 5).
+"""What a forwarding strategy is, and which one is for which names (NFD developer guide, section 5).
 
-A strategy decides and keeps no state of its own: what it needs to remember stands in the PIT entry.
+A strategy is a class in a file of its own in forwarder.strategies, or anywhere else: it says where an
+Interest goes, and may learn from what comes back. The core does the rest: it passes on only next hops that
+may be used, keeps the PIT, sends, and tells who waits when there is no way to go.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import ClassVar, Protocol
 
-from forwarder.fib import NextHop
+from forwarder.face import Face
+from forwarder.fib import Fib, NextHop
 from forwarder.pit import PitEntry
+from forwarder.wire.packet import Data
 
 INITIAL_SUPPRESSION_NS = 10_000_000
 MAXIMUM_SUPPRESSION_NS = 250_000_000
 
 
-class Strategy(Protocol):
-    """What the forwarding core asks of a strategy."""
+class Node(Protocol):
+    """What a strategy may look at of the forwarder that it works for."""
+
+    faces: dict[int, Face]
+    fib: Fib
+    rng: Random
+
+    def announce(self, face: int, announcement: bytes, now: int) -> None:
+        """Make a route to `face` from a prefix announcement (a Data packet) that came in there."""
+        ...
+
+    def find_announcement(self, name: bytes, now: int) -> bytes | None:
+        """Return the announcement of the longest prefix of `name` that an application has announced."""
+        ...
+
+
+class Strategy:
+    """Base of all strategies: never forwards anything.
+
+    Class attributes:
+        NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
+
+    Args:
+        node: the forwarder.
+        parameters: by name, as text, from the strategy's name or a configuration file.
+
+    Raises ValueError, with a line for the user, if it does not take a parameter.
+    """
+
+    NAME: ClassVar[str] = ""
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
+        self.node = node
+        if parameters:
+            raise ValueError(f"strategy {self.NAME} takes no parameters")
 
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
         """Choose the faces to send an Interest to that came from `face` at `now` (ns).
 
+        `hops` are the next hops that it may go to, cheapest first: never back to `face`, and never out of
+        its scope. It is no repetition if the entry has no out-records yet.
+
         Empty: it waits, another one is on its way. None: there is no way to go (Nack NoRoute).
         """
-        ...
+        return None
 
+    def probe(self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Sequence[int]:
+        """Choose faces to which a copy goes, with a nonce of its own so that it does not read as a loop.
 
-class BestRoute:
-    """Send to the cheapest next hop; a repeated Interest tries the next one.
+        Called after an Interest has been sent where after_interest() said.
+        """
+        return ()
 
-    Repetitions (also other consumers' Interests for the same name) within the suppression interval are
-    held back. The interval doubles with each that is let through: 10 ms up to 250 ms, as in NFD.
-    """
+    def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
+        """Learn from Data that came in on `face`, before it goes to whoever waits for it.
 
-    def after_interest(
-        self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
-    ) -> Sequence[int] | None:
-        """See Strategy."""
-        if not entry.out_records:
-            entry.suppress_ns = INITIAL_SUPPRESSION_NS
-            for hop in hops:
-                if hop.face != face:
-                    return (hop.face,)
-            return None
-        sent_at = {record.face: record.sent for record in entry.out_records}
-        if now < max(sent_at.values()) + entry.suppress_ns:
-            return ()
-        entry.suppress_ns = min(entry.suppress_ns * 2, MAXIMUM_SUPPRESSION_NS)
-        eligible = [hop.face for hop in hops if hop.face != face]
-        if not eligible:
-            return ()
-        # min() keeps the first of equals: unused hops count as never sent to, in order of cost.
-        return (min(eligible, key=lambda hop: sent_at.get(hop, -1)),)
+        Return how long the entry is to stay, ns, without its in-records, to learn from other answers; 0
+        is usual. The Data of such an entry come here too, and then nobody waits.
+        """
+        return 0
 
+    def after_nack(
+        self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int]:
+        """Learn from a Nack that came in on `face`; return faces to try instead.
 
-class Multicast:
-    """Send to every next hop; a repetition to each that it has not just been sent to.
+        If there are none, and every face that was asked has refused, downstream is refused with the least
+        severe of their reasons.
+        """
+        return ()
 
-    Just means within the suppression interval, which grows as best-route's does.
-    """
-
-    def after_interest(
-        self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
-    ) -> Sequence[int] | None:
-        """See Strategy."""
-        sent_at = {record.face: record.sent for record in entry.out_records}
-        eligible = [hop.face for hop in hops if hop.face != face]
-        if not eligible and not sent_at:
-            return None
-        if not sent_at:
-            entry.suppress_ns = INITIAL_SUPPRESSION_NS
-            return eligible
-        free = [out for out in eligible if out not in sent_at or now >= sent_at[out] + entry.suppress_ns]
-        if any(out in sent_at for out in free):
-            entry.suppress_ns = min(entry.suppress_ns * 2, MAXIMUM_SUPPRESSION_NS)
-        return free
+    def after_expiry(self, entry: PitEntry, now: int) -> None:
+        """Learn from an Interest that nobody has answered in time."""
 
 
 class StrategyChoice:
@@ -91,8 +110,15 @@ class StrategyChoice:
         self._by_prefix: dict[bytes, Strategy] = {}
 
     def set(self, prefix: bytes, strategy: Strategy) -> None:
-        """Choose a strategy for all names under a prefix."""
-        self._by_prefix[prefix] = strategy
+        """Choose a strategy for all names under a prefix; for the empty one, the default."""
+        if prefix:
+            self._by_prefix[prefix] = strategy
+        else:
+            self._default = strategy
+
+    def unset(self, prefix: bytes) -> None:
+        """Leave a prefix to the strategy of a shorter one; no effect on the empty prefix."""
+        self._by_prefix.pop(prefix, None)
 
     def find(self, name: bytes, ends: Sequence[int]) -> Strategy:
         """Return the strategy for a name, whose prefix_ends() are `ends`."""
@@ -102,3 +128,7 @@ class StrategyChoice:
                 if strategy is not None:
                     return strategy
         return self._default
+
+    def items(self) -> list[tuple[bytes, Strategy]]:
+        """Return all choices: (prefix, strategy), the empty prefix first."""
+        return [(b"", self._default), *self._by_prefix.items()]

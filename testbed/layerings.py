@@ -7,7 +7,7 @@ more than answer, an Announcer (ssb_over_ndn.publisher), and enter both in LAYER
 What a node of a run is built from:
 
 - its forwarder: Forwarder(controlled_push=, recovery=, persistent=) from the layering's options; and, if it
-  has a `multicast`, for each feed forwarder.strategies.set(multicast.prefix(feed), Multicast());
+  has a `multicast`, for each feed forwarder.choose_strategy(multicast.prefix(feed), Multicast);
 - routes: every feed's name, and SHA256, towards the publisher; multicast.prefix(feed), which is longer,
   towards the subscribers' applications, along the same tree, and if `multicast.among_all` also towards the
   publisher's application;

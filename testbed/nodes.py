@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.strategy import Multicast
+from forwarder.strategies.multicast import Multicast
 from forwarder.wire.name import to_uri
 from ssb_over_ndn.follower import Follower, Scout
 from ssb_over_ndn.naming import SHA256
@@ -193,7 +193,7 @@ class Node:
         if multicast is None:
             return
         prefix = multicast.prefix(feed.name)
-        self.host.forwarder.strategies.set(prefix, Multicast())
+        self.host.forwarder.choose_strategy(prefix, Multicast)
         faces = [self._follower] if feed.name in self._followed else []
         if multicast.among_all:
             faces.append(published)
@@ -249,7 +249,7 @@ class Node:
             "pit_entries": forwarder.pit_entries(),
             "pit_bytes": forwarder.pit_bytes(),
             "cs_entries": len(forwarder.cs),
-            **asdict(forwarder.counters),
+            **forwarder.counters.as_dict(),
         }
         if forwarder.feeds is not None:
             row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}

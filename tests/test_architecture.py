@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "forwarder/lli": {
         "forwarder.wire",
         "forwarder.feedcache",
+        "forwarder.face",
         "forwarder.fib",
         "forwarder.pacing",
         "forwarder.timers",

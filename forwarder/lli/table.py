@@ -13,6 +13,7 @@ from contextlib import suppress
 from enum import Enum
 from random import Random
 
+from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_run
@@ -22,7 +23,6 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS, Range
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
-from forwarder.pacing import Pacer
 from forwarder.timers import TimerWheel
 from forwarder.wire.feed import LAST_ITEM, check_feed_name, split_fork, split_item
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_feed_state, make_lp
@@ -66,9 +66,8 @@ class FeedTable:
         send: called with (face, packet) for everything that goes out.
         fetch: called with (face, feed, seq, now) to send a classic Interest for an item.
         is_asked: tells whether a classic Interest waits for an item of this name.
-        is_local: tells whether a face leads to an application of this node.
+        faces: all of the forwarder's.
         rng: source of nonces.
-        pacers: of the faces whose link's rate is known.
         store: the verified cache.
         recovery: IN_NETWORK repairs here what is missing here, and pushes in order; any other passes on
             what there is, and leaves it to the consumer.
@@ -84,9 +83,8 @@ class FeedTable:
         send: Callable[[int, bytes], None],
         fetch: Callable[[int, bytes, int, int], None],
         is_asked: Callable[[bytes], bool],
-        is_local: Callable[[int], bool],
+        faces: Mapping[int, Face],
         rng: Random,
-        pacers: Mapping[int, Pacer],
         store: FeedStore | None = None,
         recovery: Recovery = Recovery.IN_NETWORK,
     ) -> None:
@@ -96,9 +94,8 @@ class FeedTable:
         self._send = send
         self._fetch = fetch
         self._is_asked = is_asked
-        self._is_local = is_local
+        self._faces = faces
         self._rng = rng
-        self._pacers = pacers
         self._recovery = recovery
         self._repair = recovery if recovery is Recovery.IN_NETWORK else Recovery.NONE
         self._entries: dict[bytes, FeedEntry] = {}
@@ -376,7 +373,7 @@ class FeedTable:
 
     def _has_room(self, face: int) -> bool:
         """Tell whether a face may follow another feed."""
-        if self._is_local(face) or len(self._entries) < MOST_FEEDS_PER_FACE:
+        if self._faces[face].is_local or len(self._entries) < MOST_FEEDS_PER_FACE:
             return True
         return sum(face in entry.ranges for entry in self._entries.values()) < MOST_FEEDS_PER_FACE
 
@@ -446,7 +443,7 @@ class FeedTable:
             if ready is None or self._turn(face, granted, now) > now:
                 return
             packet = entry.ranges.send(face, granted, *ready, entry.tip)
-            pacer = self._pacers.get(face)
+            pacer = self._faces[face].pacer
             if pacer is not None:
                 pacer.seen(entry.feed, now)
                 granted.paced_until = pacer.next_turn(len(packet), max(now - MS, granted.paced_until))
@@ -454,12 +451,12 @@ class FeedTable:
 
     def _turn(self, face: int, granted: Range, now: int) -> int:
         """Return when a downstream's link has room for an item, ns."""
-        pacer = self._pacers.get(face)
+        pacer = self._faces[face].pacer
         return 0 if pacer is None else pacer.free_at(granted.paced_until, now)
 
     def _next_turn(self, entry: FeedEntry, now: int) -> int:
         """Return when an item that waits for its link may go, ns."""
-        turns = ((self._turn(face, r, now), r) for face, r in entry.ranges.items() if face in self._pacers)
+        turns = ((self._turn(face, r, now), r) for face, r in entry.ranges.items() if self._faces[face].pacer)
         return min((t for t, r in turns if t > now or r.ready(entry.item) is not None), default=NEVER)
 
     def _answer(self, entry: FeedEntry) -> None:
@@ -480,7 +477,7 @@ class FeedTable:
 
     def _push(self, face: int, packet: bytes) -> None:
         self.counters["items_out"] += 1
-        pacer = self._pacers.get(face)
+        pacer = self._faces[face].pacer
         if pacer is not None:
             pacer.hand_over(len(packet))
         self._send(face, packet)
@@ -594,7 +591,7 @@ class FeedTable:
                 rtt = self._rtts.setdefault(entry.face, Rtt())
                 entry.upstream = Upstream(entry.upstream.next, rtt, recovery=self._repair)
                 entry.upstream_first = 0
-        return entry.face is not None and (entry.hop_limit > 0 or self._is_local(entry.face))
+        return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
     def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
         """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""

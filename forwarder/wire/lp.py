@@ -4,6 +4,8 @@ An LpPacket carries header fields and one Fragment of a network-layer packet. A 
 equivalent to an LpPacket with nothing but a Fragment, and is how most packets travel.
 """
 
+from collections.abc import Iterable
+
 from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
@@ -15,8 +17,16 @@ _FRAG_COUNT = 0x53
 _PIT_TOKEN = 0x62
 _NACK = 0x0320
 _NACK_REASON = 0x0321
+_INCOMING_FACE = 0x032C
+_NEXT_HOP_FACE = 0x0330
+_CACHE_POLICY = 0x0334
+_CACHE_POLICY_TYPE = 0x0335
+_NO_CACHE = 1
 _CONGESTION_MARK = 0x0340
-_ACK = 0x0344  # the one field that may be repeated; not used here
+_ACK = 0x0344  # the one field that may be repeated
+_TX_SEQUENCE = 0x0348
+_NON_DISCOVERY = 0x034C
+_PREFIX_ANNOUNCEMENT = 0x0350
 FEED_STATE = 0x0370
 """Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
 _FEED = 7  # a Name
@@ -40,6 +50,13 @@ class LpPacket:
         nack_reason: None unless a Nack; 0 if the Nack gives no reason.
         pit_token: opaque bytes to be returned with the answer, or None.
         congestion_mark: 0 if absent.
+        incoming_face: FaceId that a packet came in on, told to an application; None if absent.
+        next_hop_face: FaceId that an application wants its Interest sent to; None if absent.
+        no_cache: CachePolicy NoCache: the Data is not to be kept.
+        tx_sequence: number of this frame, which the receiver is to acknowledge; None if absent.
+        acks: TxSequences that are acknowledged.
+        non_discovery: the Interest is not to be flooded where no route is known.
+        announcement: PrefixAnnouncement's content, a Data packet; None if absent.
         tip, limit: FeedState: newest item that the sender has verified, and last item that it will push
             under the credit it was given; both None if absent.
         feed: FeedState's Name, in a packet that has no fragment to tell the feed by; None if absent.
@@ -47,17 +64,24 @@ class LpPacket:
     """
 
     __slots__ = (
+        "acks",
+        "announcement",
         "congestion_mark",
         "feed",
         "first",
         "frag_count",
         "frag_index",
         "fragment",
+        "incoming_face",
         "limit",
         "nack_reason",
+        "next_hop_face",
+        "no_cache",
+        "non_discovery",
         "pit_token",
         "sequence",
         "tip",
+        "tx_sequence",
     )
 
     def __init__(self, fragment: bytes = b"") -> None:
@@ -68,6 +92,13 @@ class LpPacket:
         self.nack_reason: int | None = None
         self.pit_token: bytes | None = None
         self.congestion_mark = 0
+        self.incoming_face: int | None = None
+        self.next_hop_face: int | None = None
+        self.no_cache = False
+        self.tx_sequence: int | None = None
+        self.acks: list[int] = []
+        self.non_discovery = False
+        self.announcement: bytes | None = None
         self.tip: int | None = None
         self.limit: int | None = None
         self.feed: bytes | None = None
@@ -101,9 +132,7 @@ def parse_lp(frame: bytes) -> LpPacket:
             raise MalformedPacket(f"LpPacket field of type {kind} out of order or repeated")
         last = kind
         if kind == _SEQUENCE:
-            if at - start != 8:
-                raise MalformedPacket("a Sequence has 8 bytes")
-            packet.sequence = int.from_bytes(frame[start:at], "big")
+            packet.sequence = _read_sequence(frame, start, at)
         elif kind == _FRAG_INDEX:
             packet.frag_index = read_nni(frame[start:at])
         elif kind == _FRAG_COUNT:
@@ -118,11 +147,34 @@ def parse_lp(frame: bytes) -> LpPacket:
             packet.congestion_mark = read_nni(frame[start:at])
         elif kind == FEED_STATE:
             _read_feed_state(packet, frame, start, at)
+        elif kind == _ACK:
+            packet.acks.append(_read_sequence(frame, start, at))
+        elif kind == _TX_SEQUENCE:
+            packet.tx_sequence = _read_sequence(frame, start, at)
+        elif kind == _NEXT_HOP_FACE:
+            packet.next_hop_face = read_nni(frame[start:at])
+        elif kind == _INCOMING_FACE:
+            packet.incoming_face = read_nni(frame[start:at])
+        elif kind == _CACHE_POLICY:
+            policy = _numbers(frame, start, at, (_CACHE_POLICY_TYPE,)).get(_CACHE_POLICY_TYPE)
+            if policy != _NO_CACHE:
+                raise MalformedPacket(f"CachePolicy of type {policy}")
+            packet.no_cache = True
+        elif kind == _NON_DISCOVERY:
+            packet.non_discovery = True
+        elif kind == _PREFIX_ANNOUNCEMENT:
+            packet.announcement = frame[start:at]
         elif not (800 <= kind <= 959 and kind & 3 == 0):
             raise MalformedPacket(f"unrecognised LpPacket field of type {kind}")
     if packet.frag_index >= packet.frag_count:
         raise MalformedPacket(f"fragment {packet.frag_index} of {packet.frag_count}")
     return packet
+
+
+def _read_sequence(frame: bytes, start: int, end: int) -> int:
+    if end - start != 8:
+        raise MalformedPacket("a Sequence has 8 bytes")
+    return int.from_bytes(frame[start:end], "big")
 
 
 def _numbers(frame: bytes, at: int, end: int, kinds: tuple[int, ...]) -> dict[int, int]:
@@ -167,8 +219,15 @@ def make_lp(
     congestion_mark: int = 0,
     tip: int | None = None,
     limit: int | None = None,
+    incoming_face: int | None = None,
+    next_hop_face: int | None = None,
+    no_cache: bool = False,
+    acks: Iterable[int] = (),
+    tx_sequence: int | None = None,
+    non_discovery: bool = False,
+    announcement: bytes | None = None,
 ) -> bytes:
-    """Build an LpPacket; see LpPacket for the fields."""
+    """Build an LpPacket; see LpPacket for the fields. Without a fragment it is an idle packet."""
     fields = []
     if sequence is not None:
         fields.append(element(_SEQUENCE, sequence.to_bytes(8, "big")))
@@ -180,11 +239,25 @@ def make_lp(
     if nack_reason is not None:
         reason = element(_NACK_REASON, nni(nack_reason)) if nack_reason else b""
         fields.append(element(_NACK, reason))
+    if incoming_face is not None:
+        fields.append(element(_INCOMING_FACE, nni(incoming_face)))
+    if next_hop_face is not None:
+        fields.append(element(_NEXT_HOP_FACE, nni(next_hop_face)))
+    if no_cache:
+        fields.append(element(_CACHE_POLICY, element(_CACHE_POLICY_TYPE, nni(_NO_CACHE))))
     if congestion_mark:
         fields.append(element(_CONGESTION_MARK, nni(congestion_mark)))
+    fields += [element(_ACK, ack.to_bytes(8, "big")) for ack in acks]
+    if tx_sequence is not None:
+        fields.append(element(_TX_SEQUENCE, tx_sequence.to_bytes(8, "big")))
+    if non_discovery:
+        fields.append(element(_NON_DISCOVERY))
+    if announcement is not None:
+        fields.append(element(_PREFIX_ANNOUNCEMENT, announcement))
     if tip is not None and limit is not None:
         fields.append(element(FEED_STATE, element(_TIP, nni(tip)) + element(_LIMIT, nni(limit))))
-    fields.append(element(_FRAGMENT, fragment))
+    if fragment:
+        fields.append(element(_FRAGMENT, fragment))
     return element(LP_PACKET, b"".join(fields))
 
 

@@ -6,7 +6,7 @@ MalformedPacket if it is not well formed.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import (
@@ -66,11 +66,15 @@ class Interest:
         lifetime_ms: InterestLifetime, milliseconds.
         hop_limit: 0 to 255, or None if absent.
         send_credit: SendCredit, items; None makes this a classic Interest.
+        forwarding_hint: names of delegations, in order of preference; empty if there is none.
     """
 
     __slots__ = (
+        "_hint_at",
         "_hop_limit_at",
+        "_nonce_at",
         "can_be_prefix",
+        "forwarding_hint",
         "hop_limit",
         "lifetime_ms",
         "must_be_fresh",
@@ -89,7 +93,10 @@ class Interest:
         self.lifetime_ms = DEFAULT_LIFETIME_MS
         self.hop_limit: int | None = None
         self.send_credit: int | None = None
+        self.forwarding_hint: tuple[bytes, ...] = ()
         self._hop_limit_at = 0
+        self._hint_at = (0, 0)
+        self._nonce_at = 0
 
     def next_hop_wire(self) -> bytes:
         """Return the packet with its HopLimit, if it has one and that is not 0, lowered by one."""
@@ -98,9 +105,18 @@ class Interest:
         at = self._hop_limit_at
         return self.wire[:at] + bytes((self.hop_limit - 1,)) + self.wire[at + 1 :]
 
-    def with_nonce(self, nonce: int) -> bytes:
-        """Return the packet, which has no Nonce, with one."""
+    def without_hint(self) -> bytes:
+        """Return the packet without its ForwardingHint: it has reached the region where its name leads."""
         wire = self.wire
+        _, start, size = read_header(wire, 0, len(wire))
+        first, end = self._hint_at
+        return element(INTEREST, wire[start:first] + wire[end:size]) if end else wire
+
+    def with_nonce(self, nonce: int) -> bytes:
+        """Return the packet with this Nonce, in place of the one that it may have."""
+        wire = self.wire
+        if self._nonce_at:
+            return wire[: self._nonce_at] + nonce.to_bytes(4, "big") + wire[self._nonce_at + 4 :]
         _, start, size = read_header(wire, 0, len(wire))
         at = start
         for kind, _, end in elements(wire, start, size):
@@ -141,6 +157,7 @@ def parse_interest(wire: bytes) -> Interest:
     interest = Interest(wire, wire[start:at])
     rank = -1
     while at < end:
+        begin = at
         kind, start, at = read_header(wire, at, end)
         if kind == SEND_CREDIT and interest.send_credit is None:
             interest.send_credit = read_nni(wire[start:at])
@@ -154,6 +171,7 @@ def parse_interest(wire: bytes) -> Interest:
             if at - start != 4:
                 raise MalformedPacket("a Nonce has 4 bytes")
             interest.nonce = int.from_bytes(wire[start:at], "big")
+            interest._nonce_at = start
         elif kind == _LIFETIME:
             interest.lifetime_ms = read_nni(wire[start:at])
         elif kind == _HOP_LIMIT:
@@ -165,7 +183,21 @@ def parse_interest(wire: bytes) -> Interest:
             interest.can_be_prefix = _flag(start, at)
         elif kind == _MUST_BE_FRESH:
             interest.must_be_fresh = _flag(start, at)
+        elif kind == _FORWARDING_HINT:
+            interest.forwarding_hint = _parse_hint(wire, start, at)
+            interest._hint_at = (begin, at)
     return interest
+
+
+def _parse_hint(wire: bytes, at: int, end: int) -> tuple[bytes, ...]:
+    names = []
+    while at < end:
+        kind, start, at = read_header(wire, at, end)
+        if kind != NAME:
+            check_ignorable(kind)
+        elif start < at:
+            names.append(wire[start:at])
+    return tuple(names)
 
 
 def _flag(start: int, end: int) -> bool:
@@ -183,6 +215,7 @@ def make_interest(
     lifetime_ms: int | None = None,
     hop_limit: int | None = None,
     send_credit: int | None = None,
+    forwarding_hint: Sequence[bytes] = (),
 ) -> bytes:
     """Build an Interest; with `send_credit`, a long-lived one."""
     fields = [element(NAME, name)]
@@ -190,6 +223,9 @@ def make_interest(
         fields.append(element(_CAN_BE_PREFIX))
     if must_be_fresh:
         fields.append(element(_MUST_BE_FRESH))
+    if forwarding_hint:
+        hint = b"".join(element(NAME, delegation) for delegation in forwarding_hint)
+        fields.append(element(_FORWARDING_HINT, hint))
     fields.append(element(_NONCE, nonce.to_bytes(4, "big")))
     if lifetime_ms is not None:
         fields.append(element(_LIFETIME, nni(lifetime_ms)))

@@ -18,7 +18,7 @@ REASONS = {0: "", 50: " congestion", 100: " duplicate", 150: " no-route"}
 class Node:
     """Network faces 1 to 4, a local application behind face 9, and a time that only wait() moves on."""
 
-    def __init__(self, *, strategy: Strategy | None = None, **options: Any) -> None:
+    def __init__(self, *, strategy: type[Strategy] | None = None, **options: Any) -> None:
         self.core = Forwarder(rng=Random(1), strategy=strategy, **options)
         for face in (1, 2, 3, 4):
             self.core.add_face(face)

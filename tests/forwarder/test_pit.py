@@ -207,7 +207,7 @@ def came(face: int, nonce: int) -> InRecord:
 def test_one_record_a_face() -> None:
     entry = entry_with(came(1, 10), came(2, 20), came(1, 11), OutRecord(3, 10, 0), OutRecord(3, 20, 5))
     assert sorted((r.face, r.nonce) for r in entry.in_records) == [(1, 11), (2, 20)]
-    assert [(r.face, r.nonce, r.sent, r.nacked) for r in entry.out_records] == [(3, 20, 5, False)]
+    assert [(r.face, r.nonce, r.sent, r.nacked) for r in entry.out_records] == [(3, 20, 5, None)]
     entry.drop_in_record(1)
     entry.drop_out_record(3)
     assert [r.face for r in entry.in_records] == [2]

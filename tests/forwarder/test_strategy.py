@@ -7,17 +7,21 @@ from scripted_node import MS, Node, interest
 
 from forwarder.fib import NextHop
 from forwarder.pit import OutRecord, PitEntry
-from forwarder.strategy import BestRoute, Multicast, StrategyChoice
+from forwarder.strategies.best_route import BestRoute
+from forwarder.strategies.multicast import Multicast
+from forwarder.strategy import Strategy, StrategyChoice
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri, prefix_ends
 from forwarder.wire.packet import make_data
 
 HOPS = (NextHop(2, 0), NextHop(3, 1), NextHop(4, 2))
+CORE = Node().core
 
 
 def choose(entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Sequence[int] | None:
-    """What best-route decides, noted in the entry as the forwarder does."""
-    faces = BestRoute().after_interest(entry, face, hops, now)
+    """What best-route decides of the hops that do not lead back, noted in the entry as the forwarder does."""
+    hops = [hop for hop in hops if hop.face != face]
+    faces = BestRoute(CORE, {}).after_interest(entry, face, hops, now)
     for out in faces or ():
         entry.set_out_record(OutRecord(out, 1, now))
     return faces
@@ -101,17 +105,17 @@ def test_suppression_in_a_forwarder(second_face: int) -> None:
     assert node.interest(1, "/a", 5) == ["2 interest /a nonce=5"]
 
 
-class Flood:
+class Flood(Strategy):
     """A strategy of one's own."""
 
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        return [hop.face for hop in hops if hop.face != face] or None
+        return [hop.face for hop in hops] or None
 
 
 def test_a_strategy_of_ones_own() -> None:
-    node = Node(strategy=Flood())
+    node = Node(strategy=Flood)
     node.route("/a", 1, 2, 3)
     assert node.interest(1, "/a", 7) == ["2 interest /a nonce=7", "3 interest /a nonce=7"]
     assert node.interest(2, "/b", 7) == ["2 nack /b nonce=7 no-route"]
@@ -120,20 +124,20 @@ def test_a_strategy_of_ones_own() -> None:
 
 
 def test_multicast_sends_to_all_but_back() -> None:
-    node = Node(strategy=Multicast())
+    node = Node(strategy=Multicast)
     node.route("/a", 1, 2, 3)
     assert node.interest(1, "/a", 7) == ["2 interest /a nonce=7", "3 interest /a nonce=7"]
     assert node.interest(4, "/b", 7) == ["4 nack /b nonce=7 no-route"]
 
 
 def test_multicast_has_nowhere_to_go_but_back() -> None:
-    node = Node(strategy=Multicast())
+    node = Node(strategy=Multicast)
     node.route("/a", 1)
     assert node.interest(1, "/a", 7) == ["1 nack /a nonce=7 no-route"]
 
 
 def test_multicast_of_a_second_consumer_goes_where_the_first_came_from() -> None:
-    node = Node(strategy=Multicast())
+    node = Node(strategy=Multicast)
     node.route("/a", 1, 2, 3)
     node.interest(1, "/a", 7)
     node.wait(MS)
@@ -144,7 +148,7 @@ def test_multicast_of_a_second_consumer_goes_where_the_first_came_from() -> None
 
 def test_multicast_suppression_doubles_from_10_ms_to_250_ms() -> None:
     entry = new_entry()
-    strategy = Multicast()
+    strategy = Multicast(CORE, {})
 
     def sent(now: int) -> Sequence[int] | None:
         faces = strategy.after_interest(entry, 1, HOPS, now)
@@ -161,7 +165,7 @@ def test_multicast_suppression_doubles_from_10_ms_to_250_ms() -> None:
 
 
 def test_one_answer_satisfies_all_branches_of_a_multicast() -> None:
-    node = Node(strategy=Multicast())
+    node = Node(strategy=Multicast)
     node.route("/a", 2, 3)
     node.interest(1, "/a", 7)
     assert node.data(2, "/a") == ["1 data /a"]
@@ -170,7 +174,7 @@ def test_one_answer_satisfies_all_branches_of_a_multicast() -> None:
 
 
 def test_the_strategy_of_the_longest_prefix() -> None:
-    default, short, long = BestRoute(), Multicast(), Multicast()
+    default, short, long = BestRoute(CORE, {}), Multicast(CORE, {}), Multicast(CORE, {})
     choice = StrategyChoice(default)
     name = from_uri("/a/b/c")
     assert choice.find(name, prefix_ends(name)) is default
@@ -183,7 +187,7 @@ def test_the_strategy_of_the_longest_prefix() -> None:
 
 def test_a_forwarder_takes_the_strategy_of_the_name() -> None:
     node = Node()
-    node.core.strategies.set(from_uri("/a/m"), Multicast())
+    node.core.choose_strategy(from_uri("/a/m"), Multicast)
     node.route("/a", 2, 3)
     assert node.interest(1, "/a/x", 7) == ["2 interest /a/x nonce=7"]
     assert node.interest(1, "/a/m/x", 7) == ["2 interest /a/m/x nonce=7", "3 interest /a/m/x nonce=7"]

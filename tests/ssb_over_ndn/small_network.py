@@ -9,7 +9,7 @@ from typing import Any
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.strategy import Multicast
+from forwarder.strategies.multicast import Multicast
 from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.events import Event
@@ -109,7 +109,7 @@ class Network:
         if multicast is not None:
             prefix = multicast.prefix(feed)
             for host in self.hosts.values():
-                host.forwarder.strategies.set(prefix, Multicast())
+                host.forwarder.choose_strategy(prefix, Multicast)
             for child, parent in self.parents.items():
                 self.hosts[parent].forwarder.fib.add(prefix, self._faces[parent, child])
                 if multicast.among_all:

@@ -1,0 +1,47 @@
+"""Dead nonce list: Interests that have left the PIT and may come back (NFD developer guide, section 3.5).
+
+A loop longer than an entry's life is not seen in the PIT. Two generations are enough to keep each nonce
+for at least half of the list's lifetime, and to forget a whole generation at once.
+"""
+
+LIFETIME = 6_000_000_000
+"""How long a nonce may be remembered, ns; half of that at least."""
+
+_MOST = 1 << 18
+
+
+class DeadNonces:
+    """Hashes of (name, nonce), 64 bit: a stranger's Interest is taken for a dead one once in 2**40 or so.
+
+    Args:
+        most: nonces held at most in each of the two generations; with more, the older one goes early.
+    """
+
+    __slots__ = ("_most", "_new", "_old", "_turn")
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._new: set[int] = set()
+        self._old: set[int] = set()
+        self._turn = 0  # when the generations change next
+
+    def add(self, name: bytes, nonce: int, now: int) -> None:
+        """Remember an Interest at `now` (ns)."""
+        if now >= self._turn or len(self._new) >= self._most:
+            self._turn_over(now)
+        self._new.add(hash((name, nonce)))
+
+    def has(self, name: bytes, nonce: int, now: int) -> bool:
+        """Tell whether an Interest is remembered at `now` (ns)."""
+        if now >= self._turn:
+            self._turn_over(now)
+        known = hash((name, nonce))
+        return known in self._new or known in self._old
+
+    def _turn_over(self, now: int) -> None:
+        self._old = self._new if now < self._turn + LIFETIME // 2 else set()
+        self._new = set()
+        self._turn = now + LIFETIME // 2
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._old)

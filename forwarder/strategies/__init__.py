@@ -1,0 +1,53 @@
+"""The strategies: one file each, found by being here.
+
+A strategy of one's own is a file with a class derived from forwarder.strategy.Strategy; put it here, or
+name the file to load().
+"""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from forwarder.strategy import Strategy
+
+
+def _strategies_in(module: ModuleType) -> Iterable[type[Strategy]]:
+    for _, found in inspect.getmembers(module, inspect.isclass):
+        if issubclass(found, Strategy) and found.__module__ == module.__name__ and found.NAME:
+            yield found
+
+
+def _all() -> dict[str, type[Strategy]]:
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        for strategy in _strategies_in(importlib.import_module(f"{__name__}.{module.name}")):
+            found[strategy.NAME] = strategy
+    return found
+
+
+STRATEGIES: dict[str, type[Strategy]] = _all()
+"""All strategies by name."""
+
+
+def load(path: Path) -> list[str]:
+    """Add the strategies of a Python file; return their names.
+
+    Raises ValueError, with a line for the user, if the file has none or cannot be loaded.
+    """
+    spec = importlib.util.spec_from_file_location(f"feednet_strategy_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's file does
+        raise ValueError(f"{path}: {type(error).__name__}: {error}") from error
+    found = {strategy.NAME: strategy for strategy in _strategies_in(module)}
+    if not found:
+        raise ValueError(f"{path}: no class derived from forwarder.strategy.Strategy that has a NAME")
+    STRATEGIES.update(found)
+    return list(found)
