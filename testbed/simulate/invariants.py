@@ -175,7 +175,7 @@ def check_ended(name: str, host: Host) -> None:
         raise Violation("state-zero", name, f"all subscriptions have ended, but there is: {what}")
 
 
-_NO_STATE = frozenset({"counters", "rejected", "failures", "oversized", "in_bytes", "_now"})
+_NO_STATE = frozenset({"counters", "rejected", "reassembly_failures", "oversized", "_now"})
 """Counters, and what the time was when something last came in."""
 _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
 
