@@ -18,7 +18,7 @@ from random import Random
 
 from forwarder.content_store import ContentStore
 from forwarder.dead_nonces import LIFETIME, DeadNonces
-from forwarder.face import CONTENT_STORE_FACE, Face, LinkType
+from forwarder.face import CONTENT_STORE_FACE, PACKET_COUNTERS, Face, LinkType
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib, NextHop
 from forwarder.lli.entry import FeedEntry
@@ -73,7 +73,6 @@ class Counters:
         malformed: packets that are none.
     """
 
-    _OF_FACES = ("in_interests", "out_interests", "in_data", "out_data", "in_nacks", "out_nacks")
     _OF_NODE = (
         "cs_hits",
         "cs_misses",
@@ -103,7 +102,7 @@ class Counters:
 
     def keep(self, face: Face) -> None:
         """Remember what a face has counted that is being removed."""
-        for name in self._OF_FACES:
+        for name in PACKET_COUNTERS:
             self._gone[name] += getattr(face, name)
 
     def _sum(self, name: str) -> int:
@@ -142,7 +141,7 @@ class Counters:
 
     def as_dict(self) -> dict[str, int]:
         """Return all counters by name."""
-        return {name: getattr(self, name) for name in self._OF_FACES + self._OF_NODE}
+        return {name: getattr(self, name) for name in PACKET_COUNTERS + self._OF_NODE}
 
 
 class Forwarder:

@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb": set(),
     "ssb_over_ndn": {"forwarder", "ssb"},
     "ndn_over_ssb": {"forwarder", "ssb"},
+    "feednet": {"forwarder", "ssb"},
     "captures": {"forwarder.wire"},
     "topologies": {"forwarder", "captures"},
     "analysis": {"captures", "forwarder.wire"},
