@@ -21,6 +21,7 @@ from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
 from testbed.errors import UserError, shown
+from testbed.forward import forward
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
 from topologies.generate import GENERATORS
@@ -250,6 +251,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 
 
 feednet.add_command(simulate)
+feednet.add_command(forward)
 
 
 def main() -> None:
