@@ -58,7 +58,7 @@ class Management:
     Attributes:
         rib: the routes.
         counters: commands (done), refused (answered with an error), queries (datasets and notifications),
-            dropped (neither), learnt and unlearnt (announcements that strategies have brought).
+            dropped (neither, or no longer there); learnt, unlearnt (announcements that strategies brought).
     """
 
     def __init__(
@@ -144,7 +144,6 @@ class Management:
         elif not is_local:
             raise MalformedPacket("from one hop away only commands are taken")
         elif module is not None and verb in module.datasets:
-            self.counters["queries"] += 1
             self._on_query(request, module, verb, now)
         elif module is not None and (module.name, verb) == ("faces", "events"):
             self.counters["queries"] += 1
@@ -196,7 +195,9 @@ class Management:
     def _on_query(self, request: Request, module: Module, verb: str, now: int) -> None:
         interest = request.interest
         if request.parts[-1][0] in (SEGMENT, VERSION):
-            self._give(self._datasets.find(interest, now))
+            packet = self._datasets.find(interest, now)
+            self.counters["dropped" if packet is None else "queries"] += 1
+            self._give(packet)
             return
         try:
             content = module.datasets[verb](request.parts[4:], now)
@@ -205,6 +206,7 @@ class Management:
             wire = refusal.response.encode()
             self._give(make_data(interest.name, wire, freshness_ms=FRESHNESS_MS, content_type=_NACK_CONTENT))
             return
+        self.counters["queries"] += 1
         self._give(self._datasets.publish(interest.name, content, now))
 
     def _on_face(self, event: FaceEvent, face: Face, now: int) -> None:

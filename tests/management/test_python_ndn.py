@@ -125,3 +125,93 @@ def test_fib_and_rib_lists() -> None:
     entries = nfd_mgmt.FibStatus.parse(content_of(parse_lp(packet).fragment)).entries
     (hop,) = [entry.next_hop_records[0] for entry in entries if Name.to_str(entry.name) == "/a"]
     assert (hop.face_id, hop.cost) == (node.application, 7)
+
+
+def test_faces_as_pynfdc_lists_and_queries_them() -> None:
+    node = Node()
+    reply = answer(node, new_command("faces", "create", uri="udp4://192.0.2.7:6363"))
+    assert (reply["status_code"], reply["uri"]) == (200, "udp4://192.0.2.7:6363")
+    assert (reply["face_persistency"], reply["mtu"]) == (nfd_mgmt.FacePersistency.PERSISTENT, 8800)
+    created = reply["face_id"]
+    assert answer(node, new_command("faces", "create", uri="udp4://192.0.2.7:6363"))["face_id"] == created
+
+    ((_, packet),) = node.forward(query("/localhost/nfd/faces/list"))
+    faces = nfd_mgmt.FaceStatusMsg.parse(content_of(parse_lp(packet).fragment)).face_status
+    assert [face.face_id for face in faces] == [1, node.application, created]
+    own, made = faces[1], faces[2]
+    assert (own.face_scope, made.face_scope) == (nfd_mgmt.FaceScope.LOCAL, nfd_mgmt.FaceScope.NON_LOCAL)
+    assert made.link_type == nfd_mgmt.FaceLinkType.POINT_TO_POINT
+    assert (made.base_congestion_mark_interval, made.default_congestion_threshold) == (100_000_000, 65_536)
+    assert (own.n_in_interests, own.n_out_data) == (3, 2)
+    assert made.flags == nfd_mgmt.FaceFlags.NO_FLAG
+    assert made.expiration_period is None
+
+    wanted = nfd_mgmt.FaceQueryFilter()
+    wanted.face_query_filter = nfd_mgmt.FaceQueryFilterValue()
+    wanted.face_query_filter.uri = b"udp4://192.0.2.7:6363"
+    # pynfdc signs its queries: a digest stands after the filter.
+    name = [*Name.from_str("/localhost/nfd/faces/query"), Component.from_bytes(wanted.encode())]
+    param = InterestParam(can_be_prefix=True, must_be_fresh=True, lifetime=1000)
+    interest = make_interest(name, param, b"", DigestSha256Signer(for_interest=True))
+    ((_, packet),) = node.forward(bytes(interest))
+    (found,) = nfd_mgmt.FaceStatusMsg.parse(content_of(parse_lp(packet).fragment)).face_status
+    assert found.face_id == created
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("face_id", 1, [1]),
+        ("uri_scheme", b"udp4", [257]),
+        ("uri_scheme", b"unix", [256]),
+        ("uri_scheme", b"udp", []),
+        ("local_uri", b"udp4://192.0.2.1:6363", [257]),
+        ("face_scope", nfd_mgmt.FaceScope.LOCAL, [1, 256]),
+        ("face_persistency", nfd_mgmt.FacePersistency.PERMANENT, [1]),
+        ("link_type", nfd_mgmt.FaceLinkType.AD_HOC, []),
+    ],
+)
+def test_filters(field: str, value: Any, found: list[int]) -> None:
+    node = Node()
+    answer(node, new_command("faces", "create", uri="udp4://192.0.2.7:6363"))
+    wanted = nfd_mgmt.FaceQueryFilter()
+    wanted.face_query_filter = nfd_mgmt.FaceQueryFilterValue()
+    setattr(wanted.face_query_filter, field, value)
+    name = [*Name.from_str("/localhost/nfd/faces/query"), Component.from_bytes(wanted.encode())]
+    ((_, packet),) = node.forward(bytes(make_interest(name, InterestParam(can_be_prefix=True))))
+    faces = nfd_mgmt.FaceStatusMsg.parse(content_of(parse_lp(packet).fragment)).face_status
+    assert [face.face_id for face in faces] == found
+
+
+def test_channels_strategies_and_the_content_store() -> None:
+    node = Node()
+    ((_, packet),) = node.forward(query("/localhost/nfd/faces/channels"))
+    uris = ["unix:///run/nfd.sock", "udp4://0.0.0.0:6363"]
+    channels = b"".join(bytes((0x82, len(uri) + 2, 0x81, len(uri))) + uri.encode() for uri in uris)
+    assert content_of(parse_lp(packet).fragment) == channels
+
+    strategy = "/localhost/nfd/strategy/multicast/v=5"
+    reply = answer(node, new_command("strategy-choice", "set", name="/a", strategy=strategy))
+    assert Name.to_str(reply["strategy"].name) == strategy
+    ((_, packet),) = node.forward(query("/localhost/nfd/strategy-choice/list"))
+    listed = nfd_mgmt.StrategyChoiceMsg.parse(content_of(parse_lp(packet).fragment)).strategy_choices
+    assert {Name.to_str(each.name): Name.to_str(each.strategy.name) for each in listed} == {
+        "/": "/localhost/nfd/strategy/best-route/v=5",
+        "/a": strategy,
+    }
+    assert answer(node, new_command("strategy-choice", "unset", name="/a"))["status_code"] == 200
+
+
+def test_an_error_has_a_body_that_python_ndn_can_read() -> None:
+    node = Node()
+    reply = answer(node, new_command("rib", "register", face_id=3))
+    assert reply["status_code"] == 400
+    assert reply["name"] is None
+
+
+def test_a_face_event_as_python_ndn_reads_it() -> None:
+    node = Node()
+    ((_, packet),) = node.forward(query("/localhost/nfd/faces/events"))
+    event = nfd_mgmt.FaceEventNotification.parse(content_of(parse_lp(packet).fragment)).event
+    assert (event.face_event_kind, event.face_id) == (nfd_mgmt.FaceEventKind.CREATED, node.application)
+    assert (event.face_scope, event.flags) == (nfd_mgmt.FaceScope.LOCAL, nfd_mgmt.FaceFlags.NO_FLAG)
