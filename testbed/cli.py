@@ -24,6 +24,7 @@ from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
+from testbed.status import status
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)
@@ -252,6 +253,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 
 feednet.add_command(simulate)
 feednet.add_command(forward)
+feednet.add_command(status)
 
 
 def main() -> None:
