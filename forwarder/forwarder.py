@@ -371,7 +371,7 @@ class Forwarder:
                 entry.strategy = self.strategies.find(interest.name, prefix_ends(interest.name))
             expiry = now + _FETCH_MS * MS
             entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
-            entry.set_out_record(OutRecord(face, nonce, now))
+            entry.set_out_record(OutRecord(face, nonce, now, expiry))
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
@@ -518,7 +518,7 @@ class Forwarder:
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
             return
-        entry.set_out_record(OutRecord(out, nonce, now))
+        entry.set_out_record(OutRecord(out, nonce, now, now + interest.lifetime_ms * MS))
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:

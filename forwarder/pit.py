@@ -37,11 +37,15 @@ class InRecord:
 
 @dataclass(slots=True)
 class OutRecord:
-    """An Interest sent to `face` at time `sent` (ns); `nacked` is the reason if it was refused there."""
+    """An Interest sent to `face` at time `sent`, which waits there until `expiry` (both ns).
+
+    `nacked` is the reason if it was refused there.
+    """
 
     face: int
     nonce: int
     sent: int
+    expiry: int
     nacked: int | None = None
 
 

@@ -205,7 +205,7 @@ def came(face: int, nonce: int) -> InRecord:
 
 
 def test_one_record_a_face() -> None:
-    entry = entry_with(came(1, 10), came(2, 20), came(1, 11), OutRecord(3, 10, 0), OutRecord(3, 20, 5))
+    entry = entry_with(came(1, 10), came(2, 20), came(1, 11), OutRecord(3, 10, 0, 9), OutRecord(3, 20, 5, 9))
     assert sorted((r.face, r.nonce) for r in entry.in_records) == [(1, 11), (2, 20)]
     assert [(r.face, r.nonce, r.sent, r.nacked) for r in entry.out_records] == [(3, 20, 5, None)]
     entry.drop_in_record(1)
@@ -228,5 +228,5 @@ def test_one_record_a_face() -> None:
     ],
 )
 def test_loop(face: int, nonce: int, loop: bool) -> None:
-    entry = entry_with(came(1, 10), OutRecord(3, 10, 0), OutRecord(5, 12, 0))
+    entry = entry_with(came(1, 10), OutRecord(3, 10, 0, 9), OutRecord(5, 12, 0, 9))
     assert entry.is_loop(face, nonce) == loop

@@ -23,7 +23,7 @@ def choose(entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Seq
     hops = [hop for hop in hops if hop.face != face]
     faces = BestRoute(CORE, {}).after_interest(entry, face, hops, now)
     for out in faces or ():
-        entry.set_out_record(OutRecord(out, 1, now))
+        entry.set_out_record(OutRecord(out, 1, now, now + 4000 * MS))
     return faces
 
 
@@ -153,7 +153,7 @@ def test_multicast_suppression_doubles_from_10_ms_to_250_ms() -> None:
     def sent(now: int) -> Sequence[int] | None:
         faces = strategy.after_interest(entry, 1, HOPS, now)
         for out in faces or ():
-            entry.set_out_record(OutRecord(out, 1, now))
+            entry.set_out_record(OutRecord(out, 1, now, now + 4000 * MS))
         return faces
 
     now = 0
