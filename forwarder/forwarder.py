@@ -455,6 +455,7 @@ class Forwarder:
             entry.begin_passing(now)
         expiry = now + interest.lifetime_ms * MS
         entry.set_in_record(InRecord(face.number, nonce, expiry, token, interest.wire, persistent))
+        entry.tags = None
         if header is not None:
             if header.next_hop_face is not None and face.local_fields:
                 self.pit.extend(entry, expiry)
@@ -472,6 +473,8 @@ class Forwarder:
         if faces is None:
             counters.no_route += 1
             self._refuse(entry, NO_ROUTE, now)
+            return
+        if not faces:
             return
         for out in faces:
             self._send_interest(entry, interest, nonce, out, now)
