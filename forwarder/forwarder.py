@@ -166,6 +166,7 @@ class Forwarder:
         unsolicited: whether Data that nobody has asked for are kept: "drop-all", "admit-local",
             "admit-network" or "admit-all".
         on_announcement: called with (face, announcement, now) when a strategy has learnt a route.
+        on_withdrawal: called with (face, name, now) when such a route has led nowhere.
         announcement_of: called with (name, now): the announcement of an application of this node, or None.
     """
 
@@ -189,6 +190,7 @@ class Forwarder:
         self.regions: set[bytes] = set()
         self.unsolicited = "drop-all"
         self.on_announcement: Callable[[int, bytes, int], None] | None = None
+        self.on_withdrawal: Callable[[int, bytes, int], None] | None = None
         self.announcement_of: Callable[[bytes, int], bytes | None] | None = None
         self._outputs: list[tuple[int, bytes]] = []
         self._now = 0
@@ -265,6 +267,17 @@ class Forwarder:
         """Make a route from a prefix announcement that came in; see forwarder.strategy.Node."""
         if self.on_announcement is not None:
             self.on_announcement(face, announcement, now)
+
+    def withdraw(self, face: int, name: bytes, now: int) -> None:
+        """Forget the learnt route of a name to a face; see forwarder.strategy.Node."""
+        if self.on_withdrawal is not None:
+            self.on_withdrawal(face, name, now)
+
+    def neighbours(self, entry: PitEntry, face: int) -> list[int]:
+        """Return the faces to the network that an Interest may be flooded to; see forwarder.strategy.Node."""
+        origin = self.faces[face]
+        others = [out for out in self.faces.values() if out.is_up and not out.is_local]
+        return [out.number for out in others if self._may_go(entry, origin, out.number, entry.name)]
 
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
         """Return what an application has announced for a name; see forwarder.strategy.Node."""
