@@ -22,7 +22,7 @@ class Policy(Protocol):
 
     Attributes:
         NAME: what a configuration file calls it.
-        arrived: called with (data, arrival in ns, whether it is unsolicited) when a packet comes in, also in the
+        arrived: called with (data, arrival in ns, whether it is unsolicited) for what comes in, also in the
             place of one of the same name; None if the policy does not care.
         used: called with a name when that packet answers an Interest.
         evict: takes a packet out of the store's, of which there is one at least; returns what stood there.
