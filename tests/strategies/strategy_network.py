@@ -60,7 +60,7 @@ class Consumer:
         self._out: list[bytes] = []
 
     def ask(self, ms: int, uri: str, *, again_ms: int = 0, tries: int = 1, **fields: Any) -> None:
-        """Send an Interest at `ms`, and every `again_ms` until there are Data or it was sent `tries` times."""
+        """Send an Interest at `ms`, and every `again_ms` until Data come, `tries` times at most."""
         nonce = next(self._nonces)
         packet = make_interest(from_uri(uri), nonce=nonce, **{"must_be_fresh": True, **fields})
         heappush(self._due, (ms * MS, nonce, packet, again_ms, tries))

@@ -49,7 +49,7 @@ def test_a_loop_longer_than_the_dead_nonces_live_is_bounded_by_the_hop_limit() -
 
 
 def test_multicast_on_a_ring_does_not_storm() -> None:
-    """Every node routes to all others: each link carries a copy each way at most, and one answer comes back."""
+    """Every node routes to all others: each link carries a copy each way at most, and one answer."""
     net = Net(*RING, strategy="multicast")
     for node, peer in net.faces:
         if node != "p":
