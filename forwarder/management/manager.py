@@ -87,10 +87,16 @@ class Management:
             StatusModule(forwarder, own_version(), started),
             *extensions,
         )
-        self._modules = {module.name.encode(): module for module in modules}
+        self._modules: dict[bytes, Module] = {}
+        for module in modules:
+            self.extend(module)
         faces.listen(self._on_face)
         forwarder.on_announcement = self._learn
         forwarder.announcement_of = self._routes.announcement_of
+
+    def extend(self, module: Module) -> None:
+        """Add a module of one's own."""
+        self._modules[module.name.encode()] = module
 
     def start(self) -> None:
         """Begin, once the internal face stands: make routes to it, and be told where commands come from."""
