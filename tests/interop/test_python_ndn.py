@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import ndn_python_repo
 import pytest
 from daemon_process import DaemonProcess, running
 
@@ -282,3 +283,26 @@ def test_strategies_by_pynfdc(bench: Bench) -> None:
 def test_status_by_pynfdc(bench: Bench) -> None:
     output = bench.nfdc("status")
     assert "feednet" in output
+
+
+# A program of its own.
+
+
+def test_repo(bench: Bench, tmp_path: Path) -> None:
+    """ndn-python-repo stores what its client offers, by RPC, publish-subscribe and segmented fetching."""
+    content = bytes(range(251)) * 160
+    (tmp_path / "file").write_bytes(content)
+    sample = Path(ndn_python_repo.__file__).with_name("ndn-python-repo.conf.sample").read_text()
+    config = sample.replace("~/.ndn/ndn-python-repo/sqlite3.db", str(tmp_path / "repo.db"))
+    config = config.replace("0.0.0.0", "127.0.0.1").replace("7376", "0").replace("'INFO'", "'DEBUG'")
+    (tmp_path / "repo.conf").write_text(config)
+    repo = bench.start(sys.executable, "-m", "ndn_python_repo.cmd.main", "-c", str(tmp_path / "repo.conf"))
+    bench.until_routed("/testrepo")
+    bench.until_routed("/")
+    copy = tmp_path / "copy"
+    client = bench.start(
+        sys.executable, str(EXAMPLES.parent / "repo_client.py"), str(tmp_path / "file"), "testrepo", str(copy)
+    )
+    output = client.finish()
+    assert f"inserted {-(-len(content) // 4000)}" in output, f"{output}\n{repo.output}"
+    assert copy.read_bytes() == content
