@@ -138,7 +138,9 @@ def _forwarder(config: Config) -> Forwarder:
             strategies.load(Path(path))
         except ValueError as error:
             raise ConfigError(str(error)) from error
-    forwarder = Forwarder(rng=Random(), cs_capacity=config.content_store.capacity)
+    forwarder = Forwarder(
+        rng=Random(), cs_capacity=config.content_store.capacity, controlled_push=config.controlled_push
+    )
     forwarder.unsolicited = config.content_store.unsolicited
     forwarder.regions = {from_uri(region) for region in config.regions}
     for choice in config.strategies:
