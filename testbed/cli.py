@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
@@ -250,6 +251,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 
 
 feednet.add_command(simulate)
+feednet.add_command(dissect)
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ class NDN(Packet):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """Return the packets that a stream begins with, as Scapy's TCPSession asks; None while there is none."""
+        """Return the packets that a stream begins with, for Scapy's TCPSession; None while there is none."""
         if data[0] not in _LAYERS:
             return conf.raw_layer(data)
         size = _whole(data)
@@ -80,10 +80,10 @@ class _Packets(PacketListField):
 
 
 class NdnStream(Packet):
-    """NDN packets back to back, in one segment or reassembled; what follows the last whole one is the payload."""
+    """NDN packets back to back; what follows the last whole one is the payload, the beginning of another."""
 
     _name = "NdnStream"
-    fields_desc = [_Packets("packets", [])]
+    fields_desc = [_Packets("packets", [])]  # noqa: RUF012
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """Choose Raw: it is the beginning of a packet whose rest is in another segment."""

@@ -1,17 +1,18 @@
 """What all TLV layers share: elements are found by type, lengths are computed, damage is Raw.
 
-NDN packet format 0.3, "Considerations for Evolvability": elements that are recognised stand in a given order;
-one that is unknown or out of order is ignored if its type is even and above 31, and makes the packet malformed
-otherwise.
+NDN packet format 0.3, "Considerations for Evolvability": elements that are recognised stand in a given
+order; one that is unknown or out of order is ignored if its type is even and above 31, and makes the packet
+malformed otherwise.
 """
 
 from typing import Any, ClassVar, TypeVar
 
+from scapy.base_classes import Packet_metaclass
 from scapy.compat import raw
 from scapy.config import conf
 from scapy.fields import ConditionalField
 from scapy.layers.inet import TCP, UDP
-from scapy.packet import Packet, Packet_metaclass
+from scapy.packet import Packet
 
 from captures.dissectors.fields import Ignored, Name, Repeated, Tlv
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, read_header
@@ -21,7 +22,7 @@ _Element = TypeVar("_Element", bound="Element")
 
 def shown_if_set(*fields: Tlv | Ignored) -> list[Any]:
     """Return the fields for a `fields_desc`; `show()` leaves out those that are not set."""
-    return [ConditionalField(field, _has(field)) for field in fields]  # type: ignore[arg-type]
+    return [ConditionalField(field, _has(field)) for field in fields]
 
 
 def _has(field: Tlv | Ignored) -> Any:
@@ -29,7 +30,7 @@ def _has(field: Tlv | Ignored) -> Any:
 
 
 class _ElementClass(Packet_metaclass):
-    """Gives each class a dispatch_hook of its own (Scapy asks for no inherited one) and its table of fields."""
+    """Gives each class its table of fields, and a dispatch_hook of its own: Scapy asks no inherited one."""
 
     def __new__(mcs, name: str, bases: Any, dct: dict[str, Any]) -> Any:
         if "guarded" in dct and "dispatch_hook" not in dct:

@@ -1,4 +1,4 @@
-"""What Data of a feed hold: native items, classic SSB messages, proofs of a fork (docs/controlled-push.md, 2 and 3)."""
+"""What Data of a feed hold: items, native or classic SSB, and proofs of a fork (docs/controlled-push.md)."""
 
 from typing import Any, ClassVar
 
@@ -12,15 +12,17 @@ from forwarder.wire.tlv import MalformedPacket, read_header
 
 
 class NativeItem(Element):
-    """A native item's content: the id of the item before (32 bytes; none in item 1), and the payload as `body`
-    (to Scapy, a layer's payload is the next layer)."""
+    """A native item's content: the id of the item before (32 bytes; none in item 1), and the payload.
+
+    The payload is called `body`: to Scapy, a layer's payload is the next layer.
+    """
 
     name = "NativeItem"
     REQUIRED: ClassVar[tuple[str, ...]] = ("body",)
-    fields_desc = [
-        *shown_if_set(Tlv("backlink", BACKLINK, sizes=range(32, 33))),
+    fields_desc = shown_if_set(
+        Tlv("backlink", BACKLINK, sizes=range(32, 33)),
         Tlv("body", PAYLOAD, b""),
-    ]
+    )
 
 
 class SsbItem(Element):
@@ -28,7 +30,7 @@ class SsbItem(Element):
 
     name = "SsbItem"
     REQUIRED: ClassVar[tuple[str, ...]] = ("message",)
-    fields_desc = [Text("message", SSB_MESSAGE, b"{}")]
+    fields_desc = shown_if_set(Text("message", SSB_MESSAGE, b"{}"))
 
 
 class _Halves(Repeated):
@@ -53,7 +55,7 @@ class ForkProof(Element):
 
     TYPE = FORK_PROOF
     name = "ForkProof"
-    fields_desc = [_Halves()]
+    fields_desc = shown_if_set(_Halves())
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:
@@ -65,7 +67,7 @@ class ForkProof(Element):
 
 
 def open_content(name: bytes, content: bytes, proofs: bool = True) -> Element | bytes:
-    """Return what the Data of this name holds: a layer if the name and the bytes allow one, else the bytes."""
+    """Return what the Data of this name holds: a layer where name and bytes allow one, else the bytes."""
     try:
         if split_item(name) is not None:
             layer: Element = (SsbItem if content[:1] == bytes((SSB_MESSAGE,)) else NativeItem).of(content)

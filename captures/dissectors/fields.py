@@ -1,4 +1,4 @@
-"""Scapy fields for TLV elements: each is one element of an NDN packet, header and all, or nothing if it is unset.
+"""Scapy fields for TLV elements: each is one element of an NDN packet, header and all; if unset, nothing.
 
 A field decodes a TLV-VALUE into what a person would write (a number, bytes, a name's URI), raising
 MalformedPacket, and encodes it again. It does not find its element in a packet: :class:`Element` in
@@ -221,7 +221,7 @@ class Component(Tlv):
 
 
 class Wrapped(Number):
-    """A number in an element of its own inside this one, as NackReason in Nack; `absent` if it is not there."""
+    """A number in an element inside this one, as NackReason in Nack; `absent` if it is not there."""
 
     __slots__ = ["absent", "inner"]
 

@@ -1,7 +1,7 @@
 """NDNLPv2's LpPacket as a Scapy layer (NFD wiki, "NDNLPv2", revision 63), with feednet's FeedState.
 
-The Fragment is the layer's payload: `LpPacket(nack_reason=150) / Interest(name="/a")`. Without a payload there is
-no Fragment. The payload of one fragment of several is Raw.
+The Fragment is the layer's payload: `LpPacket(nack_reason=150) / Interest(name="/a")`. Without a payload
+there is no Fragment. The payload of one fragment of several is Raw.
 """
 
 from typing import Any, ClassVar
@@ -78,7 +78,7 @@ class LpPacket(Element):
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:
-        """Return the header's fields; raise MalformedPacket. The fragment, the last element, is not looked at."""
+        """Return the header's fields; raise MalformedPacket. The fragment is not looked at."""
         fields: dict[str, Any] = {}
         last = 0
         for kind, start, end in elements(value, 0, len(value)):
@@ -136,7 +136,8 @@ class LpPacket(Element):
     def do_build(self) -> bytes:
         """Return the packet, its fragment included and its lengths computed."""
         if not self.explicit:
-            self = next(iter(self))  # noqa: PLW0642, as in Scapy: what is random is drawn here
+            drawn = next(iter(self))  # as in Scapy: here random values are drawn
+            return drawn.do_build()
         fragment = self.do_build_payload()
         header = self.self_build()
         if self.raw_packet_cache is not None:

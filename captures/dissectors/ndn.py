@@ -1,4 +1,4 @@
-"""Interest and Data as Scapy layers (NDN packet format 0.3; feednet's own elements from docs/controlled-push.md)."""
+"""Interest and Data as Scapy layers (NDN packet format 0.3, and docs/controlled-push.md for our elements)."""
 
 import hashlib
 from typing import Any, ClassVar
@@ -123,23 +123,21 @@ class Interest(Named):
     TYPE = INTEREST
     guarded = True
     REQUIRED: ClassVar[tuple[str, ...]] = ("name",)
-    fields_desc = [
+    fields_desc = shown_if_set(
         Name("name", "/", nonempty=True),
-        *shown_if_set(
-            Flag("can_be_prefix", 33),
-            Flag("must_be_fresh", 18),
-            Names("forwarding_hint", 30),
-            Fixed("nonce", 10, 4),
-            Number("lifetime", 12),
-            Fixed("hop_limit", 34, 1),
-            Tlv("parameters", 36),
-            Nested("signature_info", SignatureInfo, 44),
-            Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
-            Number("send_credit", SEND_CREDIT, anywhere=True),
-            Flag("persistent", PERSISTENT, anywhere=True),
-            Ignored(),
-        ),
-    ]
+        Flag("can_be_prefix", 33),
+        Flag("must_be_fresh", 18),
+        Names("forwarding_hint", 30),
+        Fixed("nonce", 10, 4),
+        Number("lifetime", 12),
+        Fixed("hop_limit", 34, 1),
+        Tlv("parameters", 36),
+        Nested("signature_info", SignatureInfo, 44),
+        Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
+        Number("send_credit", SEND_CREDIT, anywhere=True),
+        Flag("persistent", PERSISTENT, anywhere=True),
+        Ignored(),
+    )
 
     def complete(self, parts: dict[str, bytes]) -> None:
         """Add the digests that were not given."""
@@ -183,16 +181,14 @@ class Data(Named):
     TYPE = DATA
     guarded = True
     REQUIRED: ClassVar[tuple[str, ...]] = ("name", "signature_info", "signature_value")
-    fields_desc = [
+    fields_desc = shown_if_set(
         Name("name", "/"),
-        *shown_if_set(
-            Nested("meta_info", MetaInfo),
-            _Content("content", 21),
-            Nested("signature_info", SignatureInfo, 22),
-            Tlv("signature_value", _SIGNATURE_VALUE),
-            Ignored(),
-        ),
-    ]
+        Nested("meta_info", MetaInfo),
+        _Content("content", 21),
+        Nested("signature_info", SignatureInfo, 22),
+        Tlv("signature_value", _SIGNATURE_VALUE),
+        Ignored(),
+    )
 
     @classmethod
     def decode(cls, value: bytes, proofs: bool = True) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """A packet in one line, and its fields under the names that they have in Wireshark.
 
-The plugin for Wireshark (feednet.lua) writes the same lines and fields; a test compares the two, packet by packet.
+The plugin for Wireshark (feednet.lua) writes the same lines and fields; a test compares the two.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from scapy.packet import Packet
+from scapy.packet import Packet, Raw
 
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
@@ -39,44 +39,60 @@ def _short_component(text: str) -> str:
     return f"{marker}{equals}..{value[at:]}"
 
 
-def packet_type(packet: Packet) -> str:
-    """Return what a packet is, the value of `ndn.type`; empty if it is no NDN packet."""
+class Whole(NamedTuple):
+    """A packet put together from fragments: its layer (Raw if it is damaged) and how many there were."""
+
+    packet: Packet
+    fragments: int
+
+
+def packet_type(packet: Packet, whole: Whole | None = None) -> str:
+    """Return what a packet is, the value of `ndn.type`; empty for a layer that is none of NDN's.
+
+    `whole` is what the packet, a fragment, has completed.
+    """
     if isinstance(packet, Interest):
         return "Interest" if packet.send_credit is None else "LLI"
     if isinstance(packet, Data):
         return "Data"
+    if isinstance(packet, Raw):
+        return "Malformed"
     if not isinstance(packet, LpPacket):
         return ""
     if packet.nack_reason is not None:
         return "Nack"
-    if (packet.frag_count or 1) > 1:
+    if whole is not None:
+        return packet_type(whole.packet)
+    if is_fragment(packet):
         return "Fragment"
-    if isinstance(packet.payload, Interest | Data):
-        return packet_type(packet.payload)
     if packet.payload:
-        return "Malformed"
+        return packet_type(packet.payload)
     return "FeedState" if packet.feed_state is not None else "Ack" if packet.ack else "Idle"
 
 
-def describe(packet: Packet) -> str:
-    """Return the line for an NDN packet; empty if it is none."""
+def is_fragment(packet: LpPacket) -> bool:
+    """Tell whether a link packet holds a piece of a packet."""
+    return (packet.frag_count or 1) > 1
+
+
+def describe(packet: Packet, whole: Whole | None = None) -> str:
+    """Return the line for an NDN packet; `whole` as for packet_type()."""
     if not isinstance(packet, LpPacket):
-        return network_line(packet)
-    kind = packet_type(packet)
+        return _network_line(packet)
     words = []
-    if kind == "Nack":
+    if packet.nack_reason is not None:
         reason = packet.nack_reason
         words.append("Nack" + (f" {NACK_REASONS.get(reason, reason)}" if reason else ""))
-    if kind == "Fragment":
+    if whole is not None:
+        words.append(f"{_network_line(whole.packet)} [reassembled from {whole.fragments} fragments]")
+    elif is_fragment(packet):
         words.append(f"Fragment {(packet.frag_index or 0) + 1}/{packet.frag_count}")
-    elif isinstance(packet.payload, Interest | Data):
-        words.append(network_line(packet.payload))
     elif packet.payload:
-        words.append(f"Malformed packet, {len(packet.payload)} bytes")
-    elif kind != "FeedState":
-        words.append(kind)
+        words.append(_network_line(packet.payload))
+    elif packet.feed_state is None or words:
+        words.append(packet_type(packet))
     if packet.feed_state is not None:
-        words.append(_state_line(packet.feed_state, bare=kind == "FeedState"))
+        words.append(_state_line(packet.feed_state, packet_type(packet, whole) == "FeedState"))
     if packet.congestion_mark:
         words.append(f"[congestion mark {packet.congestion_mark}]")
     return " ".join(words)
@@ -91,29 +107,34 @@ def _state_line(state: FeedState, bare: bool) -> str:
     return f"FeedState {short_name(state.feed)} {text}" if state.feed is not None else f"FeedState {text}"
 
 
-def network_line(packet: Packet) -> str:
-    """Return the line for an Interest or a Data packet; empty for any other layer."""
+def _network_line(packet: Packet) -> str:
     if isinstance(packet, Interest):
         return _interest_line(packet)
     if isinstance(packet, Data):
-        return f"Data {short_name(packet.name)} {_content_line(packet)}"
-    return ""
+        return f"Data {short_name(uri_of(packet))} {_content_line(packet)}"
+    return f"Malformed packet, {len(packet)} bytes"
+
+
+def uri_of(packet: Interest | Data) -> str:
+    """Return a packet's name."""
+    uri: str = packet.getfieldval("name")
+    return uri
 
 
 def _interest_line(packet: Interest) -> str:
     words = []
     if packet.persistent:
         words.append("persistent")
-    item = split_item(from_uri(packet.name))
+    item = split_item(from_uri(uri_of(packet)))
     credit = packet.send_credit
     if credit is None:
-        words.append(f"Interest {short_name(packet.name)}")
+        words.append(f"Interest {short_name(uri_of(packet))}")
     elif item is None:
-        words.append(f"LLI {short_name(packet.name)} credit {credit}, not for an item")
+        words.append(f"LLI {short_name(uri_of(packet))} credit {credit}, not for an item")
     elif credit == 0:
-        words.append(f"LLI {_feed_of(packet.name)} cancel")
+        words.append(f"LLI {_feed_of(uri_of(packet))} cancel")
     else:
-        words.append(f"LLI {_feed_of(packet.name)} items {item[1]}..{_last(item[1], credit)}")
+        words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item[1], _last(item[1], credit))}")
     if packet.can_be_prefix:
         words.append("CanBePrefix")
     if packet.must_be_fresh:
@@ -125,6 +146,10 @@ def _interest_line(packet: Interest) -> str:
 
 def _last(first: int, credit: int) -> int:
     return min(first + credit - 1, _LAST)
+
+
+def _items(first: int, last: int) -> str:
+    return f"item {first}" if first == last else f"items {first}..{last}"
 
 
 def _feed_of(uri: str) -> str:
@@ -142,21 +167,21 @@ def _content_line(packet: Data) -> str:
     return f"{len(bytes(content or b''))} bytes"
 
 
-def fields_of(packet: Packet) -> Fields:
+def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
     """Return an NDN packet's fields under the names of the Wireshark plugin, `ndn.type` first.
 
-    Empty if it is no NDN packet. What is derived stands with what it comes from: `ndn.lli.first` and
-    `ndn.lli.last` from an LLI's name and credit, `ndn.feed.item` from an item's name.
+    Empty if it is no NDN packet; `whole` as for packet_type(). What is derived stands with what it comes from:
+    `ndn.lli.first` and `ndn.lli.last` from an LLI's name and credit, `ndn.feed.item` from an item's name.
     """
-    kind = packet_type(packet)
+    kind = packet_type(packet, whole)
     fields: Fields = [("ndn.type", kind)] if kind else []
     if isinstance(packet, LpPacket):
         fields += _plain(packet, _LP)
         if packet.prefix_announcement is not None:
-            fields.append(("ndn.lp.prefix_announcement", packet.prefix_announcement.name))
+            fields.append(("ndn.lp.prefix_announcement", uri_of(packet.prefix_announcement)))
         if packet.feed_state is not None:
             fields += _plain(packet.feed_state, _STATE)
-        packet = packet.payload
+        packet = packet.payload if whole is None else whole.packet
     if isinstance(packet, Interest | Data):
         fields += _network(packet)
     return fields
@@ -213,11 +238,12 @@ def _plain(packet: Packet, names: dict[str, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _network(packet: Interest | Data) -> Fields:
-    fields: Fields = [("ndn.name", packet.name)]
-    name = from_uri(packet.name)
+    fields: Fields = [("ndn.name", uri_of(packet))]
+    name = from_uri(uri_of(packet))
     item, fork = split_item(name), split_fork(name)
     if item is not None:
-        fields.append(("ndn.feed.item", item[1]))
+        feed = uri_of(packet).rpartition("/")[0]
+        fields += [("ndn.feed.name", feed), ("ndn.feed.item", item[1])]
     if fork is not None:
         fields.append(("ndn.feed.fork", fork[1]))
     if isinstance(packet, Interest):
@@ -233,6 +259,21 @@ def _network(packet: Interest | Data) -> Fields:
     if packet.signature_value is not None:
         fields.append(("ndn.signature.value", packet.signature_value))
     return fields
+
+
+_HEXADECIMAL = {"ndn.nonce": 8, "ndn.lp.sequence": 16, "ndn.lp.ack": 16, "ndn.lp.tx_sequence": 16}
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return a field's value as tshark prints it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace") if name in _TEXTS else value.hex()
+    if isinstance(value, int) and name in _HEXADECIMAL:
+        return f"0x{value:0{_HEXADECIMAL[name]}x}"
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+_TEXTS = {"ndn.feed.ssb", "ndn.signature.not_before", "ndn.signature.not_after"}
 
 
 def _content(content: Any) -> Fields:
@@ -252,3 +293,17 @@ def _signature(info: SignatureInfo) -> Iterator[tuple[str, Any]]:
         yield from _plain(info.key_locator, _LOCATOR)
     if info.validity is not None:
         yield from _plain(info.validity, _VALIDITY)
+
+
+FIELD_NAMES = sorted(
+    {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
+    | {"ndn.type", "ndn.name", "ndn.content", "ndn.signature.value", "ndn.lp.prefix_announcement"}
+    | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
+    | {"ndn.lli.first", "ndn.lli.last"}
+    | {
+        name
+        for table in (_LP, _STATE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)
+        for name in table.values()
+    }
+)
+"""Every name that a field can have."""
