@@ -6,8 +6,8 @@
 
 Lengths, digests and plain-digest signatures are computed; names are URIs with the marker components of the
 NDN naming conventions (revision 3). Bytes that are no such packet become Raw, never an exception. A layer
-holds its packet to every rule of the format, a forwarder only to those that it needs, so a layer may refuse what
-a forwarder forwards. Importing this package binds the layers to their ports and Ethertype.
+holds its packet to every rule of the format, a forwarder only to those that it needs, so a layer may refuse
+what a forwarder forwards. Importing this package binds the layers to their ports and Ethertype.
 """
 
 from pathlib import Path

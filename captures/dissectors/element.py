@@ -65,11 +65,13 @@ class Element(Packet, metaclass=_ElementClass):
     Class attributes:
         TYPE: TLV-TYPE; None for a sequence of elements without a header around them.
         REQUIRED: names of the fields that must be there.
+        EXACT: whether it holds no other elements than these.
         guarded: if set in a class, its bytes become Raw when they are damaged, and do not raise.
     """
 
     TYPE: ClassVar[int | None] = None
     REQUIRED: ClassVar[tuple[str, ...]] = ()
+    EXACT: ClassVar[bool] = False
     by_type: ClassVar[dict[int, tuple[int, Tlv]]] = {}
 
     @classmethod
@@ -93,6 +95,8 @@ class Element(Packet, metaclass=_ElementClass):
         for name in cls.REQUIRED:
             if name not in fields:
                 raise MalformedPacket(f"{cls.__name__} without {name}")
+        if ignored and cls.EXACT:
+            raise MalformedPacket(f"{cls.__name__} with other elements")
         if ignored:
             fields["ignored"] = ignored
         return fields

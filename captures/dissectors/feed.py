@@ -18,6 +18,7 @@ class NativeItem(Element):
     """
 
     name = "NativeItem"
+    EXACT = True
     REQUIRED: ClassVar[tuple[str, ...]] = ("body",)
     fields_desc = shown_if_set(
         Tlv("backlink", BACKLINK, sizes=range(32, 33)),
@@ -29,6 +30,7 @@ class SsbItem(Element):
     """The content of an item that is a classic SSB message: its canonical JSON."""
 
     name = "SsbItem"
+    EXACT = True
     REQUIRED: ClassVar[tuple[str, ...]] = ("message",)
     fields_desc = shown_if_set(Text("message", SSB_MESSAGE, b"{}"))
 
@@ -54,6 +56,7 @@ class ForkProof(Element):
     """Two items of one feed that cannot both be: whole Data packets, in the order of their bytes."""
 
     TYPE = FORK_PROOF
+    EXACT = True
     name = "ForkProof"
     fields_desc = shown_if_set(_Halves())
 
@@ -61,7 +64,7 @@ class ForkProof(Element):
     def decode(cls, value: bytes) -> dict[str, Any]:
         """Return the halves; raise MalformedPacket unless there are two."""
         fields = super().decode(value)
-        if len(fields.get("halves", ())) != 2 or "ignored" in fields:
+        if len(fields.get("halves", ())) != 2:
             raise MalformedPacket("a proof holds two Data packets")
         return fields
 
@@ -80,4 +83,4 @@ def open_content(name: bytes, content: bytes, proofs: bool = True) -> Element | 
             return content
     except MalformedPacket:
         return content
-    return content if "ignored" in layer.fields else layer
+    return layer

@@ -746,7 +746,7 @@ local function packet(p, pinfo, start, stop, tree)
     sort = is_nack and "Nack" or inner
         or (r["feed.tip"] and "FeedState" or r["lp.ack"] and "Ack" or "Idle")
     local is_state = sort == "FeedState"
-    if not (is_piece or has_fragment or is_state) then words[#words + 1] = sort end
+    if not (is_piece or has_fragment or is_state or is_nack) then words[#words + 1] = sort end
     if r["feed.tip"] then words[#words + 1] = state_line(r, is_state) end
     local mark = r["lp.congestion_mark"]
     if mark and mark ~= UInt64(0) then words[#words + 1] = "[congestion mark " .. tostring(mark) .. "]" end

@@ -89,7 +89,7 @@ def describe(packet: Packet, whole: Whole | None = None) -> str:
         words.append(f"Fragment {(packet.frag_index or 0) + 1}/{packet.frag_count}")
     elif packet.payload:
         words.append(_network_line(packet.payload))
-    elif packet.feed_state is None or words:
+    elif packet.feed_state is None and not words:
         words.append(packet_type(packet))
     if packet.feed_state is not None:
         words.append(_state_line(packet.feed_state, packet_type(packet, whole) == "FeedState"))
@@ -170,7 +170,7 @@ def _content_line(packet: Data) -> str:
 def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
     """Return an NDN packet's fields under the names of the Wireshark plugin, `ndn.type` first.
 
-    Empty if it is no NDN packet; `whole` as for packet_type(). What is derived stands with what it comes from:
+    Empty if it is no NDN packet; `whole` as for packet_type(). What is derived stands with its source:
     `ndn.lli.first` and `ndn.lli.last` from an LLI's name and credit, `ndn.feed.item` from an item's name.
     """
     kind = packet_type(packet, whole)
