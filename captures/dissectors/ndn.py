@@ -59,9 +59,9 @@ class SignatureInfo(Element):
     fields_desc = shown_if_set(
         Number("signature_type", 27, 0, names=SIGNATURE_TYPES),
         Nested("key_locator", KeyLocator),
-        Tlv("nonce", 38),
-        Number("time", 40),
-        Number("seq_num", 42),
+        Tlv("signature_nonce", 38),
+        Number("signature_time", 40),
+        Number("signature_seq_num", 42),
         Nested("validity", ValidityPeriod),
         Ignored(),
     )

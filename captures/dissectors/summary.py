@@ -221,9 +221,9 @@ _INTEREST = {
 _META = {"content_type": "ndn.content_type", "freshness": "ndn.freshness", "final_block": "ndn.final_block"}
 _SIGNATURE = {
     "signature_type": "ndn.signature.type",
-    "nonce": "ndn.signature.nonce",
-    "time": "ndn.signature.time",
-    "seq_num": "ndn.signature.seq_num",
+    "signature_nonce": "ndn.signature.nonce",
+    "signature_time": "ndn.signature.time",
+    "signature_seq_num": "ndn.signature.seq_num",
 }
 _LOCATOR = {"key_name": "ndn.signature.key_name", "key_digest": "ndn.signature.key_digest"}
 _VALIDITY = {"not_before": "ndn.signature.not_before", "not_after": "ndn.signature.not_after"}

@@ -21,7 +21,8 @@ from forwarder.wire.name import component, from_uri, to_uri
 KEY = bytes(range(32))
 FEED = from_uri("/ssb/logs") + component(8, KEY)
 
-numbers = st.integers(0, (1 << 64) - 1) | st.sampled_from([0, 1, 255, 256, 65535, 65536, 1 << 32, (1 << 64) - 1])
+_EDGES = [0, 1, 255, 256, 65535, 65536, 1 << 32, (1 << 64) - 1]
+numbers = st.integers(0, (1 << 64) - 1) | st.sampled_from(_EDGES)
 blobs = st.binary(max_size=300)
 components = st.one_of(
     st.tuples(st.sampled_from([1, 2]), st.binary(min_size=32, max_size=32)),
@@ -55,9 +56,9 @@ locators = (names.map(lambda name: KeyLocator(key_name=name))) | blobs.map(lambd
 signature_infos = given_fields(
     signature_type=numbers,
     key_locator=maybe(locators),
-    nonce=maybe(blobs),
-    time=maybe(numbers),
-    seq_num=maybe(numbers),
+    signature_nonce=maybe(blobs),
+    signature_time=maybe(numbers),
+    signature_seq_num=maybe(numbers),
     validity=maybe(validities),
     ignored=ignored,
 ).map(lambda fields: SignatureInfo(**fields))

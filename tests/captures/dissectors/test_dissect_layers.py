@@ -17,6 +17,7 @@ from captures.dissectors import (
     ETHERTYPE,
     NDN,
     Data,
+    FeedState,
     ForkProof,
     Interest,
     LpPacket,
@@ -24,6 +25,7 @@ from captures.dissectors import (
     NativeItem,
     NdnStream,
     SignatureInfo,
+    SsbItem,
 )
 from captures.dissectors.summary import describe, fields_of, short_name
 from forwarder.wire.feed import item_name
@@ -192,13 +194,29 @@ def test_packets_in_a_stream() -> None:
     whole = both + bytes(one)
     got = []
     for at in range(0, len(whole), 7):
-        segment = IP(src="1.1.1.1", dst="2.2.2.2") / TCP(dport=6363, seq=1 + at, flags="A") / whole[at : at + 7]
-        passed = session.process(IP(bytes(segment)))
+        header = IP(src="1.1.1.1", dst="2.2.2.2") / TCP(dport=6363, seq=1 + at, flags="A")
+        passed = session.process(IP(bytes(header / whole[at : at + 7])))
         layer = passed and passed.getlayer(NdnStream)
         while layer:
             got += layer.packets
             layer = layer.payload.getlayer(NdnStream)
     assert b"".join(map(bytes, got)) == whole
+
+
+def test_no_field_has_a_name_that_scapy_uses_for_itself() -> None:
+    for layer in (
+        Interest,
+        Data,
+        LpPacket,
+        SignatureInfo,
+        MetaInfo,
+        NativeItem,
+        SsbItem,
+        FeedState,
+        ForkProof,
+    ):
+        taken = {field.name for field in layer.fields_desc} & (set(layer.__all_slots__) | {"payload"})
+        assert taken <= {"name"}
 
 
 def test_names_are_given_in_any_form_and_shown_in_one() -> None:
