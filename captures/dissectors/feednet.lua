@@ -504,6 +504,21 @@ local function exact(p, start, stop, tree, entries, r)
     if probe.ignored then malformed("elements that do not belong there") end
 end
 
+local function derived(tree, key, range, value)
+    if tree and value then tree:add(F[key], range, value):set_generated() end
+end
+
+-- Shows what a packet's name says of feeds; returns the item's number if it is an item's.
+local function derive(tree, range, name)
+    local item = split_item(name.bytes)
+    if item then
+        derived(tree, "feed.name", range, uri_of({ unpack(name.uris, 1, #name.uris - 1) }))
+        derived(tree, "feed.item", range, item)
+    end
+    derived(tree, "feed.fork", range, split_fork(name.bytes))
+    return item
+end
+
 local function proof(p, start, stop, tree)
     local kind, first, last = element(p.s, start, stop)
     if kind ~= 248 or last ~= stop then malformed("not one ForkProof") end
@@ -512,7 +527,10 @@ local function proof(p, start, stop, tree)
         local half, inner, after = element(p.s, first, stop)
         if half ~= 6 then malformed("not a Data packet") end
         local probe = { s = p.s, tvb = p.tvb, is_half = true }
-        walk(probe, inner, after, below and below:add(p.tvb(first, after - first), "Data"), DATA, {})
+        local range, r = p.tvb(first, after - first), {}
+        local item = below and below:add(range, "Data")
+        walk(probe, inner, after, item, DATA, r)
+        derive(item, range, r.name)
         halves, first = halves + 1, after
     end
     if halves ~= 2 then malformed("a proof holds two Data packets") end
@@ -521,7 +539,7 @@ end
 function read.content(p, at, start, stop, tree, entry, r)
     r.content_size = stop - start
     local name = r.name.bytes
-    if r.item or split_item(name) then
+    if split_item(name) then
         local is_ssb = byte(p.s, start + 1) == 246 and start < stop
         local entries = is_ssb and SSB or NATIVE
         local inside = {}
@@ -598,10 +616,6 @@ end
 ------------------------------------------------------------------------------------------------------------------
 -- Packets. Each returns its type and its line.
 
-local function derived(tree, key, range, value)
-    if value then tree:add(F[key], range, value):set_generated() end
-end
-
 -- Reads a whole Interest or Data, of which s holds nothing else; raises what is malformed.
 local function network(p, start, stop, tree)
     local kind, first, last = element(p.s, start, stop)
@@ -617,10 +631,7 @@ local function network(p, start, stop, tree)
         end
         error(problem, 0)
     end
-    r.item = split_item(r.name.bytes)
-    if r.item then derived(item, "feed.name", range, uri_of({ unpack(r.name.uris, 1, #r.name.uris - 1) })) end
-    derived(item, "feed.item", range, r.item)
-    derived(item, "feed.fork", range, split_fork(r.name.bytes))
+    r.item = derive(item, range, r.name)
     local credit = r["lli.credit"]
     if kind == 5 then
         if r.item and credit and credit ~= UInt64(0) then
