@@ -247,7 +247,7 @@ local function with_number(name, found)
         local at = #name - size - 2
         if at >= 0 and sub(name, at + 1, at + 2) == char(58, size) then
             local bytes = sub(name, at + 3)
-            if is_shortest(bytes) and bytes:find("[^%z]") and found(at) then return to_uint64(bytes), at end
+            if is_shortest(bytes) and bytes:find("[^\0]") and found(at) then return to_uint64(bytes), at end
         end
     end
 end
@@ -335,6 +335,12 @@ function read.fixed(p, _, start, stop, tree, entry, r)
     add(tree, entry[4], p.tvb(start, stop - start))
 end
 
+function read.text(p, _, start, stop, tree, entry, r)
+    local range = p.tvb(start, stop - start)
+    add(tree, entry[4], range, tree and range:string(ENC_UTF_8))
+    r[entry[4]] = stop - start
+end
+
 function read.bytes(p, _, start, stop, tree, entry, r)
     local size = stop - start
     if entry.least and (size < entry.least or size > entry.most) then
@@ -376,8 +382,8 @@ local function index(entries)
 end
 
 local VALIDITY = index({
-    { 254, "NotBefore", "bytes", "signature.not_before" },
-    { 255, "NotAfter", "bytes", "signature.not_after" },
+    { 254, "NotBefore", "text", "signature.not_before" },
+    { 255, "NotAfter", "text", "signature.not_after" },
 })
 local KEY_LOCATOR = index({
     { 7, "Name", "name", "signature.key_name" },
@@ -494,7 +500,7 @@ local NATIVE = index({
 })
 local SSB = index({
     required = { "feed.ssb" },
-    { 246, "SsbMessage", "bytes", "feed.ssb" },
+    { 246, "SsbMessage", "text", "feed.ssb" },
 })
 
 -- Reads content by a table that leaves no room for other elements.
@@ -537,6 +543,7 @@ local function proof(p, start, stop, tree)
 end
 
 function read.content(p, at, start, stop, tree, entry, r)
+    if not r.name then malformed("without name") end
     r.content_size = stop - start
     local name = r.name.bytes
     if split_item(name) then
@@ -669,7 +676,7 @@ local function join(p, pinfo, at, r, piece)
     if held.have == count then
         local pieces = {}
         for i = 0, count - 1 do pieces[i + 1] = held[i] end
-        fragments[key], wholes[place] = nil, { table.concat(pieces), count }
+        fragments[key], wholes[place] = nil, { table.concat(pieces), string.format("%d", count) }
     end
     return wholes[place]
 end

@@ -21,7 +21,7 @@ _Values = Callable[[Fields], list[tuple[str, Any]]]
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!~()])"""
-    r"""|(?P<word>[^\s"()!<>=&|~]+))"""
+    r"""|(?P<word>[^\s"()!<>=&|~]+(?:=(?!=)[^\s"()!<>=&|~]+)*))"""
 )
 _COMPARISONS = {
     "==": "==",
@@ -65,7 +65,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self.token = ""
-        self._is_quoted = False
+        self._is_quoted = self._is_sign = False
         self._next()
 
     def _next(self) -> str:
@@ -77,9 +77,10 @@ class _Parser:
             if rest:
                 raise InvalidFilter(f"cannot read {rest[:20]!r}")
             self.token = ""
+            self._is_quoted = self._is_sign = False
             return left
         self._at = match.end()
-        self._is_quoted = match["text"] is not None
+        self._is_quoted, self._is_sign = match["text"] is not None, match["sign"] is not None
         self.token = re.sub(r"\\(.)", r"\1", match["text"][1:-1]) if self._is_quoted else match[0].strip()
         return left
 
@@ -126,7 +127,7 @@ class _Parser:
         if comparison is None:
             return lambda fields: any(field == name for field, _ in fields)
         self._next()
-        if not self.token and not self._is_quoted:
+        if self._is_sign or (not self.token and not self._is_quoted):
             raise InvalidFilter(f"a value is missing after {name} {comparison}")
         return _comparison(name, comparison, self._next())
 

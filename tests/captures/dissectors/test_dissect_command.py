@@ -6,7 +6,10 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from dissect_packets import FEED
@@ -18,18 +21,29 @@ from scapy.utils import wrpcap, wrpcapng
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket
 from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name
+from testbed.cli import main
 
 COMMAND = [sys.executable, "-m", "testbed.cli", "dissect"]
 
 
-def dissect(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def dissect(*arguments: str | Path, **environment: str) -> Done:
+    """Run the command in this process, where Python and Scapy are awake already."""
+    out, err, code = StringIO(), StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["feednet", "dissect", *map(str, arguments)])
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def frames() -> list[Packet]:
@@ -79,12 +93,13 @@ def test_pcapng_and_gzip_say_the_same(capture: Path, tmp_path: Path) -> None:
 
 def test_interfaces_and_directions(tmp_path: Path) -> None:
     with (tmp_path / "c.pcapng").open("wb") as file:
-        writer = Writer(file)
-        at = writer.add_interface(Interface("node1-eth0"))
-        writer.write(at, 5_000_000_000, bytes(frames()[0]), Direction.OUT)
-        writer.write(at, 5_000_001_500, bytes(frames()[2]), Direction.IN)
+        writer = Writer(file, [Interface("node1-eth0")], application="test")
+        writer.write(0, 5_000_000_000, bytes(frames()[0]), direction=Direction.OUT)
+        writer.write(0, 5_000_001_600, bytes(frames()[2]), direction=Direction.IN)
     lines = dissect(tmp_path / "c.pcapng").stdout.splitlines()
-    assert lines[0].split() == "1 0.000 ms node1-eth0 out 10.0.0.1 → 10.0.0.22 Interest /a".split()
+    assert lines[0].split() == [
+        *("1", "0.000", "ms", "node1-eth0", "out", "10.0.0.1", "→", "10.0.0.22", "Interest", "/a")
+    ]
     assert lines[1].split()[:5] == ["2", "0.002", "ms", "node1-eth0", "in"]
     assert dissect(tmp_path / "c.pcapng", "--filter", "frame.interface_name == x").stdout == ""
 
@@ -138,7 +153,7 @@ def test_errors_are_one_line(capture: Path, tmp_path: Path) -> None:
 
 def test_who_has_read_enough_may_go(tmp_path: Path) -> None:
     path = tmp_path / "long.pcap"
-    wrpcap(str(path), frames()[:3] * 3000)
+    wrpcap(str(path), frames()[:3] * 600)
     with subprocess.Popen([*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
         assert reader.stdout
         assert reader.stderr

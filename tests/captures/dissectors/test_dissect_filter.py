@@ -62,7 +62,6 @@ def test_holds(text: str) -> None:
         "ndn.lp.ack != 5",
         "ip.addr != 10.0.0.1",
         "ndn.nonce == ff",
-        "ndn.name < 3",
     ],
 )
 def test_does_not_hold(text: str) -> None:

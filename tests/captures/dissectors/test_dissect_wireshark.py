@@ -57,7 +57,9 @@ def tshark(path: Path, *options: str) -> str:
 
 def fields_in_tshark(path: Path, *options: str) -> list[dict[str, list[str]]]:
     """Return each frame's fields and its line."""
-    wanted = [argument for name in (INFO, MALFORMED, *NAMES) for argument in ("-e", name)]
+    wanted = [
+        argument for name in (INFO, MALFORMED, "_ws.expert.message", *NAMES) for argument in ("-e", name)
+    ]
     frames = json.loads(tshark(path, *options, "-T", "json", "--no-duplicate-keys", *wanted))
     return [frame["_source"]["layers"] for frame in frames]
 
@@ -178,6 +180,12 @@ def test_any_packet_and_what_becomes_of_it_when_damaged(tmp_path: Path) -> None:
     path = write(tmp_path / "damaged.pcap", damaged)
     assert_same(path)
     tshark(path, "-V")
+
+
+def test_what_once_upset_the_plugin(tmp_path: Path) -> None:
+    # Data whose content comes before any name.
+    path = write(tmp_path / "c.pcap", [udp(bytes.fromhex("0606 9400 1502 0000"))])
+    assert_same(path)
 
 
 def test_noise_on_every_way_in(tmp_path: Path) -> None:
