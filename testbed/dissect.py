@@ -118,10 +118,11 @@ def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
 def _show_rows(rows: "Iterator[Row]") -> None:
     console = Console(highlight=False, soft_wrap=True)
     errors: list[UserError] = []
-    first = list(islice(_until_error(rows, errors), _ALIGNED))
+    readable = _until_error(rows, errors)
+    first = list(islice(readable, _ALIGNED))
     if first:
         widths = _Widths(first)
-        for row in chain(first, _until_error(rows, errors)):
+        for row in chain(first, readable):
             line = widths.line(row)
             if console.is_terminal:
                 console.print(line)

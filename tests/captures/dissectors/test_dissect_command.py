@@ -153,7 +153,8 @@ def test_errors_are_one_line(capture: Path, tmp_path: Path) -> None:
 
 def test_who_has_read_enough_may_go(tmp_path: Path) -> None:
     path = tmp_path / "long.pcap"
-    wrpcap(str(path), frames()[:3] * 600)
+    wrpcap(str(path), frames()[:3] * 400)
+    assert len(dissect(path).stdout.splitlines()) == 1200  # to begin with: all of them
     with subprocess.Popen([*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
         assert reader.stdout
         assert reader.stderr
