@@ -166,6 +166,7 @@ class _Widths:
 
 
 def _show_fields(rows: "Iterator[Row]", field_names: str) -> None:
+    from captures.dissectors.fields import printable
     from captures.dissectors.filter import InvalidFilter, check_field
     from captures.dissectors.summary import value_text
 
@@ -175,7 +176,7 @@ def _show_fields(rows: "Iterator[Row]", field_names: str) -> None:
         raise UserError(f"--fields {shown(field_names)}: {error}") from error
     for row in rows:
         columns = (
-            ",".join(value_text(name, value) for field, value in row.fields if field == name)
+            ",".join(printable(value_text(name, value)) for field, value in row.fields if field == name)
             for name in names
         )
         click.echo("\t".join(columns))

@@ -137,7 +137,12 @@ class Text(Tlv):
     """UTF-8 text, kept as bytes (a packet may hold any) and shown as text."""
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
-        return bytes(x).decode(errors="backslashreplace")
+        return "\n".join(map(printable, bytes(x).decode(errors="backslashreplace").split("\n")))
+
+
+def printable(text: str) -> str:
+    """Return text in one line, with escapes for what would do something to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def name_uri(name: Any) -> str:

@@ -13,6 +13,7 @@ from scapy.packet import NoPayload, Packet, Raw
 from scapy.utils import PcapReader
 
 from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, NdnStream
+from captures.dissectors.fields import printable
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
 from captures.dissectors.reassembly import Reassembler
@@ -99,7 +100,7 @@ class _Complaints(logging.Handler):
 
 
 def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassembler) -> Row:
-    interface = frame.sniffed_on if isinstance(frame.sniffed_on, str) else ""
+    interface = printable(frame.sniffed_on) if isinstance(frame.sniffed_on, str) else ""
     src, dst = _addresses(frame)
     packets = _ndn_packets(frame)
     fields: Fields = [("frame.number", number)]
@@ -125,7 +126,7 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
         {1: "in", 2: "out"}.get(getattr(frame, "direction", None) or 0, ""),
         src,
         dst,
-        "; ".join(lines) or frame.lastlayer().summary(),
+        "; ".join(lines) or printable(frame.lastlayer().summary()),
         fields,
         frame,
         tuple(wholes),

@@ -18,7 +18,7 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 from scapy.utils import wrpcap, wrpcapng
 
-from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket
+from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, SsbItem
 from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name
 from testbed.cli import main
@@ -124,6 +124,18 @@ def test_one_packet_in_full(capture: Path) -> None:
     for text in ("###[ LpPacket ]###", "nack_reason= 150 (NoRoute)", "send_credit= 64"):
         assert text in done.stdout
     assert dissect(capture, "--packet", "6").stderr == f"feednet: {capture}: no frame 6 to show\n"
+
+
+def test_a_capture_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+    item = Data(name=item_name(FEED, 1), content=SsbItem(message=b'{\n  "text": "\x1b[2J\xff"\n}'))
+    with (tmp_path / "c.pcapng").open("wb") as file:
+        writer = Writer(file, [Interface("eth\x1b[2J")], application="test")
+        writer.write(0, 0, bytes(Ether() / IP() / UDP() / item), Direction.OUT)
+    for arguments in ([], ["--packet", "1"], ["--json"], ["--fields", "frame.interface_name,ndn.feed.ssb"]):
+        done = dissect(tmp_path / "c.pcapng", *arguments)
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout
+    assert done.stdout == 'eth\\x1b[2J\t{\\n  "text": "\\x1b[2J\\xff"\\n}\n'
 
 
 def test_errors_are_one_line(capture: Path, tmp_path: Path) -> None:
