@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
@@ -257,9 +258,8 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-feednet.add_command(simulate)
-feednet.add_command(forward)
-feednet.add_command(status)
+for _command in (dissect, forward, simulate, status):
+    feednet.add_command(_command)
 
 
 def main() -> None:
