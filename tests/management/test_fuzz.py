@@ -143,7 +143,8 @@ def open_name(packet: bytes) -> bytes | None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(MUTANTS, min_size=1, max_size=6))
 def test_through_the_whole_node(packets: list[bytes]) -> None:
-    node = Node(extensions=())
+    node = Node()
+    node.management.add(FeednetModule(node.forwarder))
     node.forwarder.cs = Shelf(10)
     for packet in packets:
         if node.application in node.forwarder.faces:
