@@ -18,6 +18,11 @@ FIRST_FACE = 256
 """Where a forwarder that others talk to begins to number its faces: those below are reserved."""
 
 
+PACKET_COUNTERS = ("in_interests", "out_interests", "in_data", "out_data", "in_nacks", "out_nacks")
+BYTE_COUNTERS = ("in_bytes", "out_bytes")
+"""A Face's attributes that count."""
+
+
 class Scope(IntEnum):
     """Whether a face leaves the machine."""
 

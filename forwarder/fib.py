@@ -101,5 +101,13 @@ class Fib:
         """Iterate over the prefixes and their next hops, cheapest first; what rests is left out."""
         yield from self._routes.items()
 
+    def longest_prefix(self, name: bytes) -> bytes:
+        """Return the longest prefix of a well-formed name that has a route, the empty one if none has."""
+        ends = prefix_ends(name)
+        for length in self._lengths:
+            if 0 < length <= len(ends) and name[: ends[length - 1]] in self._routes:
+                return name[: ends[length - 1]]
+        return b""
+
     def __len__(self) -> int:
         return len(self._routes)

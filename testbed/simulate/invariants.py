@@ -16,6 +16,7 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.feedcache.items import Item
 from forwarder.host import Host
 from testbed.simulate.frames import Frame
@@ -175,7 +176,9 @@ def check_ended(name: str, host: Host) -> None:
         raise Violation("state-zero", name, f"all subscriptions have ended, but there is: {what}")
 
 
-_NO_STATE = frozenset({"counters", "rejected", "reassembly_failures", "oversized", "_now"})
+_NO_STATE = frozenset(
+    {"counters", "rejected", "reassembly_failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
+)
 """Counters, and what the time was when something last came in."""
 _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
 

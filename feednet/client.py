@@ -1,0 +1,298 @@
+"""Feeds over a python-ndn application's face.
+
+Theory of operation. `Feeds` puts itself between the face and the application: what belongs to a feed that is
+subscribed to or published here goes to that feed's sans-IO end (forwarder.lli), everything else to the
+application as before. The ends' packets go out by the same face.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from random import SystemRandom
+from types import TracebackType
+from typing import Any, Protocol
+
+from feednet.log import Log
+from forwarder.feedcache.fork import Fork
+from forwarder.feedcache.items import Item
+from forwarder.lli.consumer import Consumer
+from forwarder.lli.producer import Producer
+from forwarder.wire.feed import check_feed_name, split_fork, split_item
+from forwarder.wire.lp import LpPacket, parse_lp
+from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.packet import DATA, INTEREST, Data, parse_data, parse_interest
+from forwarder.wire.tlv import MalformedPacket
+
+CREDIT = 64
+LIFETIME_MS = 60_000
+
+
+class Forked(Exception):
+    """The feed's author has signed two items of one number; nothing beyond is anybody's word.
+
+    Attributes:
+        fork: the evidence; fork.packet() proves it to others.
+    """
+
+    def __init__(self, feed: bytes, fork: Fork) -> None:
+        super().__init__(f"{to_uri(feed)} is forked at item {fork.seq}")
+        self.fork = fork
+
+
+class _End(Protocol):
+    """What Consumer and Producer have in common."""
+
+    def take_outputs(self) -> list[bytes]: ...
+    def next_deadline(self) -> int | None: ...
+    def wake(self, now: int) -> None: ...
+
+
+class Feeds:
+    """All feeds of one application.
+
+    Args:
+        app: an NDNApp of python-ndn (ndn.app or ndn.appv2), running or not.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._face = app.face
+        self._pass_on = self._face.callback
+        self._shut_down = self._face.shutdown
+        self._face.callback = self._receive
+        self._face.shutdown = self._on_shutdown
+        self._subscriptions: dict[bytes, Subscription] = {}
+        self._feeds: dict[bytes, Feed] = {}
+        self._alarms: dict[_End, asyncio.TimerHandle] = {}
+
+    def subscribe(
+        self,
+        feed: str | bytes,
+        *,
+        after: int = 0,
+        credit: int = CREDIT,
+        on_problem: Callable[[str], None] | None = None,
+    ) -> "Subscription":
+        """Follow a feed: an async iterator of its items, in order, each verified, without an end.
+
+        Args:
+            feed: its name, as an NDN URI or as the bytes of its components.
+            after: the last item that is known already.
+            credit: items that the network may send ahead of what has been taken: the back-pressure.
+            on_problem: told of what passes, in a word: "no-route", "loop", "refused", "gone" (the network has
+                newer items only). The subscription goes on trying.
+
+        Raises ValueError if it is not a feed's name, or is followed already. Iterating raises Forked, or
+        ConnectionError when the application's face is closed.
+        """
+        name = _feed_name(feed)
+        if name in self._subscriptions:
+            raise ValueError(f"{to_uri(name)} is subscribed to already")
+        consumer = Consumer(name, rng=SystemRandom(), after=after, credit=credit, lifetime_ms=LIFETIME_MS)
+        subscription = Subscription(self, consumer, on_problem)
+        self._subscriptions[name] = subscription
+        return subscription
+
+    async def publish(self, log: Log) -> "Feed":
+        """Serve a log's items, those that are there and those that will be appended.
+
+        Raises ValueError if it is published already, ConnectionError if the forwarder refuses the prefix.
+        """
+        if log.name in self._feeds:
+            raise ValueError(f"{log.uri} is published already")
+        feed = self._feeds[log.name] = Feed(self, log)
+        if not await self._register(log.name):
+            del self._feeds[log.name]
+            raise ConnectionError(f"the forwarder does not let this application serve {log.uri}")
+        return feed
+
+    async def _register(self, name: bytes) -> bool:
+        encoded = to_uri(name)
+        if hasattr(self._app, "registerer"):  # ndn.appv2
+            return bool(await self._app.register(encoded))
+        return bool(await self._app.register(encoded, None))
+
+    async def _receive(self, kind: int, wire: Any) -> None:
+        if not self._take(bytes(wire)):
+            await self._pass_on(kind, wire)
+
+    def _take(self, packet: bytes) -> bool:
+        """Hand a packet to the feed that it belongs to; return whether there is one."""
+        try:
+            header = parse_lp(packet)
+            subscription, feed = self._owner(header)
+        except MalformedPacket:
+            return False  # let the application say so
+        if subscription is not None:
+            subscription._consumer.receive(packet, time.monotonic_ns())
+            subscription._advance()
+        if feed is not None:
+            feed._producer.receive(parse_interest(header.fragment), time.monotonic_ns())
+            self._settle(feed._producer)
+        return subscription is not None or feed is not None or not header.fragment
+
+    def _owner(self, header: LpPacket) -> "tuple[Subscription | None, Feed | None]":
+        kind = header.fragment[0] if header.fragment else None
+        if kind is None:
+            return self._subscriptions.get(header.feed or b""), None
+        if kind == DATA:
+            name = parse_data(header.fragment).name
+        elif kind == INTEREST:
+            name = parse_interest(header.fragment).name
+        else:
+            return None, None
+        parts = split_item(name) or (split_fork(name) if kind == DATA else None)
+        if parts is None:
+            return None, None
+        if kind == DATA or header.nack_reason is not None:
+            return self._subscriptions.get(parts[0]), None
+        return None, self._feeds.get(parts[0])
+
+    def _settle(self, end: _End) -> None:
+        """Send what an end has to send, and set its alarm."""
+        alarm = self._alarms.pop(end, None)
+        if alarm is not None:
+            alarm.cancel()
+        deadline = end.next_deadline()
+        while deadline is not None and deadline <= (now := time.monotonic_ns()):
+            end.wake(now)
+            deadline = end.next_deadline()
+        for packet in end.take_outputs():
+            if self._face.running:
+                self._face.send(packet)
+        if deadline is not None:
+            delay = (deadline - time.monotonic_ns()) / 1e9
+            self._alarms[end] = asyncio.get_running_loop().call_later(max(delay, 0), self._alarm, end)
+
+    def _alarm(self, end: _End) -> None:
+        del self._alarms[end]
+        for subscription in self._subscriptions.values():
+            if subscription._consumer is end:
+                subscription._advance()
+                return
+        self._settle(end)
+
+    def _forget(self, end: _End, name: bytes) -> None:
+        alarm = self._alarms.pop(end, None)
+        if alarm is not None:
+            alarm.cancel()
+        if isinstance(end, Consumer):
+            self._subscriptions.pop(name, None)
+        else:
+            self._feeds.pop(name, None)
+
+    def _on_shutdown(self) -> None:
+        """End all subscriptions: the face is closed, by whichever side."""
+        self._shut_down()
+        for subscription in list(self._subscriptions.values()):
+            subscription._lose("the connection to the forwarder is closed")
+
+
+class Subscription(AsyncIterator[Item]):
+    """A feed that is followed; made by Feeds.subscribe().
+
+    Iterate over it, from one task; as a context manager, or by aclose(), it ends, in the network too.
+    """
+
+    def __init__(self, feeds: Feeds, consumer: Consumer, on_problem: Callable[[str], None] | None) -> None:
+        self._feeds = feeds
+        self._consumer = consumer
+        self._on_problem = on_problem
+        self._changed = asyncio.Event()
+        self._lost: str | None = None
+        self._is_open = True
+        self._has_begun = False
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Packets refused, by reason."""
+        return dict(self._consumer.rejected)
+
+    async def __anext__(self) -> Item:
+        """Return the next item."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._consumer.start(time.monotonic_ns())
+            self._advance()
+        while self._is_open:
+            items = self._consumer.take_items(1)
+            if items:
+                self._advance()
+                return items[0]
+            if self._consumer.fork is not None and self._consumer.error == "fork":
+                raise Forked(self._consumer.feed, self._consumer.fork)
+            if self._lost is not None:
+                raise ConnectionError(self._lost)
+            self._changed.clear()
+            await self._changed.wait()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """End the subscription."""
+        if self._is_open:
+            self._is_open = False
+            self._consumer.cancel(time.monotonic_ns())
+            self._feeds._settle(self._consumer)
+            self._feeds._forget(self._consumer, self._consumer.feed)
+            self._changed.set()
+
+    async def __aenter__(self) -> "Subscription":
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the subscription."""
+        await self.aclose()
+
+    def _advance(self) -> None:
+        self._feeds._settle(self._consumer)
+        for problem in self._consumer.take_errors():
+            if self._on_problem is not None and problem != "fork":
+                self._on_problem(problem)
+        self._changed.set()
+
+    def _lose(self, why: str) -> None:
+        self._lost = why
+        self._feeds._forget(self._consumer, self._consumer.feed)
+        self._changed.set()
+
+
+class Feed:
+    """A feed of one's own; made by Feeds.publish()."""
+
+    def __init__(self, feeds: Feeds, log: Log) -> None:
+        self._feeds = feeds
+        self.log = log
+        self._producer = Producer(log.name, self._packet, lambda: log.tip)
+
+    @property
+    def uri(self) -> str:
+        """The feed's name, for subscribe()."""
+        return self.log.uri
+
+    def append(self, message: bytes) -> int:
+        """Sign, keep and push a message; return its number. Raises ValueError if it is too large."""
+        item = self.log.append(message)
+        self._producer.appended(item.seq, time.monotonic_ns())
+        self._feeds._settle(self._producer)
+        return item.seq
+
+    def close(self) -> None:
+        """Serve the feed no longer; the log stays open."""
+        self._feeds._forget(self._producer, self.log.name)
+
+    def _packet(self, seq: int) -> Data | None:
+        item = self.log.get(seq)
+        return None if item is None else item.data
+
+
+def _feed_name(feed: str | bytes) -> bytes:
+    """Return a feed's name as bytes; raise ValueError if it is none."""
+    name = from_uri(feed) if isinstance(feed, str) else bytes(feed)
+    try:
+        check_feed_name(name)
+    except MalformedPacket as error:
+        raise ValueError(f"{to_uri(name)}: {error}") from None
+    return name
