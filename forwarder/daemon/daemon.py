@@ -11,13 +11,16 @@ from random import Random
 
 from forwarder import strategies
 from forwarder.daemon.config import Config, ConfigError, FaceSection
-from forwarder.face import FIRST_FACE, Persistency
+from forwarder.face import FIRST_FACE, INTERNAL_FACE, Persistency
 from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
 from forwarder.faces import unix
 from forwarder.faces.system import SECOND, Faces
 from forwarder.faces.uri import canonize
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.management import Authorisation, Management
+from forwarder.management.feednet import FeednetModule
+from forwarder.rib import Origin, Rib, Route
 from forwarder.wire.name import from_uri
 
 log = logging.getLogger("feednet")
@@ -26,8 +29,18 @@ _RETRY_S = 5.0
 _ANYWHERE = ("0.0.0.0", "::")
 
 
-def attach_management(host: Host, faces: Faces, config: Config) -> None:
-    """Attach what answers commands and datasets under /localhost/nfd, on forwarder.face.INTERNAL_FACE."""
+def attach_management(host: Host, faces: Faces, config: Config) -> Management:
+    """Attach what answers commands and datasets under /localhost/nfd, on forwarder.face.INTERNAL_FACE.
+
+    Raises ValueError, with a line for the user, if the authorisation file is not as it should be.
+    """
+    path = config.authorizations
+    authorisation = Authorisation() if path is None else Authorisation.load(Path(path))
+    management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
+    management.add(FeednetModule(host.forwarder, management.counters))
+    host.attach(management, INTERNAL_FACE)
+    management.start()
+    return management
 
 
 class Daemon:
@@ -55,9 +68,9 @@ class Daemon:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
             self._listen()
-            attach_management(self.host, self.faces, self._config)
+            rib = attach_management(self.host, self.faces, self._config).rib
             for wanted in self._config.faces:
-                self._open(wanted, str(canonize(wanted.uri)))
+                self._open(wanted, str(canonize(wanted.uri)), rib)
         except (OSError, ValueError) as error:
             self.close()
             raise ConfigError(str(error)) from error
@@ -82,7 +95,7 @@ class Daemon:
                 ),
             )
 
-    def _open(self, wanted: FaceSection, uri: str) -> None:
+    def _open(self, wanted: FaceSection, uri: str, rib: Rib) -> None:
         """Make a face that the configuration names, and its routes once it stands."""
         parameters = FaceParameters(
             uri=uri,
@@ -95,10 +108,10 @@ class Daemon:
         def reply(outcome: Outcome) -> None:
             if outcome.face is not None:
                 for prefix in wanted.routes:
-                    self.forwarder.fib.add(from_uri(prefix), outcome.face.number, wanted.cost)
+                    rib.register(Route(from_uri(prefix), outcome.face.number, Origin.STATIC, wanted.cost))
             elif outcome.code == 504:
                 log.warning("%s: %s; trying again", wanted.uri, outcome.text)
-                self._loop.call_later(_RETRY_S, self._open, wanted, uri)
+                self._loop.call_later(_RETRY_S, self._open, wanted, uri, rib)
             else:
                 log.error("%s: %s", wanted.uri, outcome.text)
 

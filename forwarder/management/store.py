@@ -1,8 +1,8 @@
 """The module cs (NFD CsMgmt): config, erase, info."""
 
 from collections.abc import Sequence
-from typing import Protocol, cast
 
+from forwarder.content_store import ContentStore
 from forwarder.forwarder import Forwarder
 from forwarder.management.module import Call, Command, Module, Refusal
 from forwarder.management.parameters import CAPACITY, FLAGS, ControlParameters, ControlResponse
@@ -20,20 +20,6 @@ MOST_ERASED = 256
 """Packets that one command erases at most, as in NFD: the client asks again."""
 
 LARGEST_CAPACITY = (1 << 31) - 1
-
-
-class Store(Protocol):
-    """What is needed of the content store (forwarder.content_store)."""
-
-    capacity: int
-    admits: bool
-    serves: bool
-
-    def erase(self, prefix: bytes, limit: int) -> int:
-        """Remove up to `limit` packets under a prefix; return how many."""
-        ...
-
-    def __len__(self) -> int: ...
 
 
 class StoreModule(Module):
@@ -54,8 +40,8 @@ class StoreModule(Module):
         self.datasets = {"info": self._info}
 
     @property
-    def _store(self) -> Store:
-        return cast(Store, self._forwarder.cs)
+    def _store(self) -> ContentStore:
+        return self._forwarder.cs
 
     def _flags(self) -> int:
         return _ADMIT * self._store.admits | _SERVE * self._store.serves

@@ -4,7 +4,6 @@ import pytest
 from memory_faces import MS, START, Node
 from signing import announcement, digest, named, number, old_command, parameters, signed_command
 
-from forwarder.content_store import ContentStore
 from forwarder.face import FIRST_FACE, Persistency
 from forwarder.management.parameters import ControlParameters, parse_parameters
 from forwarder.wire.name import from_uri, to_uri
@@ -269,22 +268,9 @@ def test_an_update_that_cannot_be_says_what_could_not() -> None:
 # The content store.
 
 
-class Shelf(ContentStore):
-    """A store with what cs/config and cs/erase ask of one."""
-
-    admits = True
-    serves = True
-
-    def erase(self, prefix: bytes, limit: int) -> int:
-        found = [name for name in list(self._packets) if name.startswith(prefix)][:limit]
-        for name in found:
-            del self._packets[name]
-        return len(found)
-
-
 def test_configuring_the_content_store() -> None:
     node = Node()
-    node.forwarder.cs = Shelf(100)
+    node.forwarder.cs.capacity = 100
     assert ask(node, "cs/config")[2] == ControlParameters(capacity=100, flags=3)
     code, _, body = ask(node, "cs/config", number(0x83, 7), number(FLAGS, 0), number(MASK, 2))
     assert (code, body) == (200, ControlParameters(capacity=7, flags=1))
@@ -303,7 +289,6 @@ def test_configuring_the_content_store() -> None:
 )
 def test_erasing(held: int, count: int | None, erased: int, is_cut: bool) -> None:
     node = Node()
-    node.forwarder.cs = Shelf(1000)
     for each in range(held):
         wire = make_data(from_uri(f"/a/{each}"), b"")
         node.forwarder.cs.insert(parse_data(wire), START)
