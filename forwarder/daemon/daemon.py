@@ -20,7 +20,7 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.management import Authorisation, Management
 from forwarder.management.feednet import FeednetModule
-from forwarder.rib import Origin, Rib, Route
+from forwarder.rib import Origin, Route
 from forwarder.wire.name import from_uri
 
 log = logging.getLogger("feednet")
@@ -30,14 +30,11 @@ _ANYWHERE = ("0.0.0.0", "::")
 
 
 def attach_management(host: Host, faces: Faces, config: Config) -> Management:
-    """Attach what answers commands and datasets under /localhost/nfd, on forwarder.face.INTERNAL_FACE.
-
-    Raises ValueError, with a line for the user, if the authorisation file is not as it should be.
-    """
+    """Attach what answers commands and datasets under /localhost/nfd; raise ValueError."""
     path = config.authorizations
     authorisation = Authorisation() if path is None else Authorisation.load(Path(path))
     management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
-    management.add(FeednetModule(host.forwarder, management.counters))
+    management.extend(FeednetModule(host.forwarder, management.counters))
     host.attach(management, INTERNAL_FACE)
     management.start()
     return management
@@ -68,9 +65,9 @@ class Daemon:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
             self._listen()
-            rib = attach_management(self.host, self.faces, self._config).rib
+            self._management = attach_management(self.host, self.faces, self._config)
             for wanted in self._config.faces:
-                self._open(wanted, str(canonize(wanted.uri)), rib)
+                self._open(wanted, str(canonize(wanted.uri)))
         except (OSError, ValueError) as error:
             self.close()
             raise ConfigError(str(error)) from error
@@ -95,7 +92,7 @@ class Daemon:
                 ),
             )
 
-    def _open(self, wanted: FaceSection, uri: str, rib: Rib) -> None:
+    def _open(self, wanted: FaceSection, uri: str) -> None:
         """Make a face that the configuration names, and its routes once it stands."""
         parameters = FaceParameters(
             uri=uri,
@@ -108,10 +105,12 @@ class Daemon:
         def reply(outcome: Outcome) -> None:
             if outcome.face is not None:
                 for prefix in wanted.routes:
-                    rib.register(Route(from_uri(prefix), outcome.face.number, Origin.STATIC, wanted.cost))
+                    self._management.rib.register(
+                        Route(from_uri(prefix), outcome.face.number, Origin.STATIC, wanted.cost)
+                    )
             elif outcome.code == 504:
                 log.warning("%s: %s; trying again", wanted.uri, outcome.text)
-                self._loop.call_later(_RETRY_S, self._open, wanted, uri, rib)
+                self._loop.call_later(_RETRY_S, self._open, wanted, uri)
             else:
                 log.error("%s: %s", wanted.uri, outcome.text)
 

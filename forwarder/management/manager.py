@@ -84,10 +84,16 @@ class Management:
             StrategiesModule(forwarder.strategies, forwarder.choose_strategy),
             StatusModule(forwarder, own_version(), started),
         )
-        self._modules = {module.name.encode(): module for module in modules}
+        self._modules: dict[bytes, Module] = {}
+        for module in modules:
+            self.extend(module)
         faces.listen(self._on_face)
         forwarder.on_announcement = self._learn
         forwarder.announcement_of = self._routes.announcement_of
+
+    def extend(self, module: Module) -> None:
+        """Add a module of one's own; its commands want the privilege `faces`."""
+        self._modules[module.name.encode()] = module
 
     def start(self) -> None:
         """Begin, once the internal face stands: make routes to it, and be told where commands come from."""
@@ -97,10 +103,6 @@ class Management:
             prefixes.append(from_uri("/localhop/nfd/rib"))
         for prefix in prefixes:
             self.rib.register(Route(prefix, INTERNAL_FACE, Origin.APP))
-
-    def add(self, module: Module) -> None:
-        """Add a module of one's own; its commands want the privilege `faces`."""
-        self._modules[module.name.encode()] = module
 
     # Application.
 

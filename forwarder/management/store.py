@@ -6,6 +6,7 @@ from forwarder.content_store import ContentStore
 from forwarder.forwarder import Forwarder
 from forwarder.management.module import Call, Command, Module, Refusal
 from forwarder.management.parameters import CAPACITY, FLAGS, ControlParameters, ControlResponse
+from forwarder.wire.packet import make_interest, parse_interest
 from forwarder.wire.tlv import element, nni
 
 _ADMIT = 1
@@ -64,13 +65,20 @@ class StoreModule(Module):
         limit = MOST_ERASED if wanted is None else min(wanted, MOST_ERASED)
         prefix = call.parameters.name or b""
         erased = self._store.erase(prefix, limit)
-        # Capacity says that this is all that one command does, and more may be left.
-        is_cut = erased == MOST_ERASED and (wanted is None or wanted > MOST_ERASED)
+        # Capacity says that this is all that one command does, and that more is left.
+        is_cut = erased == MOST_ERASED < (wanted or MOST_ERASED + 1) and self._holds(prefix, call.now)
         return ControlResponse(
             200,
             "OK",
             ControlParameters(name=prefix, count=erased, capacity=MOST_ERASED if is_cut else None),
         )
+
+    def _holds(self, prefix: bytes, now: int) -> bool:
+        """Tell whether anything under a prefix is (still) there that Interests are answered with."""
+        if not prefix:
+            return len(self._store) > 0
+        interest = make_interest(prefix, nonce=0, can_be_prefix=True)
+        return self._store.find(parse_interest(interest), now) is not None
 
     def _info(self, _rest: Sequence[tuple[int, bytes]], _now: int) -> bytes:
         numbers = (

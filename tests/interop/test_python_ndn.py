@@ -1,6 +1,5 @@
 """python-ndn's own examples and tools, unchanged, over a running `feednet forward`."""
 
-import json
 import os
 import re
 import signal
@@ -9,10 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from daemon import Daemon, running_daemon
+from daemon_process import DaemonProcess, running
+
+from testbed.datasets import Client, snapshot
 
 EXAMPLES = Path(__file__).parent / "python_ndn"
 PATIENCE_S = 20.0
@@ -79,14 +82,14 @@ class Program:
 class Bench:
     """A forwarder, a home directory with an identity, and programs that know of both."""
 
-    def __init__(self, daemon: Daemon, home: Path) -> None:
+    def __init__(self, daemon: DaemonProcess, home: Path) -> None:
         self.daemon = daemon
         self.home = home
         self.programs: list[Program] = []
         self.env = {
             **os.environ,
             "HOME": str(home),
-            "NDN_CLIENT_TRANSPORT": f"unix://{daemon.socket}",
+            "NDN_CLIENT_TRANSPORT": daemon.uris["unix"],
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -105,10 +108,14 @@ class Bench:
     def nfdc(self, *arguments: str) -> str:
         return self.tool("nfdc", *arguments).finish()
 
+    def status(self) -> dict[str, Any]:
+        with closing(Client(self.daemon.path)) as client:
+            return snapshot(client)
+
     def until_routed(self, prefix: str) -> None:
         """Wait until somebody serves a prefix: the examples say nothing when they are ready."""
         end = time.monotonic() + PATIENCE_S
-        while prefix not in [route["prefix"] for route in self.daemon.status()["fib"]]:
+        while prefix not in [route["prefix"] for route in self.status()["fib"]]:
             assert time.monotonic() < end, f"nobody registers {prefix}"
             time.sleep(0.05)
 
@@ -124,7 +131,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(home: Path, tmp_path: Path) -> Iterator[Bench]:
-    with running_daemon(tmp_path) as daemon:
+    with running(tmp_path) as daemon:
         made = Bench(daemon, home)
         try:
             yield made
@@ -142,7 +149,7 @@ def test_producer_and_consumer(bench: Bench, kind: str, transport: str) -> None:
     """The producer over the Unix socket, as it must be to register; the consumer over any."""
     producer = bench.example(f"{kind}producer.py")
     bench.until_routed("/example/testApp")
-    consumer = bench.example(f"{kind}consumer.py", transport=bench.daemon.uri(transport))
+    consumer = bench.example(f"{kind}consumer.py", transport=bench.daemon.uris[transport])
     output = consumer.finish()
     assert "Received Data Name: /example/testApp/randomData" in output
     assert "b'Hello, world!'" in output
@@ -166,7 +173,7 @@ def test_chunks(bench: Bench, tmp_path: Path, size: int) -> None:
     served = bench.example("putchunks.py", "/example/chunks", str(tmp_path / "file"))
     name = served.wait_for(r"under name (\S+)")[1]
     bench.until_routed(name)
-    output = bench.example("catchunks.py", "/example/chunks").finish()
+    output = bench.example("catchunks.py", name).finish()
     assert text in output
     assert f"{-(-size // 4400)} segments fetched." in output
 
@@ -174,7 +181,7 @@ def test_chunks(bench: Bench, tmp_path: Path, size: int) -> None:
 def test_rdr(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(20_000))
     bench.example("rdrnode.py", "some", str(tmp_path / "file")).wait_for("Content size: 20000")
-    bench.until_routed("/file/some") if "/file/some" in str(bench.daemon.status()["fib"]) else time.sleep(0.2)
+    bench.until_routed("/file/some") if "/file/some" in str(bench.status()["fib"]) else time.sleep(0.2)
     bench.example("rdrnode.py", "some").wait_for("Content size: 20000")
 
 
@@ -230,19 +237,19 @@ def test_faces_by_pynfdc(bench: Bench) -> None:
     assert bench.nfdc("new-face", "udp4://127.0.0.1:7000").startswith("409")
     listed = bench.nfdc("get-face")
     assert "udp4://127.0.0.1:7000" in listed
-    face = next(f for f in bench.daemon.status()["faces"] if f["uri"] == "udp4://127.0.0.1:7000")
-    assert "udp4://127.0.0.1:7000" in bench.nfdc("get-face", str(face["id"]))
-    assert bench.nfdc("remove-face", str(face["id"])).startswith("200")
+    face = next(f for f in bench.status()["faces"] if f["uri"] == "udp4://127.0.0.1:7000")
+    assert "udp4://127.0.0.1:7000" in bench.nfdc("get-face", str(face["face"]))
+    assert bench.nfdc("remove-face", str(face["face"])).startswith("200")
     assert "udp4://127.0.0.1:7000" not in bench.nfdc("get-face")
 
 
 def test_routes_by_pynfdc(bench: Bench) -> None:
     bench.nfdc("new-face", "udp4://127.0.0.1:7000")
-    face = next(f for f in bench.daemon.status()["faces"] if f["uri"] == "udp4://127.0.0.1:7000")
-    assert bench.nfdc("new-route", "/some/prefix", str(face["id"]), "10").startswith("200")
+    face = next(f for f in bench.status()["faces"] if f["uri"] == "udp4://127.0.0.1:7000")
+    assert bench.nfdc("new-route", "/some/prefix", str(face["face"]), "10").startswith("200")
     listed = bench.nfdc("get-route")
     assert "/some/prefix" in listed
-    assert bench.nfdc("remove-route", "/some/prefix", str(face["id"])).startswith("200")
+    assert bench.nfdc("remove-route", "/some/prefix", str(face["face"])).startswith("200")
     assert "/some/prefix" not in bench.nfdc("get-route")
 
 
@@ -259,4 +266,3 @@ def test_strategies_by_pynfdc(bench: Bench) -> None:
 def test_status_by_pynfdc(bench: Bench) -> None:
     output = bench.nfdc("get-status")
     assert "feednet" in output
-    assert json.dumps(bench.daemon.status()["faces"])

@@ -1,9 +1,12 @@
 """Who may do what: keys, certificates, rules, replays."""
 
 import base64
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from memory_faces import MS, START, Node, S
 from signing import (
     Key,
@@ -274,3 +277,20 @@ def test_a_certificate_of_a_key_that_is_none() -> None:
         parse_certificate(ALICE._replace(public=b"\x30\x03abc").certificate())
     with pytest.raises(ValueError, match="not a certificate"):
         parse_certificate(ALICE._replace(name=from_uri("/alice")).certificate())
+
+
+@pytest.mark.parametrize("key", [ALICE, BOB, CAROL])
+@given(st.binary(max_size=80) | st.binary(min_size=64, max_size=64) | st.binary(min_size=128, max_size=128))
+def test_any_bytes_for_a_signature_are_a_wrong_one(key: Key, value: bytes) -> None:
+    certificate = parse_certificate(key.certificate())
+    assert not certificate.verify(b"signed", value)
+
+
+@given(st.binary(max_size=60), st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=2)), max_size=3))
+def test_any_bytes_for_a_certificate_are_one_or_none(wire: bytes, changes: list[tuple[int, bytes]]) -> None:
+    spoilt = CAROL.certificate()
+    for at, put in changes:
+        spoilt = spoilt[:at] + put + spoilt[at + len(put) :]
+    for candidate in (wire, spoilt):
+        with suppress(ValueError):
+            assert parse_certificate(candidate).verify(b"", b"") is False

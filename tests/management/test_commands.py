@@ -283,6 +283,7 @@ def test_configuring_the_content_store() -> None:
         (3, None, 3, False),
         (3, 2, 2, False),
         (300, None, 256, True),
+        (256, None, 256, False),
         (300, 256, 256, False),
         (0, None, 0, False),
     ],
@@ -322,7 +323,10 @@ def test_choosing_a_strategy() -> None:
     )
     wrong = strategy("/localhost/nfd/strategy/multicast/v=5/no~such")
     assert ask(node, "strategy-choice/set", named("/b"), wrong)[0] == 409
-    assert dict(node.forwarder.strategies.items())[from_uri("/a")].NAME == "multicast"
+    chosen = dict(node.forwarder.strategies.items())[from_uri("/a")]
+    assert chosen.NAME == "multicast"
+    ask(node, "strategy-choice/set", named("/a"), (0x6B, element(7, full)))
+    assert dict(node.forwarder.strategies.items())[from_uri("/a")] is chosen  # with what it has learnt
     assert ask(node, "strategy-choice/unset", named("/a"))[2] == ControlParameters(name=from_uri("/a"))
     assert from_uri("/a") not in dict(node.forwarder.strategies.items())
 

@@ -105,7 +105,7 @@ def code_of(content: bytes) -> int | None:
     return read_nni(content[start:stop]) if kind == 0x66 else None
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(MUTANTS, st.booleans()), min_size=1, max_size=4))
 @example([(signed_command("rib/register", parameters((7, b""))), True)])
 def test_a_reply_or_a_counted_drop(packets: list[tuple[bytes, bool]]) -> None:
@@ -139,11 +139,11 @@ def open_name(packet: bytes) -> bytes | None:
         return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(MUTANTS, min_size=1, max_size=6))
 def test_through_the_whole_node(packets: list[bytes]) -> None:
     node = Node()
-    node.management.add(FeednetModule(node.forwarder))
+    node.management.extend(FeednetModule(node.forwarder))
     for packet in packets:
         if node.application in node.forwarder.faces:
             node.forward(packet)

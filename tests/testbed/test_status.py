@@ -30,7 +30,7 @@ def node_with_a_feed() -> Node:
     """A node that relays a feed: face 257 has credit for 20 items, face 258 is where they come from."""
     node = Node()
     module = FeednetModule(node.forwarder, node.management.counters)
-    node.management.add(module)
+    node.management.extend(module)
     for number in range(2):
         node.faces.add(f"udp4://192.0.2.{number}:6363", local=False)
     feed = feed_name(from_uri("/site"), Random(1).randbytes(32))
