@@ -11,6 +11,7 @@ from memory_faces import MS, START, Node, S
 from signing import (
     Key,
     announcement,
+    digest,
     ecdsa_key,
     ed25519_key,
     named,
@@ -25,7 +26,7 @@ from forwarder.management import Authorisation
 from forwarder.management.keys import load_certificate, parse_certificate
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest, parse_data
-from forwarder.wire.tlv import read_header, read_nni
+from forwarder.wire.tlv import element, elements, nni, read_header, read_nni
 
 ALICE, BOB, CAROL = ecdsa_key(), rsa_key(), ed25519_key()
 REGISTER = parameters(named("/a"))
@@ -181,6 +182,28 @@ def test_a_forged_command_does_not_move_the_clock(tmp_path: Path) -> None:
     node = Node(rules(tmp_path, only("alice")))
     assert code(node, signed_command("rib/register", REGISTER, ALICE, time=NOW + 9, spoil=True)) == 403
     assert code(node, signed_command("rib/register", REGISTER, ALICE, time=NOW)) == 200
+
+
+@pytest.mark.parametrize("at", ["before", "between", "after"])
+def test_nothing_that_is_not_signed_stands_for_what_is(tmp_path: Path, at: str) -> None:
+    """A second InterestSignatureInfo with a later time, put where the signature would not cover it."""
+    node = Node(rules(tmp_path, only("alice")))
+    command = signed_command("rib/register", REGISTER, ALICE)
+    assert code(node, command) == 200
+    _, start, _ = read_header(command, 0, len(command))
+    fields = [(kind, command[begin:end]) for kind, begin, end in elements(command, start, len(command))]
+    info = next(value for kind, value in fields if kind == 44).replace(nni(NOW), nni(NOW + 50))
+    places = {"before": 36, "between": 46}
+    place = [kind for kind, _ in fields].index(places[at]) if at in places else len(fields)
+    fields.insert(place, (44, info))
+    tail = b"".join(element(kind, value) for kind, value in fields if kind >= 36)
+    for with_digest in (False, True):
+        name = fields[0][1]
+        if with_digest:
+            name = name[:-32] + digest(tail)
+        packet = element(7, name) + b"".join(element(kind, value) for kind, value in fields[1:])
+        replies = node.ask(element(5, packet), START + 50 * MS)
+        assert [code_in(parse_data(reply).content) for reply in replies] in ([], [403])
 
 
 # From one hop away.
