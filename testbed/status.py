@@ -17,6 +17,8 @@ from testbed.datasets import Client, default_socket, snapshot
 console = Console(highlight=False)
 
 _MOST_ROWS = 24
+_COUNTED = ("Interests", "Data", "Nacks", "bytes")
+_LONGEST = 32
 _UNITS = ("", "k", "M", "G", "T")
 
 
@@ -130,21 +132,17 @@ def _table(title: str, *headings: str, rest: int = 0) -> Table:
 def _faces(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Table:
     growth = rates(now, before)
     per = "/s" if before is not None else ""
-    headings = ["face", "remote", ""]
-    headings += [
-        f"{way} {what}{per}" for way in ("in", "out") for what in ("Interests", "Data", "Nacks", "bytes")
-    ]
+    headings = ["face", "remote", "", *(f"{what}{per}" for what in _COUNTED)]
     faces = now["faces"]
-    table = _table("Faces", *headings, rest=len(faces) - _MOST_ROWS)
+    table = _table("Faces, in/out", *headings, rest=len(faces) - _MOST_ROWS)
     for face in faces[:_MOST_ROWS]:
         numbers = growth.get(face["face"], {}) if before is not None else face
-        kinds = f"{face.get('scope', '')} {face.get('persistency', '')}"
         cells = [
-            _short(numbers.get(f"{way}_{what}", 0))
-            for way in ("in", "out")
-            for what in ("interests", "data", "nacks", "bytes")
+            "/".join(_short(numbers.get(f"{way}_{what.lower()}", 0)) for way in ("in", "out"))
+            for what in _COUNTED
         ]
-        table.add_row(str(face["face"]), escape(face["remote"]), f"[dim]{kinds}[/]", *cells)
+        kind = "local" if face.get("scope") == "local" else face.get("persistency", "")
+        table.add_row(str(face["face"]), escape(face["remote"]), f"[dim]{kind}[/]", *cells)
     return table
 
 
@@ -152,7 +150,7 @@ def _prefixes(title: str, entries: list[Any]) -> Table:
     table = _table(title, "prefix", "next hops", rest=len(entries) - _MOST_ROWS)
     for entry in entries[:_MOST_ROWS]:
         hops = ", ".join(f"{hop['face']} (cost {hop['cost']})" for hop in entry["hops"])
-        table.add_row(escape(entry["prefix"]), hops)
+        table.add_row(escape(_cut(entry["prefix"])), hops)
     return table
 
 
@@ -185,8 +183,13 @@ def _feeds(feeds: Mapping[str, Any]) -> Table:
             f"face {down['face']}: {down['next']}..{down['limit']}, {down['left_ms'] // 1000} s"
             for down in entry["downstreams"]
         )
-        table.add_row(escape(entry["feed"]), str(entry["tip"]), way, downstreams)
+        table.add_row(escape(_cut(entry["feed"])), str(entry["tip"]), way, downstreams)
     return table
+
+
+def _cut(name: str) -> str:
+    """Shorten a name in its middle: feeds' names end with what tells them apart."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[1 - _LONGEST // 2 :]}"
 
 
 def _short(number: float) -> str:

@@ -17,6 +17,7 @@ from forwarder.wire.tlv import MalformedPacket, check_ignorable, elements, read_
 _PARAMETERS = 36
 _INTEREST_SIGNATURE_INFO = 44
 _INTEREST_SIGNATURE_VALUE = 46
+_TAIL = {_PARAMETERS, _INTEREST_SIGNATURE_INFO, _INTEREST_SIGNATURE_VALUE}
 _SIGNATURE_INFO = 22
 _SIGNATURE_VALUE = 23
 _SIGNATURE_TYPE = 27
@@ -73,26 +74,31 @@ def parse_request(interest: Interest) -> Request:
     parameters = info = value = None
     signed_from = signed_to = 0
     for kind, start, end in elements(wire, at, size):
-        if kind == _PARAMETERS and parameters is None:
+        # One before the parameters would be covered by neither digest nor signature.
+        if kind in _TAIL and (parameters is None) != (kind == _PARAMETERS):
+            raise MalformedPacket(f"element of type {kind} out of order")
+        if kind == _PARAMETERS:
             parameters, signed_from = wire[start:end], at
-        elif kind == _INTEREST_SIGNATURE_INFO and info is None:
+        elif kind == _INTEREST_SIGNATURE_INFO:
+            if info is not None or value is not None:
+                raise MalformedPacket("InterestSignatureInfo repeated or out of order")
             info = wire[start:end]
-        elif kind == _INTEREST_SIGNATURE_VALUE and value is None:
+        elif kind == _INTEREST_SIGNATURE_VALUE:
+            if info is None or value is not None:
+                raise MalformedPacket("InterestSignatureValue repeated or out of order")
             value, signed_to = wire[start:end], at
         at = end
     digests = [part for part in parts if part[0] == PARAMETERS_DIGEST]
     if parameters is None:
-        if digests or info is not None or value is not None:
-            raise MalformedPacket("a digest or signature of ApplicationParameters that are not there")
+        if digests:
+            raise MalformedPacket("a digest of ApplicationParameters that are not there")
         return Request(interest, parts, None, _old_signature(interest.name, parts))
     if digests != [(PARAMETERS_DIGEST, hashlib.sha256(wire[signed_from:size]).digest())]:
         raise MalformedPacket("ParametersSha256DigestComponent missing or wrong")
-    if info is None or value is None:
-        if info is not None or value is not None:
-            raise MalformedPacket("half an Interest signature")
-        return Request(interest, parts, parameters, None)
-    if signed_to < signed_from:
-        raise MalformedPacket("InterestSignatureValue is last")
+    if info is None:
+        return Request(interest, parts, parameters, _old_signature(interest.name, parts))
+    if value is None:
+        raise MalformedPacket("half an Interest signature")
     name = b"".join(component(kind, part) for kind, part in parts if kind != PARAMETERS_DIGEST)
     kind, key, time, sequence = _parse_info(info)
     signature = Signature(kind, key, time, sequence, name + wire[signed_from:signed_to], value)

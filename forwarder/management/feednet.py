@@ -1,6 +1,6 @@
 """The module feednet, ours: what NFD's datasets do not tell, as JSON under /localhost/nfd/feednet/status.
 
-Also an example of a module of one's own: pass it to Management(extensions=...).
+Also an example of a module of one's own: give it to Management.extend().
 """
 
 import json

@@ -6,7 +6,7 @@ What is none of these is counted and dropped. Sans-IO, and nothing that comes in
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from forwarder.face import INTERNAL_FACE, Face
@@ -53,7 +53,6 @@ class Management:
         authorisation: who may do what.
         started: since when the forwarder has been running, ns since 1970. All times here are such: commands
             say when they were signed.
-        extensions: modules of one's own; their commands want the privilege `faces`.
 
     Attributes:
         rib: the routes.
@@ -68,7 +67,6 @@ class Management:
         *,
         authorisation: Authorisation,
         started: int,
-        extensions: Iterable[Module] = (),
     ) -> None:
         self.rib = Rib(forwarder.fib)
         self.counters: Counter[str] = Counter()
@@ -85,7 +83,6 @@ class Management:
             StoreModule(forwarder),
             StrategiesModule(forwarder.strategies, forwarder.choose_strategy),
             StatusModule(forwarder, own_version(), started),
-            *extensions,
         )
         self._modules: dict[bytes, Module] = {}
         for module in modules:
@@ -95,7 +92,7 @@ class Management:
         forwarder.announcement_of = self._routes.announcement_of
 
     def extend(self, module: Module) -> None:
-        """Add a module of one's own."""
+        """Add a module of one's own; its commands want the privilege `faces`."""
         self._modules[module.name.encode()] = module
 
     def start(self) -> None:

@@ -1,11 +1,12 @@
 """The module cs (NFD CsMgmt): config, erase, info."""
 
 from collections.abc import Sequence
-from typing import Protocol, cast
 
+from forwarder.content_store import ContentStore
 from forwarder.forwarder import Forwarder
 from forwarder.management.module import Call, Command, Module, Refusal
 from forwarder.management.parameters import CAPACITY, FLAGS, ControlParameters, ControlResponse
+from forwarder.wire.packet import make_interest, parse_interest
 from forwarder.wire.tlv import element, nni
 
 _ADMIT = 1
@@ -20,20 +21,6 @@ MOST_ERASED = 256
 """Packets that one command erases at most, as in NFD: the client asks again."""
 
 LARGEST_CAPACITY = (1 << 31) - 1
-
-
-class Store(Protocol):
-    """What is needed of the content store (forwarder.content_store)."""
-
-    capacity: int
-    admits: bool
-    serves: bool
-
-    def erase(self, prefix: bytes, limit: int) -> int:
-        """Remove up to `limit` packets under a prefix; return how many."""
-        ...
-
-    def __len__(self) -> int: ...
 
 
 class StoreModule(Module):
@@ -54,8 +41,8 @@ class StoreModule(Module):
         self.datasets = {"info": self._info}
 
     @property
-    def _store(self) -> Store:
-        return cast(Store, self._forwarder.cs)
+    def _store(self) -> ContentStore:
+        return self._forwarder.cs
 
     def _flags(self) -> int:
         return _ADMIT * self._store.admits | _SERVE * self._store.serves
@@ -78,13 +65,20 @@ class StoreModule(Module):
         limit = MOST_ERASED if wanted is None else min(wanted, MOST_ERASED)
         prefix = call.parameters.name or b""
         erased = self._store.erase(prefix, limit)
-        # Capacity says that this is all that one command does, and more may be left.
-        is_cut = erased == MOST_ERASED and (wanted is None or wanted > MOST_ERASED)
+        # Capacity says that this is all that one command does, and that more is left.
+        is_cut = erased == MOST_ERASED < (wanted or MOST_ERASED + 1) and self._holds(prefix, call.now)
         return ControlResponse(
             200,
             "OK",
             ControlParameters(name=prefix, count=erased, capacity=MOST_ERASED if is_cut else None),
         )
+
+    def _holds(self, prefix: bytes, now: int) -> bool:
+        """Tell whether anything under a prefix is (still) there that Interests are answered with."""
+        if not prefix:
+            return len(self._store) > 0
+        interest = make_interest(prefix, nonce=0, can_be_prefix=True)
+        return self._store.find(parse_interest(interest), now) is not None
 
     def _info(self, _rest: Sequence[tuple[int, bytes]], _now: int) -> bytes:
         numbers = (

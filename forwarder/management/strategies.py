@@ -42,6 +42,8 @@ class StrategiesModule(Module):
     def _set(self, call: Call) -> ControlResponse:
         prefix = call.prefix()
         strategy, parameters, full = find_strategy(call.parameters.strategy or b"")
+        if self._names.get(prefix) == (dict(self._choice.items()).get(prefix), full):
+            return done(name=prefix, strategy=full)  # as it is already, with what it has learnt
         try:
             self._choose(prefix, strategy, parameters)
         except ValueError as error:

@@ -7,7 +7,6 @@ from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.forwarder import Forwarder
 from forwarder.management import Authorisation, Management
-from forwarder.management.module import Module
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.packet import Data, parse_data
 
@@ -96,9 +95,7 @@ class MemoryFaces:
 class Node:
     """A forwarder with its management and one local application's face."""
 
-    def __init__(
-        self, authorisation: Authorisation | None = None, extensions: tuple[Module, ...] = ()
-    ) -> None:
+    def __init__(self, authorisation: Authorisation | None = None) -> None:
         self.forwarder = Forwarder(rng=Random(1))
         self.faces = MemoryFaces(self.forwarder)
         self.management = Management(
@@ -106,7 +103,6 @@ class Node:
             self.faces,
             authorisation=authorisation or Authorisation(),
             started=START,
-            extensions=extensions,
         )
         self.forwarder.add_face(INTERNAL_FACE, local=True)
         self.management.start()

@@ -1,13 +1,17 @@
 """Who may do what: keys, certificates, rules, replays."""
 
 import base64
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from memory_faces import MS, START, Node, S
 from signing import (
     Key,
     announcement,
+    digest,
     ecdsa_key,
     ed25519_key,
     named,
@@ -22,7 +26,7 @@ from forwarder.management import Authorisation
 from forwarder.management.keys import load_certificate, parse_certificate
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest, parse_data
-from forwarder.wire.tlv import read_header, read_nni
+from forwarder.wire.tlv import element, elements, nni, read_header, read_nni
 
 ALICE, BOB, CAROL = ecdsa_key(), rsa_key(), ed25519_key()
 REGISTER = parameters(named("/a"))
@@ -180,6 +184,28 @@ def test_a_forged_command_does_not_move_the_clock(tmp_path: Path) -> None:
     assert code(node, signed_command("rib/register", REGISTER, ALICE, time=NOW)) == 200
 
 
+@pytest.mark.parametrize("at", ["before", "between", "after"])
+def test_nothing_that_is_not_signed_stands_for_what_is(tmp_path: Path, at: str) -> None:
+    """A second InterestSignatureInfo with a later time, put where the signature would not cover it."""
+    node = Node(rules(tmp_path, only("alice")))
+    command = signed_command("rib/register", REGISTER, ALICE)
+    assert code(node, command) == 200
+    _, start, _ = read_header(command, 0, len(command))
+    fields = [(kind, command[begin:end]) for kind, begin, end in elements(command, start, len(command))]
+    info = next(value for kind, value in fields if kind == 44).replace(nni(NOW), nni(NOW + 50))
+    places = {"before": 36, "between": 46}
+    place = [kind for kind, _ in fields].index(places[at]) if at in places else len(fields)
+    fields.insert(place, (44, info))
+    tail = b"".join(element(kind, value) for kind, value in fields if kind >= 36)
+    for with_digest in (False, True):
+        name = fields[0][1]
+        if with_digest:
+            name = name[:-32] + digest(tail)
+        packet = element(7, name) + b"".join(element(kind, value) for kind, value in fields[1:])
+        replies = node.ask(element(5, packet), START + 50 * MS)
+        assert [code_in(parse_data(reply).content) for reply in replies] in ([], [403])
+
+
 # From one hop away.
 
 LOCALHOP = '[[localhop]]\ncertfile = "alice.ndncert"\nprefixes = ["/site"]\n'
@@ -206,10 +232,10 @@ def test_a_neighbour_registers_what_it_may(tmp_path: Path) -> None:
     assert at(60, "rib/announce", b"", payload=announcement("/site/pa")) == 200
     assert at(70, "rib/announce", b"", payload=announcement("/other")) == 403
     assert at(80, "rib/unregister", parameters(named("/site/a"))) == 200
-    destroy = parameters(number(0x69, node.application))
-    interest = signed_command("faces/destroy", destroy, ALICE, time=NOW + 90, prefix="/localhop/nfd")
+    # Nor anything but routes, whatever the names.
+    erase = parameters(named("/site"))
+    interest = signed_command("cs/erase", erase, ALICE, time=NOW + 90, prefix="/localhop/nfd")
     assert code(node, interest, face=remote) == 403
-    assert node.application in node.forwarder.faces
 
 
 # Announcements.
@@ -274,3 +300,20 @@ def test_a_certificate_of_a_key_that_is_none() -> None:
         parse_certificate(ALICE._replace(public=b"\x30\x03abc").certificate())
     with pytest.raises(ValueError, match="not a certificate"):
         parse_certificate(ALICE._replace(name=from_uri("/alice")).certificate())
+
+
+@pytest.mark.parametrize("key", [ALICE, BOB, CAROL])
+@given(st.binary(max_size=80) | st.binary(min_size=64, max_size=64) | st.binary(min_size=128, max_size=128))
+def test_any_bytes_for_a_signature_are_a_wrong_one(key: Key, value: bytes) -> None:
+    certificate = parse_certificate(key.certificate())
+    assert not certificate.verify(b"signed", value)
+
+
+@given(st.binary(max_size=60), st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=2)), max_size=3))
+def test_any_bytes_for_a_certificate_are_one_or_none(wire: bytes, changes: list[tuple[int, bytes]]) -> None:
+    spoilt = CAROL.certificate()
+    for at, put in changes:
+        spoilt = spoilt[:at] + put + spoilt[at + len(put) :]
+    for candidate in (wire, spoilt):
+        with suppress(ValueError):
+            assert parse_certificate(candidate).verify(b"", b"") is False

@@ -4,7 +4,6 @@ import pytest
 from memory_faces import MS, START, Node
 from signing import announcement, digest, named, number, old_command, parameters, signed_command
 
-from forwarder.content_store import ContentStore
 from forwarder.face import FIRST_FACE, Persistency
 from forwarder.management.parameters import ControlParameters, parse_parameters
 from forwarder.wire.name import from_uri, to_uri
@@ -269,22 +268,9 @@ def test_an_update_that_cannot_be_says_what_could_not() -> None:
 # The content store.
 
 
-class Shelf(ContentStore):
-    """A store with what cs/config and cs/erase ask of one."""
-
-    admits = True
-    serves = True
-
-    def erase(self, prefix: bytes, limit: int) -> int:
-        found = [name for name in list(self._packets) if name.startswith(prefix)][:limit]
-        for name in found:
-            del self._packets[name]
-        return len(found)
-
-
 def test_configuring_the_content_store() -> None:
     node = Node()
-    node.forwarder.cs = Shelf(100)
+    node.forwarder.cs.capacity = 100
     assert ask(node, "cs/config")[2] == ControlParameters(capacity=100, flags=3)
     code, _, body = ask(node, "cs/config", number(0x83, 7), number(FLAGS, 0), number(MASK, 2))
     assert (code, body) == (200, ControlParameters(capacity=7, flags=1))
@@ -297,13 +283,13 @@ def test_configuring_the_content_store() -> None:
         (3, None, 3, False),
         (3, 2, 2, False),
         (300, None, 256, True),
+        (256, None, 256, False),
         (300, 256, 256, False),
         (0, None, 0, False),
     ],
 )
 def test_erasing(held: int, count: int | None, erased: int, is_cut: bool) -> None:
     node = Node()
-    node.forwarder.cs = Shelf(1000)
     for each in range(held):
         wire = make_data(from_uri(f"/a/{each}"), b"")
         node.forwarder.cs.insert(parse_data(wire), START)
@@ -337,7 +323,10 @@ def test_choosing_a_strategy() -> None:
     )
     wrong = strategy("/localhost/nfd/strategy/multicast/v=5/no~such")
     assert ask(node, "strategy-choice/set", named("/b"), wrong)[0] == 409
-    assert dict(node.forwarder.strategies.items())[from_uri("/a")].NAME == "multicast"
+    chosen = dict(node.forwarder.strategies.items())[from_uri("/a")]
+    assert chosen.NAME == "multicast"
+    ask(node, "strategy-choice/set", named("/a"), (0x6B, element(7, full)))
+    assert dict(node.forwarder.strategies.items())[from_uri("/a")] is chosen  # with what it has learnt
     assert ask(node, "strategy-choice/unset", named("/a"))[2] == ControlParameters(name=from_uri("/a"))
     assert from_uri("/a") not in dict(node.forwarder.strategies.items())
 

@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memory_faces import MS, START, Node
 from signing import announcement, old_command, parameters, signed_command
-from test_commands import Shelf, state
+from test_commands import state
 
 from forwarder.management.feednet import FeednetModule
 from forwarder.wire.lp import make_lp, parse_lp
@@ -105,15 +105,14 @@ def code_of(content: bytes) -> int | None:
     return read_nni(content[start:stop]) if kind == 0x66 else None
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(MUTANTS, st.booleans()), min_size=1, max_size=4))
 @example([(signed_command("rib/register", parameters((7, b""))), True)])
 def test_a_reply_or_a_counted_drop(packets: list[tuple[bytes, bool]]) -> None:
     node = Node()
-    node.forwarder.cs = Shelf(10)
     for packet, knows_face in packets:
         before, counted = state(node), sum(node.management.counters.values())
-        dropped, waiting = node.management.counters["dropped"], dict(node.management._events._waiting)
+        dropped, queries = node.management.counters["dropped"], node.management.counters["queries"]
         framed = make_lp(packet, incoming_face=node.application) if knows_face and packet else packet
         node.management.receive(framed, START)
         replies = node.collect()
@@ -123,7 +122,7 @@ def test_a_reply_or_a_counted_drop(packets: list[tuple[bytes, bool]]) -> None:
         if 200 not in codes:
             assert state(node) == before
         if not replies and not node.faces.waiting:
-            is_waiting = node.management._events._waiting != waiting
+            is_waiting = b"events" in packet and node.management.counters["queries"] == queries + 1
             assert node.management.counters["dropped"] == dropped + (not is_waiting)
         for reply in replies:
             asked = open_name(framed)
@@ -140,11 +139,11 @@ def open_name(packet: bytes) -> bytes | None:
         return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(MUTANTS, min_size=1, max_size=6))
 def test_through_the_whole_node(packets: list[bytes]) -> None:
-    node = Node(extensions=())
-    node.forwarder.cs = Shelf(10)
+    node = Node()
+    node.management.extend(FeednetModule(node.forwarder))
     for packet in packets:
         if node.application in node.forwarder.faces:
             node.forward(packet)

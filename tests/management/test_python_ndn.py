@@ -143,7 +143,7 @@ def test_faces_as_pynfdc_lists_and_queries_them() -> None:
     assert made.link_type == nfd_mgmt.FaceLinkType.POINT_TO_POINT
     assert (made.base_congestion_mark_interval, made.default_congestion_threshold) == (100_000_000, 65_536)
     assert (own.n_in_interests, own.n_out_data) == (3, 2)
-    assert made.flags == nfd_mgmt.FaceFlags.NO_FLAG
+    assert (made.mtu, made.flags) == (8800, nfd_mgmt.FaceFlags.NO_FLAG)
     assert made.expiration_period is None
 
     wanted = nfd_mgmt.FaceQueryFilter()
