@@ -153,6 +153,7 @@ class Forwarder:
         strategy: where Interests go, one of forwarder.strategies; best-route if None. choose_strategy() sets
             another one for names of one's choice.
         cs_capacity: Data packets that the content store holds at most.
+        cs_policy: which of them goes first, one of forwarder.eviction.POLICIES.
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
@@ -176,6 +177,7 @@ class Forwarder:
         rng: Random,
         strategy: type[Strategy] | None = None,
         cs_capacity: int = 65536,
+        cs_policy: str = "lru",
         controlled_push: bool = True,
         feed_store: FeedStore | None = None,
         recovery: Recovery = Recovery.IN_NETWORK,
@@ -184,7 +186,7 @@ class Forwarder:
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.pit = Pit()
-        self.cs = ContentStore(cs_capacity)
+        self.cs = ContentStore(cs_capacity, cs_policy)
         self.dead_nonces = DeadNonces()
         self.counters = Counters(self.faces)
         self.regions: set[bytes] = set()
