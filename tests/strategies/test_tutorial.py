@@ -1,15 +1,19 @@
 """docs/strategies.md: its code runs, and its figures are what the commands print."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from forwarder.strategies import STRATEGIES
+from testbed import run as running
+from testbed import scenario, workload
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")
@@ -54,6 +58,20 @@ def test_its_figures(files: Path) -> None:
     (command,) = re.findall(r"`python (waited\.py [^`]*)`", PAGE)
     (figures,) = (text for kind, text in BLOCKS if kind == "text")
     assert run(files, *command.split()) == figures
+
+
+def test_what_it_says_of_failover(tmp_path: Path) -> None:
+    poll, long_lived = r"`poll` delivers (\d+) items to each\nsubscriber", r"`long-lived` (\d+), "
+    said = re.search(f"{poll} and {long_lived}with `asf` both deliver all (\\d+)", PAGE)
+    assert said is not None
+    expected = {"best-route": said.group(1, 2), "asf": said.group(3, 3)}
+    for strategy, items in expected.items():
+        wanted = scenario.load("failover", layerings=("poll", "long-lived"), strategy=strategy)
+        running.run(wanted, workload.load(wanted), "emulated", "test", tmp_path / strategy)
+        for layering, number in zip(wanted.layerings, items, strict=True):
+            rows = (tmp_path / strategy / layering / "events.jsonl").read_text().splitlines()
+            delivered = Counter(row["node"] for row in map(json.loads, rows) if row["event"] == "delivered")
+            assert delivered == {"s1": int(number), "s2": int(number)}
 
 
 def test_its_test(files: Path) -> None:
