@@ -526,7 +526,7 @@ class Forwarder:
         if self.faces[out].is_local or not name.startswith(_SCOPED):
             return True
         # /localhop: one hop from an application, and no further (NFD developer guide, section 4.2.2).
-        return name.startswith(_LOCALHOP) and any(self._is_from_here(r.face) for r in entry.in_records)
+        return name.startswith(_LOCALHOP) and self._is_from_here(entry.in_records[-1].face)
 
     def _is_from_here(self, face: int) -> bool:
         return face == _FEEDS or self.faces[face].is_local

@@ -469,6 +469,16 @@ class TestNames:
         assert str(path) in str(error.value)
 
 
+def test_localhop_of_a_neighbour_does_not_ride_on_an_applications() -> None:
+    node = Node()
+    node.route("/localhop/a", 2, 3)
+    assert node.interest(9, "/localhop/a", 1) == ["2 interest /localhop/a nonce=1"]
+    node.wait(100 * MS)
+    assert node.interest(1, "/localhop/a", 2) == []
+    assert node.interest(9, "/localhop/a", 3) == ["3 interest /localhop/a nonce=3"]
+    assert node.data(3, "/localhop/a") == ["1 data /localhop/a", "9 data /localhop/a"]
+
+
 def test_what_has_expired_upstream_is_new_again() -> None:
     """A patient consumer keeps the entry; the impatient one's Interest has long been forgotten upstream."""
     entry = new_entry()
