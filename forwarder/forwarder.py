@@ -624,13 +624,14 @@ class Forwarder:
         if entry is None or record is None or record.nonce != interest.nonce:
             return
         record.nacked = reason
+        strategy: Strategy = entry.strategy
         if not entry.in_records:
+            strategy.after_nack(entry, face.number, reason, (), now)
             return
         newest = entry.in_records[-1]
         asking = parse_interest(newest.wire)
         origin = self.faces.get(newest.face, face)
         hops = self._next_hops(entry, origin, asking, ends, asking.name.startswith(_SCOPED))
-        strategy: Strategy = entry.strategy
         for out in strategy.after_nack(entry, face.number, reason, hops, now):
             self._send_interest(entry, asking, newest.nonce, out, now)
         if all(record.nacked is not None for record in entry.out_records):

@@ -126,7 +126,7 @@ class Strategy:
     ) -> Sequence[int]:
         """Learn from a Nack that came in on `face`; return faces to try instead.
 
-        If there are none, and every face that was asked has refused, downstream is refused with the least
+        There are no `hops` if nobody waits any more. If there are none, and every face that was asked has refused, downstream is refused with the least
         severe of their reasons.
         """
         return ()

@@ -312,6 +312,14 @@ def test_an_entry_that_stays_learns_from_late_answers_and_answers_nobody_twice()
     assert node.core.counters.satisfied == 1
 
 
+def test_an_entry_that_stays_learns_from_a_late_nack() -> None:
+    node, strategy = patient(2, 3)
+    _, probe = node.interest(1, "/a", 7)
+    node.data(2, "/a")
+    assert node.nack(3, "/a", int(probe.partition("nonce=")[2])) == []
+    assert strategy.log[-1] == "nack from 3"
+
+
 def test_an_entry_that_stays_takes_a_new_interest() -> None:
     node, strategy = patient(2)
     node.interest(1, "/a", 7, must_be_fresh=True)
