@@ -5,7 +5,8 @@ import errno
 import logging
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from forwarder.daemon.config import Config, ConfigError, FaceSection
 from forwarder.face import FIRST_FACE, Persistency
 from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
 from forwarder.faces import unix
+from forwarder.faces.netif import interfaces
 from forwarder.faces.system import SECOND, Faces
 from forwarder.faces.uri import canonize
 from forwarder.forwarder import Forwarder
@@ -82,10 +84,35 @@ class Daemon:
                 ),
             )
 
+        self._join()
+
+    def _join(self) -> None:
+        """Open what is bound to interfaces."""
+        faces, multicast, ethernet = self.faces, self._config.multicast, self._config.ethernet
+        for interface in interfaces(multicast.interfaces):
+            groups = [(interface.ipv4, multicast.group_ipv4), (interface.ipv6, multicast.group_ipv6)]
+            for address, group in groups:
+                if interface.is_multicast and not interface.is_loopback and address is not None:
+                    with _named(f"multicast at {interface.name}"):
+                        faces.join_udp(interface, group, multicast.port, mtu=multicast.mtu)
+        for interface in interfaces(ethernet.interfaces):
+            if interface.mac is None or interface.is_loopback:
+                continue
+            with _named(f"ethernet at {interface.name}"):
+                faces.open_ethernet(
+                    interface,
+                    listen=ethernet.listen,
+                    limit=ethernet.max_faces,
+                    idle_ns=round(ethernet.idle_s * SECOND),
+                )
+                if ethernet.multicast:
+                    faces.join_ethernet(interface, ethernet.group)
+
     def _open(self, wanted: FaceSection, uri: str) -> None:
         """Make a face that the configuration names, and its routes once it stands."""
         parameters = FaceParameters(
             uri=uri,
+            local_uri=None if wanted.interface is None else f"dev://{wanted.interface}",
             persistency=Persistency[wanted.persistency.upper()],
             mtu=wanted.mtu,
             flags=RELIABILITY if wanted.reliable else None,
@@ -107,6 +134,15 @@ class Daemon:
     def close(self) -> None:
         """Close all faces and channels, and remove the socket file."""
         self.faces.close()
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Let an OSError say what could not be opened."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error
 
 
 def _listen_ip(kind: str, address: str, port: int, listen: Callable[[str], object]) -> None:
