@@ -93,6 +93,8 @@ class MulticastSection(Section):
     group_ipv6: Annotated[str, AfterValidator(_group)] = GROUP_IPV6
     port: int = Field(default=GROUP_PORT, ge=1, le=65535)
     mtu: int = Field(default=8800, ge=MIN_FRAME, le=65467)
+    routes: tuple[Prefix, ...] = ()
+    cost: int = Field(default=0, ge=0)
 
 
 class EthernetSection(Section):
@@ -104,6 +106,8 @@ class EthernetSection(Section):
     group: Annotated[str, AfterValidator(_mac_group)] = GROUP
     max_faces: MaxFaces = 1024
     idle_s: float = Field(default=600.0, ge=0, le=1e9, allow_inf_nan=False)
+    routes: tuple[Prefix, ...] = ()
+    cost: int = Field(default=0, ge=0)
 
 
 class ContentStoreSection(Section):

@@ -5,14 +5,14 @@ import errno
 import logging
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 from forwarder import strategies
 from forwarder.daemon.config import Config, ConfigError, FaceSection
-from forwarder.face import FIRST_FACE, Persistency
+from forwarder.face import FIRST_FACE, Face, Persistency
 from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
 from forwarder.faces import unix
 from forwarder.faces.netif import interfaces
@@ -94,7 +94,8 @@ class Daemon:
             for address, group in groups:
                 if interface.is_multicast and not interface.is_loopback and address is not None:
                     with _named(f"multicast at {interface.name}"):
-                        faces.join_udp(interface, group, multicast.port, mtu=multicast.mtu)
+                        face = faces.join_udp(interface, group, multicast.port, mtu=multicast.mtu)
+                        self._route(multicast.routes, face, multicast.cost)
         for interface in interfaces(ethernet.interfaces):
             if interface.mac is None or interface.is_loopback:
                 continue
@@ -106,7 +107,8 @@ class Daemon:
                     idle_ns=round(ethernet.idle_s * SECOND),
                 )
                 if ethernet.multicast:
-                    faces.join_ethernet(interface, ethernet.group)
+                    face = faces.join_ethernet(interface, ethernet.group)
+                    self._route(ethernet.routes, face, ethernet.cost)
 
     def _open(self, wanted: FaceSection, uri: str) -> None:
         """Make a face that the configuration names, and its routes once it stands."""
@@ -121,8 +123,7 @@ class Daemon:
 
         def reply(outcome: Outcome) -> None:
             if outcome.face is not None:
-                for prefix in wanted.routes:
-                    self.forwarder.fib.add(from_uri(prefix), outcome.face.number, wanted.cost)
+                self._route(wanted.routes, outcome.face, wanted.cost)
             elif outcome.code == 504:
                 log.warning("%s: %s; trying again", wanted.uri, outcome.text)
                 self._loop.call_later(_RETRY_S, self._open, wanted, uri)
@@ -130,6 +131,10 @@ class Daemon:
                 log.error("%s: %s", wanted.uri, outcome.text)
 
         self.faces.create(parameters, self.faces.driver.clock(), reply)
+
+    def _route(self, prefixes: Iterable[str], face: Face, cost: int) -> None:
+        for prefix in prefixes:
+            self.forwarder.fib.add(from_uri(prefix), face.number, cost)
 
     def close(self) -> None:
         """Close all faces and channels, and remove the socket file."""

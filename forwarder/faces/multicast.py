@@ -73,7 +73,8 @@ class MulticastSockets:
         self.receiving.bind((group, port, 0, interface.index))
         membership = struct.pack("@16sI", socket.inet_pton(socket.AF_INET6, group), interface.index)
         self.receiving.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
-        self.sending.bind((interface.ipv6 or "::", port, 0, interface.index))
+        # Not to the interface's address: right after boot that is still being checked for duplicates.
+        self.sending.bind(("::", port))
         self.sending.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface.index)
         self.sending.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 0)
         self.group = (group, port, 0, interface.index)
