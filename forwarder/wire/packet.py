@@ -212,9 +212,9 @@ class Data:
     """
 
     __slots__ = (
-        "_content",
-        "_signature",
-        "_signed",
+        "_content_span",
+        "_signature_span",
+        "_signed_span",
         "content_type",
         "freshness_ms",
         "name",
@@ -229,22 +229,25 @@ class Data:
         self.freshness_ms = 0
         self.signature_type = DIGEST_SHA256
         # Offsets, cut out on demand: a forwarder needs neither content nor signature.
-        self._content = self._signed = self._signature = (0, 0)
+        self._content_span = self._signed_span = self._signature_span = (0, 0)
 
     @property
     def content(self) -> bytes:
         """Content's TLV-VALUE, empty if absent."""
-        return self.wire[slice(*self._content)]
+        start, end = self._content_span
+        return self.wire[start:end]
 
     @property
     def signed(self) -> bytes:
         """The signed portion: Name and all that follows, short of SignatureValue."""
-        return self.wire[slice(*self._signed)]
+        start, end = self._signed_span
+        return self.wire[start:end]
 
     @property
     def signature(self) -> bytes:
         """SignatureValue's TLV-VALUE."""
-        return self.wire[slice(*self._signature)]
+        start, end = self._signature_span
+        return self.wire[start:end]
 
     def digest(self) -> bytes:
         """Return the implicit digest: SHA-256 of the whole packet, 32 bytes."""
@@ -275,14 +278,14 @@ def parse_data(wire: bytes) -> Data:
             continue
         rank = kind
         if kind == _CONTENT:
-            data._content = (start, at)
+            data._content_span = (start, at)
         elif kind == _META_INFO:
             _parse_meta_info(data, start, at)
         elif kind == _SIGNATURE_INFO:
             data.signature_type = signature_type = _parse_signature_type(wire, start, at)
         else:
-            data._signed = (signed_from, element_at)
-            data._signature = (start, at)
+            data._signed_span = (signed_from, element_at)
+            data._signature_span = (start, at)
     if signature_type is None or rank != _SIGNATURE_VALUE:
         raise MalformedPacket("a Data packet has SignatureInfo and SignatureValue")
     return data
