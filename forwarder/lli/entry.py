@@ -85,6 +85,12 @@ class FeedEntry:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
 
+    def leave_upstream(self) -> None:
+        """Have no upstream; who has been it counts as tried."""
+        if self.face is not None:
+            self.tried.add(self.face)
+        self.face = None
+
     def has_sent(self, nonce: int | None) -> bool:
         """Tell whether a recent LLI of this node had a nonce."""
         return any(sent == nonce for sent, _ in self.nonces)

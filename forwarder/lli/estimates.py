@@ -1,5 +1,7 @@
 """What a holder of credit learns of the path to its upstream: its round-trip time, and its capacity."""
 
+from typing import ClassVar
+
 MS = 1_000_000
 
 INITIAL_TIMEOUT = 250 * MS
@@ -77,7 +79,7 @@ class Window:
 
     __slots__ = ("_arrived", "_until", "size")
 
-    SMALLEST = 2
+    SMALLEST: ClassVar[int] = 2
 
     def __init__(self) -> None:
         self.size: int | None = None

@@ -73,7 +73,7 @@ def split_fork(name: bytes) -> tuple[bytes, int] | None:
 def check_feed_name(feed: bytes) -> None:
     """Raise MalformedPacket unless the key that a feed's name ends with is a component of its own."""
     at = len(feed) - KEY_BYTES - 2
-    if feed[at : at + 2] != _KEY_HEADER or (at and at not in prefix_ends(feed)):
+    if at < 0 or not feed.startswith(_KEY_HEADER, at) or (at and at not in prefix_ends(feed)):
         raise MalformedPacket("a feed's name ends with a component of 32 bytes, its key")
 
 
