@@ -13,6 +13,7 @@ An Interest with SendCredit is the feeds' business (forwarder.lli) and makes no 
 
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
 from forwarder.content_store import ContentStore
 from forwarder.feedcache.cache import FeedStore
@@ -37,12 +38,12 @@ from forwarder.wire.packet import (
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
-MS = 1_000_000
+MS: Final = 1_000_000
 
-_FEEDS = 0
+_FEEDS: Final = 0
 """The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""
-_FETCH_MS = 4000
-_CLASSIC = b"classic"  # all answers to classic Interests share a link as one stream
+_FETCH_MS: Final = 4000
+_CLASSIC: Final = b"classic"  # all answers to classic Interests share a link as one stream
 
 
 @dataclass(slots=True)

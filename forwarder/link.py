@@ -5,19 +5,21 @@ consecutive Sequence numbers; the receiver puts them together again whatever the
 on an unfinished packet when it is the oldest of too many or has waited too long.
 """
 
+from typing import Final
+
 from forwarder.wire.lp import LP_PACKET, LpPacket, make_lp, parse_lp
 from forwarder.wire.tlv import MalformedPacket
 
-UDP_IPV4_HEADERS = 28
-MIN_MTU = 256
+UDP_IPV4_HEADERS: Final = 28
+MIN_MTU: Final = 256
 """Smallest MTU that a link may have, bytes: every header field fits into one fragment, and leaves room."""
-_FRAGMENT_HEADERS = 34
+_FRAGMENT_HEADERS: Final = 34
 """Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
 
-_REASSEMBLY_NS = 500_000_000
-_MAX_PARTIAL = 64
-_MAX_FRAGMENTS = 64
-_SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_REASSEMBLY_NS: Final = 500_000_000
+_MAX_PARTIAL: Final = 64
+_MAX_FRAGMENTS: Final = 64
+_SEQUENCE_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class _Partial:

@@ -7,15 +7,16 @@ match otherwise (CanBePrefix, implicit digest) are probed for only while such en
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from forwarder.timers import TimerWheel
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
 from forwarder.wire.packet import Data, Interest
 
-RECORD_BYTES = 16
+RECORD_BYTES: Final = 16
 """State that a record stands for, whatever the implementation: face 4, nonce 4, expiry 8 bytes."""
 
-_PASSED = 1024
+_PASSED: Final = 1024
 """Names that a persistent Interest's entry remembers, so as not to pass the same Data on again."""
 
 

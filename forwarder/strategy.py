@@ -4,13 +4,13 @@ A strategy decides and keeps no state of its own: what it needs to remember stan
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from forwarder.fib import NextHop
 from forwarder.pit import PitEntry
 
-INITIAL_SUPPRESSION_NS = 10_000_000
-MAXIMUM_SUPPRESSION_NS = 250_000_000
+INITIAL_SUPPRESSION_NS: Final = 10_000_000
+MAXIMUM_SUPPRESSION_NS: Final = 250_000_000
 
 
 class Strategy(Protocol):

@@ -13,14 +13,14 @@ A proof travels as a Data packet <feed>/32=fork/seq=<f>, whose content holds the
 itself, so that its own signature is a plain digest. This answers footnote 4 of Tarr et al. (2019).
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from forwarder.feedcache.items import Item, RejectedItem, check_signature, parse_item
 from forwarder.wire.feed import FORK_PROOF, fork_name, split_fork, split_item
 from forwarder.wire.packet import Data, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, element, elements, read_header
 
-_FRESHNESS_MS = 3_600_000
+_FRESHNESS_MS: Final = 3_600_000
 
 
 class Fork(NamedTuple):

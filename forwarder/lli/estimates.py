@@ -1,15 +1,15 @@
 """What a holder of credit learns of the path to its upstream: its round-trip time, and its capacity."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
-MS = 1_000_000
+MS: Final = 1_000_000
 
-INITIAL_TIMEOUT = 250 * MS
+INITIAL_TIMEOUT: Final = 250 * MS
 """Before there is a measurement: over a continental RTT, under human patience."""
-MIN_TIMEOUT = 20 * MS
-MAX_TIMEOUT = 4_000 * MS
-_MIN_REORDER = 500_000
-_MAX_REORDER_SHIFT = 3
+MIN_TIMEOUT: Final = 20 * MS
+MAX_TIMEOUT: Final = 4_000 * MS
+_MIN_REORDER: Final = 500_000
+_MAX_REORDER_SHIFT: Final = 3
 
 
 class Rtt:

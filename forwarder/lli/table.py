@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from random import Random
+from typing import Final
 
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
@@ -29,16 +30,16 @@ from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_fe
 from forwarder.wire.packet import Data, Interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
 
-RANGE_BYTES = 28
+RANGE_BYTES: Final = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
 
-MOST_FEEDS_PER_FACE = 512
+MOST_FEEDS_PER_FACE: Final = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
 
-_PROOF_INTERVAL = 100 * MS
-_SHUNNED = 16_000 * MS
+_PROOF_INTERVAL: Final = 100 * MS
+_SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
-_REST = 1_000 * MS
+_REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
 
 
@@ -620,7 +621,7 @@ class FeedTable:
         entry.rest_until = now + _REST
 
     def _ask_nobody_else(self, entry: FeedEntry, now: int) -> bool:
-        """Take the silence for that of a forwarder that cannot push, and pull through one; if there is one."""
+        """Take the silence for that of a forwarder that cannot push, and pull through one, if any."""
         entry.tried.clear()
         if self._find_way(entry, now):
             entry.upstream.assume_legacy()

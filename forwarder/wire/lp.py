@@ -4,30 +4,32 @@ An LpPacket carries header fields and one Fragment of a network-layer packet. A 
 equivalent to an LpPacket with nothing but a Fragment, and is how most packets travel.
 """
 
+from typing import Final
+
 from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
-LP_PACKET = 100
-_FRAGMENT = 0x50
-_SEQUENCE = 0x51
-_FRAG_INDEX = 0x52
-_FRAG_COUNT = 0x53
-_PIT_TOKEN = 0x62
-_NACK = 0x0320
-_NACK_REASON = 0x0321
-_CONGESTION_MARK = 0x0340
-_ACK = 0x0344  # the one field that may be repeated; not used here
-FEED_STATE = 0x0370
+LP_PACKET: Final = 100
+_FRAGMENT: Final = 0x50
+_SEQUENCE: Final = 0x51
+_FRAG_INDEX: Final = 0x52
+_FRAG_COUNT: Final = 0x53
+_PIT_TOKEN: Final = 0x62
+_NACK: Final = 0x0320
+_NACK_REASON: Final = 0x0321
+_CONGESTION_MARK: Final = 0x0340
+_ACK: Final = 0x0344  # the one field that may be repeated; not used here
+FEED_STATE: Final = 0x0370
 """Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
-_FEED = 7  # a Name
-_TIP = 0x0371
-_LIMIT = 0x0372
-_FIRST = 0x0373
+_FEED: Final = 7  # a Name
+_TIP: Final = 0x0371
+_LIMIT: Final = 0x0372
+_FIRST: Final = 0x0373
 
-CONGESTION = 50
-DUPLICATE = 100
-NO_ROUTE = 150
-_UNSPECIFIED = 0
+CONGESTION: Final = 50
+DUPLICATE: Final = 100
+NO_ROUTE: Final = 150
+_UNSPECIFIED: Final = 0
 
 
 class LpPacket:

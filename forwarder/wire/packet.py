@@ -7,6 +7,7 @@ MalformedPacket if it is not well formed.
 
 import hashlib
 from collections.abc import Callable
+from typing import Final
 
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import (
@@ -19,39 +20,39 @@ from forwarder.wire.tlv import (
     read_nni,
 )
 
-INTEREST = 5
-DATA = 6
+INTEREST: Final = 5
+DATA: Final = 6
 
-_NONCE = 10
-_LIFETIME = 12
-_MUST_BE_FRESH = 18
-_FORWARDING_HINT = 30
-_CAN_BE_PREFIX = 33
-_HOP_LIMIT = 34
-_PARAMETERS = 36
-_INTEREST_SIGNATURE_INFO = 44
-_INTEREST_SIGNATURE_VALUE = 46
-SEND_CREDIT = 240
+_NONCE: Final = 10
+_LIFETIME: Final = 12
+_MUST_BE_FRESH: Final = 18
+_FORWARDING_HINT: Final = 30
+_CAN_BE_PREFIX: Final = 33
+_HOP_LIMIT: Final = 34
+_PARAMETERS: Final = 36
+_INTEREST_SIGNATURE_INFO: Final = 44
+_INTEREST_SIGNATURE_VALUE: Final = 46
+SEND_CREDIT: Final = 240
 """Ours: an Interest with this element is a long-lived Interest. Even and in the application range, so a
 forwarder that does not know it ignores it (docs/architecture.md, "The LLI packet")."""
 
-_META_INFO = 20
-_CONTENT = 21
-_SIGNATURE_INFO = 22
-_SIGNATURE_VALUE = 23
-_CONTENT_TYPE = 24
-_FRESHNESS = 25
-_FINAL_BLOCK = 26
-_SIGNATURE_TYPE = 27
-_KEY_LOCATOR = 28
-_VALIDITY_PERIOD = 253  # of a certificate; odd and yet meant to be ignored by who does not know it
+_META_INFO: Final = 20
+_CONTENT: Final = 21
+_SIGNATURE_INFO: Final = 22
+_SIGNATURE_VALUE: Final = 23
+_CONTENT_TYPE: Final = 24
+_FRESHNESS: Final = 25
+_FINAL_BLOCK: Final = 26
+_SIGNATURE_TYPE: Final = 27
+_KEY_LOCATOR: Final = 28
+_VALIDITY_PERIOD: Final = 253  # of a certificate; odd and yet meant to be ignored by who does not know it
 
-DIGEST_SHA256 = 0
-ED25519 = 5
+DIGEST_SHA256: Final = 0
+ED25519: Final = 5
 
-DEFAULT_LIFETIME_MS = 4000
+DEFAULT_LIFETIME_MS: Final = 4000
 
-SENT_HOP_LIMIT = 32
+SENT_HOP_LIMIT: Final = 32
 """HopLimit that our own consumers and relays put into their Interests."""
 
 
@@ -111,7 +112,7 @@ class Interest:
 
 # Elements of an Interest in the order that the specification demands. SendCredit, being non-critical,
 # is accepted anywhere after the name.
-_INTEREST_ORDER = {
+_INTEREST_ORDER: Final = {
     kind: rank
     for rank, kind in enumerate(
         (
@@ -127,7 +128,7 @@ _INTEREST_ORDER = {
         )
     )
 }
-_BEFORE_NONCE = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
+_BEFORE_NONCE: Final = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
 
 
 def parse_interest(wire: bytes) -> Interest:

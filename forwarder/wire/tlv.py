@@ -5,6 +5,7 @@ variable-size numbers of 1, 3, 5 or 9 bytes, and the shortest form is the only v
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 
 class MalformedPacket(ValueError):
@@ -29,8 +30,8 @@ def read_number(buf: bytes, at: int) -> tuple[int, int]:
     return value, end
 
 
-_SHORTEST = {253: 253, 254: 1 << 16, 255: 1 << 32}
-_LARGEST_TYPE = 0xFFFF_FFFF
+_SHORTEST: Final = {253: 253, 254: 1 << 16, 255: 1 << 32}
+_LARGEST_TYPE: Final = 0xFFFF_FFFF
 
 
 def read_header(buf: bytes, at: int, limit: int) -> tuple[int, int, int]:
