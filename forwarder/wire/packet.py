@@ -97,7 +97,7 @@ class Interest:
         if self.hop_limit is None:
             return self.wire
         at = self._hop_limit_at
-        return self.wire[:at] + bytes((self.hop_limit - 1,)) + self.wire[at + 1 :]
+        return self.wire[:at] + (self.hop_limit - 1).to_bytes(1, "big") + self.wire[at + 1 :]
 
     def with_nonce(self, nonce: int) -> bytes:
         """Return the packet, which has no Nonce, with one."""

@@ -96,8 +96,13 @@ def nni(value: int) -> bytes:
 
 def read_nni(value: bytes) -> int:
     """Decode a NonNegativeInteger's TLV-VALUE."""
-    if len(value) not in (1, 2, 4, 8):
-        raise MalformedPacket(f"NonNegativeInteger of {len(value)} bytes")
+    size = len(value)
+    if size == 1:  # the usual ones, without a call
+        return value[0]
+    if size == 2:
+        return value[0] << 8 | value[1]
+    if size not in (4, 8):
+        raise MalformedPacket(f"NonNegativeInteger of {size} bytes")
     return int.from_bytes(value, "big")
 
 
