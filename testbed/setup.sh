@@ -2,8 +2,8 @@
 # Check for what feednet needs of the system, and install it by apt when root. Python's own packages
 # are none of its business. Usage: setup.sh PYTHON
 #
-# Required: Python 3.11+ with venv, Java 17+ (Spark). Wanted: what Mininet runs need; without it,
-# scenarios run in the emulator.
+# Required: Python 3.11+ with venv, Java 17+ (Spark). Wanted: what Mininet runs need, without it, scenarios
+# run in the emulator; and a C compiler with Python's headers, without it, the forwarder is not compiled.
 set -eu
 
 python=$1
@@ -23,6 +23,9 @@ version=0
 if command -v java >/dev/null; then version=$(java_version); fi
 [ "${version:-0}" -ge 17 ] || required="$required default-jre-headless"
 
+headers='import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+"$python" -c "$headers" 2>/dev/null || wanted="$wanted python3-dev"
+command -v cc >/dev/null || wanted="$wanted gcc libc6-dev"
 command -v ip >/dev/null || wanted="$wanted iproute2"
 command -v mnexec >/dev/null || wanted="$wanted mininet"
 command -v ethtool >/dev/null || wanted="$wanted ethtool"
@@ -47,5 +50,5 @@ if [ -n "$required" ]; then
     say "missing. On Debian or Ubuntu: sudo apt install --no-install-recommends$required$wanted"
     exit 1
 fi
-say "Mininet runs need more; without it scenarios run in the emulator."
+say "Mininet runs and the compiled forwarder need more; without it scenarios run in the emulator, in plain Python."
 say "On Debian or Ubuntu: sudo apt install --no-install-recommends$wanted"
