@@ -7,6 +7,7 @@ MalformedPacket if it is not well formed.
 
 import hashlib
 from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 from forwarder.wire.name import NAME
@@ -128,6 +129,7 @@ _INTEREST_ORDER: Final = {
         )
     )
 }
+_UINT32: Final = Struct(">I")
 _BEFORE_NONCE: Final = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
 
 
@@ -154,7 +156,7 @@ def parse_interest(wire: bytes) -> Interest:
         if kind == _NONCE:
             if at - start != 4:
                 raise MalformedPacket("a Nonce has 4 bytes")
-            interest.nonce = int.from_bytes(wire[start:at], "big")
+            (interest.nonce,) = _UINT32.unpack_from(wire, start)
         elif kind == _LIFETIME:
             interest.lifetime_ms = read_nni(wire[start:at])
         elif kind == _HOP_LIMIT:
