@@ -81,7 +81,7 @@ class Fib:
         self._by_length[length] = self._by_length.get(length, 0) + change
         self._lengths = sorted((n for n, count in self._by_length.items() if count), reverse=True)
 
-    def lookup(self, name: bytes, ends: Sequence[int] | None = None) -> tuple[NextHop, ...]:
+    def lookup(self, name: bytes, ends: list[int] | None = None) -> tuple[NextHop, ...]:
         """Return the next hops of the longest prefix of `name` that has a route, cheapest first.
 
         `ends` are the name's prefix_ends(), if they are known. Raises MalformedPacket if the name is not

@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
+from typing import Final
 
 from forwarder.content_store import ContentStore
 from forwarder.dead_nonces import LIFETIME, DeadNonces
@@ -44,12 +45,12 @@ from forwarder.wire.packet import (
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
-MS = 1_000_000
+MS: Final = 1_000_000
 
-_FEEDS = 0
+_FEEDS: Final = 0
 """The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""
-_FETCH_MS = 4000
-_CLASSIC = b"classic"  # all answers to classic Interests share a link as one stream
+_FETCH_MS: Final = 4000
+_CLASSIC: Final = b"classic"  # all answers to classic Interests share a link as one stream
 
 _LOCALHOST = component(GENERIC, b"localhost")
 _LOCALHOP = component(GENERIC, b"localhop")

@@ -15,8 +15,8 @@ from forwarder.reliability import MEMORY_NS, Reliability
 from forwarder.wire.lp import LP_PACKET, parse_lp
 from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame, open_frame
 
-UDP_IPV4_HEADERS = 28
-MIN_MTU = 256
+UDP_IPV4_HEADERS: Final = 28
+MIN_MTU: Final = 256
 """Smallest MTU that a link may have, bytes: every header field fits into one fragment, and leaves room."""
 MIN_FRAME = 64
 """Smallest frame that a face may be limited to, bytes (NFD); long header fields do not fit into it."""

@@ -29,15 +29,15 @@ _NON_DISCOVERY = 0x034C
 _PREFIX_ANNOUNCEMENT = 0x0350
 FEED_STATE = 0x0370
 """Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
-_FEED = 7  # a Name
-_TIP = 0x0371
-_LIMIT = 0x0372
-_FIRST = 0x0373
+_FEED: Final = 7  # a Name
+_TIP: Final = 0x0371
+_LIMIT: Final = 0x0372
+_FIRST: Final = 0x0373
 
-CONGESTION = 50
-DUPLICATE = 100
-NO_ROUTE = 150
-_UNSPECIFIED = 0
+CONGESTION: Final = 50
+DUPLICATE: Final = 100
+NO_ROUTE: Final = 150
+_UNSPECIFIED: Final = 0
 
 
 class LpPacket:
