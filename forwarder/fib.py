@@ -1,6 +1,6 @@
 """Forwarding Information Base: name prefixes to next hops, looked up by longest prefix match."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from forwarder.wire.name import prefix_ends

@@ -52,10 +52,13 @@ _FEEDS: Final = 0
 _FETCH_MS: Final = 4000
 _CLASSIC: Final = b"classic"  # all answers to classic Interests share a link as one stream
 
-_LOCALHOST = component(GENERIC, b"localhost")
-_LOCALHOP = component(GENERIC, b"localhop")
-_SCOPED = (_LOCALHOST, _LOCALHOP)
-_ADMITTING = ({"admit-network", "admit-all"}, {"admit-local", "admit-all"})  # by whether the face is local
+_LOCALHOST: Final = component(GENERIC, b"localhost")
+_LOCALHOP: Final = component(GENERIC, b"localhop")
+_SCOPED: Final = (_LOCALHOST, _LOCALHOP)
+_ADMITTING: Final = (
+    {"admit-network", "admit-all"},
+    {"admit-local", "admit-all"},
+)  # by whether the face is local
 
 
 class Counters:
@@ -506,7 +509,7 @@ class Forwarder:
         return not self.regions.isdisjoint(prefixes)
 
     def _next_hops(
-        self, entry: PitEntry, face: Face, interest: Interest, ends: Sequence[int], is_scoped: bool
+        self, entry: PitEntry, face: Face, interest: Interest, ends: list[int], is_scoped: bool
     ) -> Sequence[NextHop]:
         """Return the next hops that an Interest may take, cheapest first."""
         hops = self.fib.lookup(interest.name, ends)

@@ -7,7 +7,7 @@ match otherwise (CanBePrefix, implicit digest) are probed for only while such en
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from forwarder.timers import TimerWheel
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
@@ -45,11 +45,14 @@ class OutRecord:
     `nacked` is the reason if it was refused there.
     """
 
-    face: int
-    nonce: int
-    sent: int
-    expiry: int
-    nacked: int | None = None
+    __slots__ = ("expiry", "face", "nacked", "nonce", "sent")
+
+    def __init__(self, face: int, nonce: int, sent: int, expiry: int, nacked: int | None = None) -> None:
+        self.face = face
+        self.nonce = nonce
+        self.sent = sent
+        self.expiry = expiry
+        self.nacked = nacked
 
 
 @dataclass(slots=True)

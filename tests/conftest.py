@@ -13,7 +13,7 @@ settings.register_profile("shared-machine", deadline=None)
 settings.load_profile("shared-machine")
 
 ROOT = Path(__file__).parents[1]
-PLAIN = ("forwarder.faces.", "forwarder.strategy")
+PLAIN = ("forwarder.daemon.", "forwarder.faces.", "forwarder.management.", "forwarder.strateg")
 """Never compiled; setup.py says why."""
 
 

@@ -7,6 +7,8 @@ MalformedPacket if it is not well formed.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
 
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import (
@@ -171,7 +173,7 @@ def parse_interest(wire: bytes) -> Interest:
         if kind == _NONCE:
             if at - start != 4:
                 raise MalformedPacket("a Nonce has 4 bytes")
-            interest.nonce = int.from_bytes(wire[start:at], "big")
+            (interest.nonce,) = _UINT32.unpack_from(wire, start)
             interest._nonce_at = start
         elif kind == _LIFETIME:
             interest.lifetime_ms = read_nni(wire[start:at])
