@@ -193,7 +193,7 @@ def digest(host: Host) -> bytes:
     return hasher.digest()
 
 
-def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, int]) -> None:
+def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]) -> None:
     if value is None or isinstance(value, (bool, int, float, str)):
         update(f"{value!r};".encode())
         return
@@ -204,9 +204,9 @@ def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, int]) -> 
     if isinstance(value, _SKIPPED):
         return
     if id(value) in seen:
-        update(b"#%d" % seen[id(value)])
+        update(b"#%d" % seen[id(value)][0])
         return
-    seen[id(value)] = len(seen)
+    seen[id(value)] = (len(seen), value)  # which keeps it: compiled code makes tuples as they are looked at
     update(type(value).__name__.encode())
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -230,4 +230,5 @@ def _attributes(value: object) -> list[str]:
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         names.update(dict.fromkeys((slots,) if isinstance(slots, str) else slots))
+        names.update(dict.fromkeys(kind.__dict__.get("__mypyc_attrs__", ())))  # what slots are if compiled
     return sorted(names)
