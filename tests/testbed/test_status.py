@@ -1,6 +1,7 @@
 """feednet status against a node that is served at a socket."""
 
 import json
+import socket
 import sys
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,7 @@ from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli import feednet
+from testbed.datasets import Client, snapshot
 from testbed.errors import UserError
 from testbed.status import _duration, _short, rates, render
 
@@ -100,6 +102,32 @@ def test_no_forwarder_is_one_line(tmp_path: Path) -> None:
     assert isinstance(result.exception, UserError)
     assert "no forwarder listens" in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+def test_a_forwarder_that_goes_is_one_line(tmp_path: Path) -> None:
+    with served(Node(), tmp_path / "nfd.sock"):
+        client = Client(tmp_path / "nfd.sock")
+        snapshot(client)
+    for _ in range(2):
+        with pytest.raises(UserError, match="closed the connection"):
+            snapshot(client)
+    client.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x06\x03\x07\x01\x08", b"\xff" * 40]
+)
+def test_what_does_not_speak_ndn_is_one_line(tmp_path: Path, answer: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "x.sock"))
+        listening.listen()
+        client = Client(tmp_path / "x.sock")
+        other, _ = listening.accept()
+        with other:
+            other.sendall(answer)
+            with pytest.raises(UserError, match="does not speak NDN"):
+                snapshot(client)
+    client.close()
 
 
 def test_rates() -> None:
