@@ -82,9 +82,11 @@ class PriorityFifo:
             self._unsolicited[name] = None
             self._unsolicited.move_to_end(name)
             return
-        self.gone(name)
+        if self._unsolicited:
+            self._unsolicited.pop(name, None)
         self._number += 1
         self._fifo[name] = self._number
+        self._fifo.move_to_end(name)
         heappush(self._stale, (now + data.freshness_ms * MS, self._number, name))
         if len(self._stale) > 2 * len(self._fifo) + 64:
             self._stale = [item for item in self._stale if self._fifo.get(item[2]) == item[1]]
@@ -97,18 +99,18 @@ class PriorityFifo:
 
     def _evict(self) -> tuple[bytes, Entry]:
         name = self._victim()
-        self.gone(name)
         return name, self._packets.pop(name)
 
     def _victim(self) -> bytes:
+        """Take the next one to go out of its queue."""
         if self._unsolicited:
-            return next(iter(self._unsolicited))
+            return self._unsolicited.popitem(last=False)[0]
         while self._stale and self._stale[0][0] <= self._now:
-            _, number, name = self._stale[0]
+            _, number, name = heappop(self._stale)
             if self._fifo.get(name) == number:
+                del self._fifo[name]
                 return name
-            heappop(self._stale)
-        return next(iter(self._fifo))
+        return self._fifo.popitem(last=False)[0]
 
 
 def _ignore(name: bytes) -> None:

@@ -152,6 +152,7 @@ class Forwarder:
         strategy: where Interests go, one of forwarder.strategies; best-route if None. choose_strategy() sets
             another one for names of one's choice.
         cs_capacity: Data packets that the content store holds at most.
+        cs_policy: which of them goes first, one of forwarder.eviction.POLICIES.
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
@@ -175,6 +176,7 @@ class Forwarder:
         rng: Random,
         strategy: type[Strategy] | None = None,
         cs_capacity: int = 65536,
+        cs_policy: str = "lru",
         controlled_push: bool = True,
         feed_store: FeedStore | None = None,
         recovery: Recovery = Recovery.IN_NETWORK,
@@ -183,7 +185,7 @@ class Forwarder:
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.pit = Pit()
-        self.cs = ContentStore(cs_capacity)
+        self.cs = ContentStore(cs_capacity, cs_policy)
         self.dead_nonces = DeadNonces()
         self.counters = Counters(self.faces)
         self.regions: set[bytes] = set()
@@ -523,7 +525,7 @@ class Forwarder:
         if self.faces[out].is_local or not name.startswith(_SCOPED):
             return True
         # /localhop: one hop from an application, and no further (NFD developer guide, section 4.2.2).
-        return name.startswith(_LOCALHOP) and any(self._is_from_here(r.face) for r in entry.in_records)
+        return name.startswith(_LOCALHOP) and self._is_from_here(entry.in_records[-1].face)
 
     def _is_from_here(self, face: int) -> bool:
         return face == _FEEDS or self.faces[face].is_local
@@ -621,13 +623,14 @@ class Forwarder:
         if entry is None or record is None or record.nonce != interest.nonce:
             return
         record.nacked = reason
+        strategy: Strategy = entry.strategy
         if not entry.in_records:
+            strategy.after_nack(entry, face.number, reason, (), now)
             return
         newest = entry.in_records[-1]
         asking = parse_interest(newest.wire)
         origin = self.faces.get(newest.face, face)
         hops = self._next_hops(entry, origin, asking, ends, asking.name.startswith(_SCOPED))
-        strategy: Strategy = entry.strategy
         for out in strategy.after_nack(entry, face.number, reason, hops, now):
             self._send_interest(entry, asking, newest.nonce, out, now)
         if all(record.nacked is not None for record in entry.out_records):

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from forwarder.face import Face
 from forwarder.marking import Marking
-from forwarder.reassembly import MAX_FRAGMENTS, Reassembler
-from forwarder.reliability import Reliability
+from forwarder.reassembly import MAX_FRAGMENTS, TIMEOUT_NS, Reassembler
+from forwarder.reliability import MEMORY_NS, Reliability
 from forwarder.wire.lp import LP_PACKET, parse_lp
 from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame, open_frame
 
@@ -95,6 +95,7 @@ class LinkService:
             self.reliability = None
         if not self.face.is_marking:
             self._marking = None
+        self.reassembler.timeout = TIMEOUT_NS if self.reliability is None else MEMORY_NS
         self._choose_path()
 
     def _choose_path(self) -> None:
@@ -184,7 +185,8 @@ class LinkService:
         if self.reliability is not None and not self.reliability.receive(packet, now):
             return None
         if packet.frag_count == 1:
-            return frame
+            is_idle = not packet.fragment and packet.feed is None
+            return None if is_idle else frame
         return self.reassembler.add(frame, packet, sender, now)
 
     def set_queue(self, size: int, now: int) -> None:
@@ -204,10 +206,13 @@ class LinkService:
         return [] if self.reliability is None else self.reliability.take_frames()
 
     def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns; None if nothing is waited for."""
-        return None if self.reliability is None else self.reliability.next_deadline()
+        """Return when wake() is due, ns; None if nothing is waited for. Of a link that is reliable."""
+        deadline = self.reassembler.next_deadline()
+        own = None if self.reliability is None else self.reliability.next_deadline()
+        return own if deadline is None or (own is not None and own < deadline) else deadline
 
     def wake(self, now: int) -> None:
         """Act on a deadline: take_frames() has what comes of it."""
+        self.reassembler.expire(now)
         if self.reliability is not None:
             self.reliability.wake(now)

@@ -14,7 +14,8 @@ MAX_FRAGMENTS = 400
 """Most fragments that a packet may have; NFD's limit too."""
 
 _SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
-_TIMEOUT_NS = 500_000_000
+TIMEOUT_NS = 500_000_000
+"""How long a packet waits for its fragments where none is sent again."""
 _MAX_PARTIAL = 64
 _MAX_BYTES = 1 << 18
 _OVERHEAD = 128  # of what is kept for a fragment, bytes
@@ -36,14 +37,16 @@ class Reassembler:
 
     Attributes:
         failures: packets given up for want of a fragment.
+        timeout: how long a packet waits for its fragments, ns.
     """
 
-    __slots__ = ("_bytes", "_partial", "failures")
+    __slots__ = ("_bytes", "_partial", "failures", "timeout")
 
     def __init__(self) -> None:
         self._partial: dict[tuple[int, Hashable], _Partial] = {}
         self._bytes = 0
         self.failures = 0
+        self.timeout = TIMEOUT_NS
 
     def __len__(self) -> int:
         return len(self._partial)
@@ -58,7 +61,7 @@ class Reassembler:
             raise MalformedPacket("a fragment without Sequence, or one of too many")
         key = ((packet.sequence - index) & _SEQUENCE_MASK, sender)
         partial = self._partial.get(key)
-        if partial is not None and partial.since + _TIMEOUT_NS <= now:
+        if partial is not None and partial.since + self.timeout <= now:
             self._give_up(key)  # of another packet: who starts anew counts anew
             partial = None
         if partial is None:
@@ -83,9 +86,18 @@ class Reassembler:
         body = b"".join(partial.parts[index] for index in range(count))
         return close_frame(partial.header._replace(fragment=body))
 
+    def next_deadline(self) -> int | None:
+        """Return when the oldest unfinished packet has waited too long, ns."""
+        return next(iter(self._partial.values())).since + self.timeout if self._partial else None
+
+    def expire(self, now: int) -> None:
+        """Give up what has waited too long; add() does so too, before it takes in another packet."""
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            self._give_up(next(iter(self._partial)))
+
     def _make_room(self, now: int) -> None:
         for key, partial in list(self._partial.items()):
-            if partial.since + _TIMEOUT_NS > now and len(self._partial) < _MAX_PARTIAL:
+            if partial.since + self.timeout > now and len(self._partial) < _MAX_PARTIAL:
                 break
             self._give_up(key)
 

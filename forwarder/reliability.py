@@ -18,7 +18,7 @@ _LATER_ACKS = 3
 _INITIAL_RTO = 1000 * MS
 _MIN_RTO = 200 * MS
 _MAX_RTO = 4000 * MS
-_MEMORY_NS = (MAX_REPEATS + 1) * _MAX_RTO
+MEMORY_NS = (MAX_REPEATS + 1) * _MAX_RTO
 """How long a frame is known again: longer than a sender repeats it."""
 _MAX_KNOWN = 1 << 14
 _MAX_UNACKED = 1 << 12
@@ -162,7 +162,7 @@ class Reliability:
         # With the fragment's hash: a neighbour that starts anew counts anew, and is not to go unheard.
         key = (packet.sequence, hash(packet.fragment))
         is_new = self._known.pop(key, None) is None
-        self._known[key] = now + _MEMORY_NS
+        self._known[key] = now + MEMORY_NS
         self.duplicates += not is_new
         return is_new
 

@@ -126,8 +126,8 @@ class Strategy:
     ) -> Sequence[int]:
         """Learn from a Nack that came in on `face`; return faces to try instead.
 
-        If there are none, and every face that was asked has refused, downstream is refused with the least
-        severe of their reasons.
+        Once all faces that were asked have refused, downstream is refused, with the least severe of their
+        reasons. If nobody waits any more there are no `hops`, and nothing to try.
         """
         return ()
 

@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 
+from forwarder.strategies import STRATEGIES
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
@@ -160,11 +162,12 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
 @feednet.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(as_json: bool) -> None:
-    """List scenarios, layerings and topology generators."""
+    """List scenarios, layerings, topology generators and forwarding strategies."""
     known = {name: scenarios.load(name).title for name in scenarios.available()}
     titles = {name: layering.title for name, layering in LAYERINGS.items()}
     if as_json:
-        click.echo(json.dumps({"scenarios": known, "layerings": titles, "topologies": sorted(GENERATORS)}))
+        names = {"topologies": sorted(GENERATORS), "strategies": sorted(STRATEGIES)}
+        click.echo(json.dumps({"scenarios": known, "layerings": titles, **names}))
         return
     for heading, rows in (("scenarios", known), ("layerings", titles)):
         console.print(f"[bold]{heading}[/]")
@@ -173,6 +176,8 @@ def list_(as_json: bool) -> None:
             console.print(f"  {name:{width}}  {title}")
     console.print("[bold]topologies[/]")
     console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
+    console.print("[bold]strategies[/]")
+    console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
 
 
 def _report(directory: Path, master: str | None) -> None:
@@ -257,9 +262,8 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-feednet.add_command(simulate)
-feednet.add_command(forward)
-feednet.add_command(status)
+for _command in (dissect, forward, simulate, status):
+    feednet.add_command(_command)
 
 
 def main() -> None:

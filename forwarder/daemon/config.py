@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from forwarder.faces.uri import PORT, parse
+from forwarder.faces.ethernet import GROUP
+from forwarder.faces.multicast import GROUP_IPV4, GROUP_IPV6, GROUP_PORT
+from forwarder.faces.uri import PORT, canonize, parse
 from forwarder.link import MIN_FRAME
 from forwarder.wire.name import from_uri
 
@@ -27,6 +29,20 @@ def _name(text: str) -> str:
 
 def _address(text: str) -> str:
     return str(ipaddress.ip_address(text))
+
+
+def _group(text: str) -> str:
+    address = ipaddress.ip_address(text)
+    if not address.is_multicast:
+        raise ValueError(f"{text} is not a multicast address")
+    return str(address)
+
+
+def _mac_group(text: str) -> str:
+    uri = canonize(f"ether://[{text}]")
+    if not uri.is_multicast:
+        raise ValueError(f"{text} is not a multicast address")
+    return uri.host
 
 
 def _face_uri(text: str) -> str:
@@ -69,6 +85,31 @@ class UdpSection(IpSection):
     idle_s: float = Field(default=600.0, ge=0, le=1e9, allow_inf_nan=False)
 
 
+class MulticastSection(Section):
+    """UDP multicast: a face on each interface that matches, for each version of IP that it has."""
+
+    interfaces: tuple[str, ...] = ()
+    group_ipv4: Annotated[str, AfterValidator(_group)] = GROUP_IPV4
+    group_ipv6: Annotated[str, AfterValidator(_group)] = GROUP_IPV6
+    port: int = Field(default=GROUP_PORT, ge=1, le=65535)
+    mtu: int = Field(default=8800, ge=MIN_FRAME, le=65467)
+    routes: tuple[Prefix, ...] = ()
+    cost: int = Field(default=0, ge=0)
+
+
+class EthernetSection(Section):
+    """Ethernet: neighbours and a group on each interface that matches."""
+
+    interfaces: tuple[str, ...] = ()
+    listen: bool = True
+    multicast: bool = True
+    group: Annotated[str, AfterValidator(_mac_group)] = GROUP
+    max_faces: MaxFaces = 1024
+    idle_s: float = Field(default=600.0, ge=0, le=1e9, allow_inf_nan=False)
+    routes: tuple[Prefix, ...] = ()
+    cost: int = Field(default=0, ge=0)
+
+
 class ContentStoreSection(Section):
     """The content store."""
 
@@ -80,6 +121,7 @@ class FaceSection(Section):
     """A neighbour, and what is reached by it."""
 
     uri: Annotated[str, AfterValidator(_face_uri)]
+    interface: str | None = Field(default=None, min_length=1, max_length=15)
     persistency: Literal["persistent", "permanent"] = "persistent"
     mtu: int | None = Field(default=None, ge=MIN_FRAME, le=65467)
     reliable: bool = False
@@ -107,12 +149,15 @@ class Config(Section):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     congestion_marking: bool = True
+    controlled_push: bool = True
     authorizations: str | None = None
     strategy_files: tuple[str, ...] = ()
     regions: tuple[Prefix, ...] = ()
     unix: UnixSection = UnixSection()
     tcp: IpSection = IpSection()
     udp: UdpSection = UdpSection()
+    multicast: MulticastSection = MulticastSection()
+    ethernet: EthernetSection = EthernetSection()
     content_store: ContentStoreSection = ContentStoreSection()
     faces: tuple[FaceSection, ...] = ()
     strategies: tuple[StrategySection, ...] = _STRATEGIES

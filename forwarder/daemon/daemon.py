@@ -5,15 +5,17 @@ import errno
 import logging
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 from forwarder import strategies
 from forwarder.daemon.config import Config, ConfigError, FaceSection
-from forwarder.face import FIRST_FACE, INTERNAL_FACE, Persistency
+from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
 from forwarder.faces import unix
+from forwarder.faces.netif import interfaces
 from forwarder.faces.system import SECOND, Faces
 from forwarder.faces.uri import canonize
 from forwarder.forwarder import Forwarder
@@ -64,8 +66,8 @@ class Daemon:
     def start(self) -> list[str]:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
-            self._listen()
             self._management = attach_management(self.host, self.faces, self._config)
+            self._listen()
             for wanted in self._config.faces:
                 self._open(wanted, str(canonize(wanted.uri)))
         except (OSError, ValueError) as error:
@@ -92,10 +94,37 @@ class Daemon:
                 ),
             )
 
+        self._join()
+
+    def _join(self) -> None:
+        """Open what is bound to interfaces."""
+        faces, multicast, ethernet = self.faces, self._config.multicast, self._config.ethernet
+        for interface in interfaces(multicast.interfaces):
+            groups = [(interface.ipv4, multicast.group_ipv4), (interface.ipv6, multicast.group_ipv6)]
+            for address, group in groups:
+                if interface.is_multicast and not interface.is_loopback and address is not None:
+                    with _named(f"multicast at {interface.name}"):
+                        face = faces.join_udp(interface, group, multicast.port, mtu=multicast.mtu)
+                        self._route(multicast.routes, face, multicast.cost)
+        for interface in interfaces(ethernet.interfaces):
+            if interface.mac is None or interface.is_loopback:
+                continue
+            with _named(f"ethernet at {interface.name}"):
+                faces.open_ethernet(
+                    interface,
+                    listen=ethernet.listen,
+                    limit=ethernet.max_faces,
+                    idle_ns=round(ethernet.idle_s * SECOND),
+                )
+                if ethernet.multicast:
+                    face = faces.join_ethernet(interface, ethernet.group)
+                    self._route(ethernet.routes, face, ethernet.cost)
+
     def _open(self, wanted: FaceSection, uri: str) -> None:
         """Make a face that the configuration names, and its routes once it stands."""
         parameters = FaceParameters(
             uri=uri,
+            local_uri=None if wanted.interface is None else f"dev://{wanted.interface}",
             persistency=Persistency[wanted.persistency.upper()],
             mtu=wanted.mtu,
             flags=RELIABILITY if wanted.reliable else None,
@@ -104,10 +133,7 @@ class Daemon:
 
         def reply(outcome: Outcome) -> None:
             if outcome.face is not None:
-                for prefix in wanted.routes:
-                    self._management.rib.register(
-                        Route(from_uri(prefix), outcome.face.number, Origin.STATIC, wanted.cost)
-                    )
+                self._route(wanted.routes, outcome.face, wanted.cost)
             elif outcome.code == 504:
                 log.warning("%s: %s; trying again", wanted.uri, outcome.text)
                 self._loop.call_later(_RETRY_S, self._open, wanted, uri)
@@ -116,9 +142,22 @@ class Daemon:
 
         self.faces.create(parameters, self.faces.driver.clock(), reply)
 
+    def _route(self, prefixes: Iterable[str], face: Face, cost: int) -> None:
+        for prefix in prefixes:
+            self._management.rib.register(Route(from_uri(prefix), face.number, Origin.STATIC, cost))
+
     def close(self) -> None:
         """Close all faces and channels, and remove the socket file."""
         self.faces.close()
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Let an OSError say what could not be opened."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error
 
 
 def _listen_ip(kind: str, address: str, port: int, listen: Callable[[str], object]) -> None:
@@ -138,7 +177,9 @@ def _forwarder(config: Config) -> Forwarder:
             strategies.load(Path(path))
         except ValueError as error:
             raise ConfigError(str(error)) from error
-    forwarder = Forwarder(rng=Random(), cs_capacity=config.content_store.capacity)
+    forwarder = Forwarder(
+        rng=Random(), cs_capacity=config.content_store.capacity, controlled_push=config.controlled_push
+    )
     forwarder.unsolicited = config.content_store.unsolicited
     forwarder.regions = {from_uri(region) for region in config.regions}
     for choice in config.strategies:

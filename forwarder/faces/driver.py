@@ -12,7 +12,7 @@ from typing import Protocol
 
 from forwarder.host import Host
 
-BURST = 64
+BURST = 32
 """Most frames that a face has taken in before others get their turn."""
 BATCH = 16
 """Most frames that are taken in before what comes of them is sent."""

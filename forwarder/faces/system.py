@@ -21,21 +21,23 @@ from forwarder.face_system import (
     FaceParameters,
     Outcome,
 )
-from forwarder.faces import unix
+from forwarder.faces import rules, tcp, unix
 from forwarder.faces.driver import Driver
+from forwarder.faces.ethernet import EthernetChannel, EthernetTransport, mac_of
+from forwarder.faces.multicast import MulticastSockets, MulticastTransport
+from forwarder.faces.netif import Interface
 from forwarder.faces.stream import Listener, StreamTransport
 from forwarder.faces.udp import UdpChannel, UdpTransport
-from forwarder.faces.uri import FaceUri, from_address, parse
+from forwarder.faces.uri import FaceUri, from_address
 from forwarder.host import Host
-from forwarder.link import MIN_FRAME
 
 SECOND = 1_000_000_000
 DEFAULT_MTU = 8800
 """Largest frame on UDP, bytes: IP cuts it where the path takes less, as NFD leaves it to do."""
 _LARGEST_UDP = {socket.AF_INET: 65467, socket.AF_INET6: 65527}
-_CONNECT_S = 8.0
-_FIRST_WAIT_S = 1.0
-_LONGEST_WAIT_S = 300.0
+_ANY = frozenset(Persistency)
+_ON_DEMAND = frozenset({Persistency.ON_DEMAND})
+_PERMANENT = frozenset({Persistency.PERMANENT})
 
 log = logging.getLogger("feednet")
 
@@ -53,12 +55,14 @@ class StreamChannel:
 class _Entry:
     """A face with what only its keeper knows.
 
-    `largest` is the frame that the transport takes, bytes; None if any.
+    `largest` is the frame that the transport takes, bytes; None if any. `local` tells faces with one remote
+    end apart: the interface.
     """
 
     face: Face
     remote: FaceUri
     persistencies: frozenset[Persistency]
+    local: FaceUri | None = None
     largest: int | None = None
     channel: StreamChannel | UdpChannel | None = None
     idle_ns: int = 0
@@ -66,9 +70,10 @@ class _Entry:
     timer: asyncio.TimerHandle | None = None
     reconnecting: "asyncio.Task[None] | None" = None
 
-
-_ANY = frozenset(Persistency)
-_ON_DEMAND = frozenset({Persistency.ON_DEMAND})
+    @property
+    def ends(self) -> tuple[FaceUri, FaceUri | None]:
+        """What no two faces have in common."""
+        return self.remote, self.local
 
 
 class Faces:
@@ -89,8 +94,9 @@ class Faces:
         self._loop = loop
         self._is_marking = is_marking
         self._entries: dict[int, _Entry] = {}
-        self._by_remote: dict[FaceUri, int] = {}
+        self._by_ends: dict[tuple[FaceUri, FaceUri | None], int] = {}
         self._udp: dict[socket.AddressFamily, UdpChannel] = {}
+        self._ethernet: dict[FaceUri, EthernetChannel] = {}
         self._stream_channels: list[StreamChannel] = []
         self._closers: list[Callable[[], None]] = []
         self._listeners: list[Callable[[FaceEvent, Face, int], None]] = []
@@ -110,16 +116,7 @@ class Faces:
 
     def listen_tcp(self, host: str, port: int, *, limit: int) -> FaceUri:
         """Take connections at an address; raise OSError."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind((host, port))
-        except OSError:
-            sock.close()
-            raise
+        sock = tcp.listening_socket(host, port)
         channel = StreamChannel(from_address("tcp", sock.getsockname()), limit)
         listener = Listener(self.driver, sock, lambda accepted: self._accept(channel, accepted))
         self._stream_channels.append(channel)
@@ -135,10 +132,46 @@ class Faces:
         self._closers.append(channel.close)
         return channel.uri
 
+    def open_ethernet(
+        self, interface: Interface, *, listen: bool, limit: int, idle_ns: int = 600 * SECOND
+    ) -> FaceUri:
+        """Allow Ethernet faces on an interface, and neighbours to make them if `listen`; raise OSError."""
+        channel = EthernetChannel(self.driver, self, interface, listen=listen, idle_ns=idle_ns, limit=limit)
+        self._ethernet[channel.uri] = channel
+        self._closers.append(channel.close)
+        return channel.uri
+
+    def join_ethernet(self, interface: Interface, group: str) -> Face:
+        """Make the face of a group on an interface that open_ethernet() has opened; raise OSError."""
+        channel = self._ethernet[FaceUri("dev", interface.name)]
+        remote = FaceUri("ether", group)
+        channel.join(mac_of(remote))
+        wanted = FaceParameters(persistency=Persistency.PERMANENT)
+        return self._add_ethernet(channel, remote, wanted, LinkType.MULTI_ACCESS)
+
+    def join_udp(self, interface: Interface, group: str, port: int, *, mtu: int = DEFAULT_MTU) -> Face:
+        """Make the face of a UDP multicast group on an interface; raise OSError."""
+        sockets = MulticastSockets(interface, group, port)
+        largest = _LARGEST_UDP[sockets.remote.family]
+        entry = self._add(
+            sockets.remote,
+            sockets.local,
+            _PERMANENT,
+            FaceParameters(persistency=Persistency.PERMANENT, flags=0, mask=CONGESTION_MARKING),
+            mtu=min(mtu, largest),
+            link_type=LinkType.MULTI_ACCESS,
+            is_of_interface=True,
+        )
+        entry.largest = largest
+        MulticastTransport(self.driver, entry.face.number, sockets)
+        self._announce(entry)
+        return entry.face
+
     def channels(self) -> list[str]:
         """See FaceSystem."""
         uris = [channel.uri for channel in self._stream_channels]
-        return [str(uri) for uri in uris + [channel.uri for channel in self._udp.values()]]
+        uris += [channel.uri for channel in self._udp.values()]
+        return [str(uri) for uri in [*uris, *self._ethernet]]
 
     def close(self) -> None:
         """Close everything."""
@@ -172,7 +205,8 @@ class Faces:
             is_local = remote.is_loopback and local.is_loopback
             allowed = _ANY
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        entry = self._add(remote, local, allowed, FaceParameters(persistency=Persistency.ON_DEMAND), is_local)
+        wanted = FaceParameters(persistency=Persistency.ON_DEMAND)
+        entry = self._add(remote, local, allowed, wanted, is_local=is_local)
         entry.channel = channel
         channel.faces.add(entry.face.number)
         self._connect_stream(entry, sock)
@@ -202,7 +236,6 @@ class Faces:
             from_address("udp", sock.getsockname()),
             _ANY,
             wanted,
-            is_local=False,
             mtu=min(wanted.mtu or channel.mtu, largest),
         )
         entry.largest = largest
@@ -214,22 +247,57 @@ class Faces:
         self._announce(entry)
         return entry.face
 
+    def accept_ethernet(self, channel: EthernetChannel, remote: FaceUri) -> int | None:
+        """Make a face for a neighbour that has written to an interface; see EthernetChannel."""
+        if len(channel.faces) >= channel.limit:
+            self.driver.drops["too many neighbours"] += 1
+            return None
+        wanted = FaceParameters(persistency=Persistency.ON_DEMAND)
+        return self._add_ethernet(channel, remote, wanted).number
+
+    def _add_ethernet(
+        self,
+        channel: EthernetChannel,
+        remote: FaceUri,
+        wanted: FaceParameters,
+        link_type: LinkType = LinkType.POINT_TO_POINT,
+    ) -> Face:
+        largest = channel.interface.mtu
+        entry = self._add(
+            remote,
+            channel.uri,
+            _ANY if link_type is LinkType.POINT_TO_POINT else _PERMANENT,
+            wanted,
+            mtu=min(wanted.mtu or largest, largest),
+            link_type=link_type,
+            is_of_interface=True,
+        )
+        entry.largest = largest
+        entry.idle_ns = channel.idle_ns
+        EthernetTransport(self.driver, entry.face.number, channel, mac_of(remote))
+        self._watch(entry)
+        self._announce(entry)
+        return entry.face
+
     def _add(
         self,
         remote: FaceUri,
         local: FaceUri,
         allowed: frozenset[Persistency],
         wanted: FaceParameters,
-        is_local: bool,
+        *,
+        is_local: bool = False,
         mtu: int | None = None,
         link_type: LinkType = LinkType.POINT_TO_POINT,
+        is_of_interface: bool = False,
     ) -> _Entry:
         face = self._host.add_face(mtu=mtu, local=is_local, link_type=link_type)
         face.uri, face.local_uri = str(remote), str(local)
         face.persistency = Persistency.PERSISTENT
         face.is_marking = self._is_marking
-        entry = self._entries[face.number] = _Entry(face, remote, allowed)
-        self._by_remote[remote] = face.number
+        entry = _Entry(face, remote, allowed, local if is_of_interface else None)
+        self._entries[face.number] = entry
+        self._by_ends[entry.ends] = face.number
         self._apply(face, wanted)
         return entry
 
@@ -266,34 +334,12 @@ class Faces:
         self._tell(FaceEvent.UP if is_up else FaceEvent.DOWN, entry.face)
 
     async def _reconnect(self, entry: _Entry) -> None:
-        wait = _FIRST_WAIT_S
-        while True:
-            begun = self._loop.time()
-            try:
-                sock = await self._open_tcp(entry.remote, wait)
-            except OSError as error:
-                log.debug("face %d: still down: %s", entry.face.number, error)
-            else:
-                break
-            await asyncio.sleep(max(begun + wait - self._loop.time(), 0))
-            wait = min(2 * wait, _LONGEST_WAIT_S)
+        sock = await tcp.reconnect(entry.remote)
         entry.reconnecting = None
         entry.face.local_uri = str(from_address("tcp", sock.getsockname()))
         self._connect_stream(entry, sock)
         log.info("face %d: up", entry.face.number)
         self._set_up(entry, True)
-
-    async def _open_tcp(self, remote: FaceUri, seconds: float) -> socket.socket:
-        """Return a connected socket; raise OSError."""
-        sock = socket.socket(remote.family, socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await asyncio.wait_for(self._loop.sock_connect(sock, remote.address), seconds)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
 
     def remove(self, number: int, why: str) -> None:
         """Close a face; no effect if there is none of that number."""
@@ -301,11 +347,11 @@ class Faces:
         if entry is None:
             return
         self._stop(entry)
-        if self._by_remote.get(entry.remote) == number:
-            del self._by_remote[entry.remote]
+        if self._by_ends.get(entry.ends) == number:
+            del self._by_ends[entry.ends]
         if isinstance(entry.channel, UdpChannel):
             entry.channel.faces.pop(entry.remote, None)
-        elif entry.channel is not None:
+        elif isinstance(entry.channel, StreamChannel):
             entry.channel.faces.discard(number)
         transport = self.driver.transports.pop(number, None)
         if transport is not None:
@@ -345,78 +391,62 @@ class Faces:
     def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
         """See FaceSystem."""
         try:
-            remote = parse(wanted.uri or "")
-            local = None if wanted.local_uri is None else parse(wanted.local_uri)
+            remote, local = rules.ends(wanted)
         except ValueError as error:
             reply(Outcome(400, str(error)))
             return
-        for uri in (remote, local):
-            if uri is not None and not uri.is_canonical:
-                reply(Outcome(400, f"{uri} is not in canonical form"))
-                return
-        refusal = self._refusal(remote, local, wanted)
+        refusal = rules.refusal(remote, local, wanted)
         if refusal is not None:
             reply(refusal)
-            return
-        known = self._by_remote.get(remote)
-        if known is not None:
-            reply(Outcome(409, f"there is a face to {remote} already", self._entries[known].face))
-        elif remote.scheme in ("udp4", "udp6"):
-            channel = self._udp[remote.family]
-            try:
-                sock = channel.connect(remote)
-            except OSError as error:
-                reply(Outcome(504, f"{remote}: {error.strerror or error}"))
-                return
-            reply(Outcome(200, "OK", self._add_udp(channel, remote, sock, wanted)))
-        else:
+        elif (known := self._by_ends.get((remote, local))) is not None:
+            reply(self._exists(known))
+        elif remote.scheme in ("tcp4", "tcp6"):
             task = self._loop.create_task(self._create_tcp(remote, wanted, reply))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        elif remote.scheme == "ether":
+            reply(self._create_ethernet(remote, local, wanted))
+        else:
+            reply(self._create_udp(remote, wanted))
 
-    def _refusal(self, remote: FaceUri, local: FaceUri | None, wanted: FaceParameters) -> Outcome | None:
-        """Say why there cannot be such a face; None if there can."""
-        scheme = remote.scheme
-        bits = (wanted.flags or 0) & (wanted.mask or 0)
-        if scheme not in ("udp4", "udp6", "tcp4", "tcp6"):
-            return Outcome(406, f"no face can be made to {scheme}://")
-        if local is not None:
-            return Outcome(406, f"a LocalUri cannot be chosen for {scheme}")
-        if remote.is_multicast:
-            return Outcome(406, "multicast faces are made by the configuration")
-        if wanted.persistency is Persistency.ON_DEMAND:
-            return Outcome(406, "a face that is asked for is persistent or permanent, not on demand")
-        is_local = scheme.startswith("tcp") and remote.is_loopback
-        if bits & LOCAL_FIELDS and not is_local:
-            return Outcome(406, "local fields are for faces of local scope")
-        if bits & RELIABILITY and is_local:
-            return Outcome(406, "link reliability is for faces of non-local scope")
-        if scheme.startswith("tcp"):
-            return None if wanted.mtu is None else Outcome(406, "a TCP face has no MTU")
-        if wanted.mtu is not None and wanted.mtu < MIN_FRAME:
-            return Outcome(406, f"an MTU is at least {MIN_FRAME}")
-        if remote.family not in self._udp:
-            return Outcome(504, f"there is no {scheme} channel to connect from")
-        return None
+    def _exists(self, face: int) -> Outcome:
+        record = self._entries[face].face
+        return Outcome(409, f"there is a face to {record.uri} already", record)
+
+    def _create_udp(self, remote: FaceUri, wanted: FaceParameters) -> Outcome:
+        channel = self._udp.get(remote.family)
+        if channel is None:
+            return Outcome(504, f"there is no {remote.scheme} channel to connect from")
+        try:
+            sock = channel.connect(remote)
+        except OSError as error:
+            return Outcome(504, f"{remote}: {error.strerror or error}")
+        return Outcome(200, "OK", self._add_udp(channel, remote, sock, wanted))
+
+    def _create_ethernet(self, remote: FaceUri, local: FaceUri | None, wanted: FaceParameters) -> Outcome:
+        channel = None if local is None else self._ethernet.get(local)
+        if channel is None:
+            return Outcome(504, f"there is no Ethernet channel at {local}")
+        return Outcome(200, "OK", self._add_ethernet(channel, remote, wanted))
 
     async def _create_tcp(
         self, remote: FaceUri, wanted: FaceParameters, reply: Callable[[Outcome], None]
     ) -> None:
         try:
-            sock = await self._open_tcp(remote, _CONNECT_S)
+            sock = await tcp.connect(remote, tcp.CONNECT_S)
         except TimeoutError:
             reply(Outcome(504, f"{remote} does not answer"))
         except OSError as error:
             reply(Outcome(504, f"{remote}: {error.strerror or error}"))
         else:
-            known = self._by_remote.get(remote)
+            known = self._by_ends.get((remote, None))
             if known is not None:  # made in the meantime
                 sock.close()
-                reply(Outcome(409, f"there is a face to {remote} already", self._entries[known].face))
+                reply(self._exists(known))
             else:
                 local = from_address("tcp", sock.getsockname())
                 is_local = remote.is_loopback and local.is_loopback
-                entry = self._add(remote, local, _ANY, wanted, is_local)
+                entry = self._add(remote, local, _ANY, wanted, is_local=is_local)
                 self._connect_stream(entry, sock)
                 self._announce(entry)
                 reply(Outcome(200, "OK", entry.face))
@@ -428,29 +458,8 @@ class Faces:
         if entry is None:
             return Outcome(404, f"there is no face {face} that can be changed")
         record = entry.face
-        bits = (wanted.flags or 0) & (wanted.mask or 0)
-        bad_bits = 0
-        if bits & LOCAL_FIELDS and not record.is_local:
-            bad_bits |= LOCAL_FIELDS
-        if bits & RELIABILITY and record.is_local:
-            bad_bits |= RELIABILITY
-        bad_persistency = (
-            wanted.persistency
-            if wanted.persistency is not None and wanted.persistency not in entry.persistencies
-            else None
-        )
-        bad_mtu = (
-            wanted.mtu
-            if wanted.mtu is not None and (entry.largest is None or wanted.mtu < MIN_FRAME)
-            else None
-        )
-        if bad_bits or bad_persistency is not None or bad_mtu is not None:
-            rejected = FaceParameters(
-                persistency=bad_persistency,
-                mtu=bad_mtu,
-                flags=bad_bits or None,
-                mask=bad_bits or None,
-            )
+        rejected = rules.rejected(record, wanted, entry.persistencies, entry.largest is not None)
+        if rejected is not None:
             return Outcome(409, "the face cannot be so", record, rejected)
         was_permanent = record.persistency is Persistency.PERMANENT
         if wanted.mtu is not None and entry.largest is not None:

@@ -103,6 +103,8 @@ def canonize(text: str) -> FaceUri:
     Raises ValueError, with a line for the user.
     """
     uri = parse(text)
+    if uri.is_canonical:
+        return uri
     if uri.scheme in _NAMED and not uri.path:
         kind = _NAMED[uri.scheme]
         family = _FAMILIES.get(_IP.get(uri.scheme, 0), socket.AF_UNSPEC)

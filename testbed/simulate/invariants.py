@@ -177,7 +177,7 @@ def check_ended(name: str, host: Host) -> None:
 
 
 _NO_STATE = frozenset(
-    {"counters", "rejected", "reassembly_failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
+    {"counters", "rejected", "failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
 )
 """Counters, and what the time was when something last came in."""
 _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)

@@ -248,3 +248,30 @@ def test_the_index_does_not_outgrow_the_store() -> None:
         if n % 7 == 0:
             store.find(interest(from_uri("/a"), can_be_prefix=True), 0)
         assert len(store._index) + len(store._unindexed) == len(store)
+
+
+def test_what_a_policy_remembers_does_not_outgrow_the_store() -> None:
+    """Packets that stay fresh for long go long before they are stale."""
+    store = ContentStore(3, "priority_fifo")
+    for n in range(2000):
+        store.insert(packet(from_uri(f"/a/{n}"), freshness_ms=1_000_000), n)
+        store.insert(packet(from_uri("/a/again"), freshness_ms=1_000_000), n)
+        assert len(store._policy._stale) <= 2 * 3 + 65  # type: ignore[attr-defined]
+
+
+def test_priority_fifo_step_by_step() -> None:
+    store = ContentStore(4, "priority_fifo")
+    short, long, stale, alien = (
+        packet(from_uri(f"/{name}"), freshness_ms=ms)
+        for name, ms in (("s", 5), ("l", 50), ("o", 0), ("u", 50))
+    )
+    for data in (short, long, stale):
+        store.insert(data, 0)
+    store.insert(alien, 0, is_unsolicited=True)
+    left = []
+    for n in range(4):
+        before = {name for name in (short.name, long.name, stale.name, alien.name) if name in store._packets}
+        store.insert(packet(from_uri(f"/new/{n}"), freshness_ms=90), 10 * MS)
+        (gone,) = before - {*store._packets}
+        left.append(gone)
+    assert left == [alien.name, stale.name, short.name, long.name]

@@ -312,6 +312,14 @@ def test_an_entry_that_stays_learns_from_late_answers_and_answers_nobody_twice()
     assert node.core.counters.satisfied == 1
 
 
+def test_an_entry_that_stays_learns_from_a_late_nack() -> None:
+    node, strategy = patient(2, 3)
+    _, probe = node.interest(1, "/a", 7)
+    node.data(2, "/a")
+    assert node.nack(3, "/a", int(probe.partition("nonce=")[2])) == []
+    assert strategy.log[-1] == "nack from 3"
+
+
 def test_an_entry_that_stays_takes_a_new_interest() -> None:
     node, strategy = patient(2)
     node.interest(1, "/a", 7, must_be_fresh=True)
@@ -467,6 +475,16 @@ class TestNames:
         with pytest.raises(ValueError, match=complaint) as error:
             strategies.load(path)
         assert str(path) in str(error.value)
+
+
+def test_localhop_of_a_neighbour_does_not_ride_on_an_applications() -> None:
+    node = Node()
+    node.route("/localhop/a", 2, 3)
+    assert node.interest(9, "/localhop/a", 1) == ["2 interest /localhop/a nonce=1"]
+    node.wait(100 * MS)
+    assert node.interest(1, "/localhop/a", 2) == []
+    assert node.interest(9, "/localhop/a", 3) == ["3 interest /localhop/a nonce=3"]
+    assert node.data(3, "/localhop/a") == ["1 data /localhop/a", "9 data /localhop/a"]
 
 
 def test_what_has_expired_upstream_is_new_again() -> None:

@@ -49,6 +49,7 @@ class Asked:
         self.strategy: Strategy = chosen(self.node, parameters)
         self.entries: dict[str, PitEntry] = {}
         self.now = 0
+        self.probed: list[int] = []
 
     def wait(self, ms: float) -> None:
         self.now += round(ms * MS)
@@ -56,12 +57,13 @@ class Asked:
     def interest(
         self, uri: str, face: int = 1, *, lifetime_ms: int = 4000, non_discovery: bool = False
     ) -> Sequence[int] | None:
-        """Return where it goes; probes are behind a None that stands for nothing else."""
+        """Return where it goes; where a copy went besides is in `probed`."""
         name = from_uri(uri)
         entry = self.entries.setdefault(uri, PitEntry((name, False, False)))
         expiry = self.now + lifetime_ms * MS
         entry.set_in_record(InRecord(face, 1, expiry, None, b""))
         entry.tags = Tags(non_discovery=True) if non_discovery else None
+        self.probed = []
         hops = [hop for hop in self.hops(name) if hop.face != face]
         faces = self.strategy.after_interest(entry, face, hops, self.now)
         if faces is None:

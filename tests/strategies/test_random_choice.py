@@ -7,7 +7,7 @@ from decisions import Asked
 
 def test_any_next_hop_with_equal_chances_repetitions_too() -> None:
     asked = Asked("random")
-    drawn = Counter(asked.interest("/a/1") for _ in range(0))
+    drawn: Counter[int] = Counter()
     for _ in range(3000):
         (face,) = asked.interest("/a/1") or ()
         drawn[face] += 1

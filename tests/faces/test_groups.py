@@ -1,0 +1,43 @@
+"""UDP multicast and Ethernet, between network namespaces."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from topologies import box
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def why_not() -> str | None:
+    veth = ["ip", "link", "add", "name", "probe0", "type", "veth", "peer", "name", "probe1"]
+    try:
+        done = subprocess.run(box.command(veth), capture_output=True, text=True, check=False)
+    except OSError as error:
+        return str(error)
+    return done.stderr.strip() or f"exit status {done.returncode}" if done.returncode else None
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(why_not() is not None, reason=f"no veth in namespaces here: {why_not()}")
+def test_groups_and_ethernet_neighbours(tmp_path: Path) -> None:
+    done = subprocess.run(
+        box.command([sys.executable, str(HERE / "group_drill.py"), str(tmp_path)]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{HERE.parent}"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "udp4 group",
+        "udp6 group",
+        "ethernet group, in fragments",
+        "ethernet neighbour",
+        "no Nack to a group",
+    ]

@@ -1,0 +1,367 @@
+"""FaceSystem over sockets on loopback: what create, update and destroy do and answer."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+
+from forwarder.face import FIRST_FACE, Face, Persistency
+from forwarder.face_system import (
+    CONGESTION_MARKING,
+    LOCAL_FIELDS,
+    RELIABILITY,
+    FaceEvent,
+    FaceParameters,
+    FaceSystem,
+    Outcome,
+)
+from forwarder.faces.system import Faces
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import make_data, make_interest
+
+IDLE_NS = 50_000_000
+
+
+class World:
+    """Faces with a TCP and a UDP channel on 127.0.0.1."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self.host = Host(Forwarder(rng=Random(1)), FIRST_FACE)
+        self.faces = Faces(self.host, asyncio.get_running_loop())
+        self.tcp = self.faces.listen_tcp("127.0.0.1", 0, limit=limit)
+        self.udp = self.faces.listen_udp("127.0.0.1", 0, limit=limit, idle_ns=IDLE_NS)
+        self.events: list[tuple[FaceEvent, str]] = []
+        self.faces.listen(lambda event, face, now: self.events.append((event, face.uri)))
+        self.faces.driver.start()
+        self.system: FaceSystem = self.faces
+
+    async def create(self, uri: str, **more: object) -> Outcome:
+        answers: list[Outcome] = []
+        self.system.create(FaceParameters(uri=uri, **more), 0, answers.append)  # type: ignore[arg-type]
+        await until(lambda: bool(answers))
+        return answers[0]
+
+    @property
+    def records(self) -> dict[int, Face]:
+        return self.host.forwarder.faces
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it does not come about")
+
+
+@asynccontextmanager
+async def world(limit: int = 100) -> AsyncIterator[World]:
+    made = World(limit)
+    try:
+        yield made
+    finally:
+        made.faces.close()
+
+
+def play(story: Callable[[World], Coroutine[object, object, None]], limit: int = 100) -> None:
+    async def main() -> None:
+        async with world(limit) as made:
+            await story(made)
+
+    asyncio.run(main())
+
+
+def udp_socket() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    sock.setblocking(False)
+    return sock
+
+
+def uri_of(sock: socket.socket, kind: str = "udp4") -> str:
+    return f"{kind}://127.0.0.1:{sock.getsockname()[1]}"
+
+
+REFUSED = [
+    ("udp://127.0.0.1:6363", {}, 400),
+    ("udp4://localhost:6363", {}, 400),
+    ("nonsense", {}, 400),
+    ("udp4://127.0.0.1:6363", {"local_uri": "dev://a/b"}, 400),
+    ("unix:///run/nfd/nfd.sock", {}, 406),
+    ("fd://3", {}, 406),
+    ("internal://", {}, 406),
+    ("udp4://127.0.0.1:6363", {"local_uri": "udp4://127.0.0.1:1"}, 406),
+    ("udp4://224.0.23.170:56363", {}, 406),
+    ("udp4://127.0.0.1:6363", {"persistency": Persistency.ON_DEMAND}, 406),
+    ("udp4://127.0.0.1:6363", {"flags": LOCAL_FIELDS, "mask": LOCAL_FIELDS}, 406),
+    ("tcp4://127.0.0.1:6363", {"flags": RELIABILITY, "mask": RELIABILITY}, 406),
+    ("udp4://127.0.0.1:6363", {"mtu": 63}, 406),
+    ("tcp4://127.0.0.1:6363", {"mtu": 1500}, 406),
+    ("ether://[08:00:27:01:01:01]", {}, 406),
+    ("ether://[08:00:27:01:01:01]", {"local_uri": "dev://nothing"}, 504),
+    ("udp6://[::1]:6363", {}, 504),
+]
+
+
+@pytest.mark.parametrize(("uri", "more", "code"), REFUSED, ids=str)
+def test_what_is_refused(uri: str, more: dict[str, object], code: int) -> None:
+    async def story(world: World) -> None:
+        outcome = await world.create(uri, **more)
+        assert outcome.code == code, outcome
+        assert outcome.face is None
+        assert not world.records
+        assert not world.events
+
+    play(story)
+
+
+def test_a_udp_face() -> None:
+    async def story(world: World) -> None:
+        with udp_socket() as there:
+            uri = uri_of(there)
+            outcome = await world.create(
+                uri,
+                persistency=Persistency.PERMANENT,
+                mtu=1400,
+                marking_interval=5,
+                marking_threshold=6,
+                flags=RELIABILITY,
+                mask=RELIABILITY | CONGESTION_MARKING,
+            )
+            assert outcome.code == 200
+            face = outcome.face
+            assert face is not None
+            assert (face.number, face.uri, face.local_uri) == (256, uri, str(world.udp))
+            assert (face.mtu, face.persistency, face.is_local) == (1400, Persistency.PERMANENT, False)
+            assert (face.is_reliable, face.is_marking) == (True, False)
+            assert (face.marking_interval, face.marking_threshold, face.expiry) == (5, 6, None)
+            again = await world.create(uri)
+            assert (again.code, again.face) == (409, face)
+            assert world.events == [(FaceEvent.CREATED, uri)]
+            world.system.destroy(face.number, 0)
+            await until(lambda: not world.records)
+            assert world.events[1:] == [(FaceEvent.DESTROYED, uri)]
+            assert (await world.create(uri)).code == 200, "the number of a face is not used again"
+            assert [*world.records] == [257]
+
+    play(story)
+
+
+def test_a_tcp_face_is_local_on_loopback() -> None:
+    async def story(world: World) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as there:
+            uri = uri_of(there, "tcp4")
+            outcome = await world.create(uri, flags=LOCAL_FIELDS, mask=LOCAL_FIELDS)
+            assert outcome.code == 200
+            face = outcome.face
+            assert face is not None
+            assert (face.is_local, face.local_fields, face.mtu) == (True, True, None)
+            assert (await world.create(uri)).code == 409
+            peer, _ = there.accept()
+            peer.close()
+            await until(lambda: not world.records)
+            assert [event for event, _ in world.events] == [FaceEvent.CREATED, FaceEvent.DESTROYED]
+
+    play(story)
+
+
+def test_nobody_answers() -> None:
+    async def story(world: World) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as there:
+            uri = uri_of(there, "tcp4")
+        outcome = await world.create(uri)
+        assert (outcome.code, outcome.face) == (504, None)
+
+    play(story)
+
+
+def test_a_permanent_face_waits_for_its_connection_to_come_back() -> None:
+    async def story(world: World) -> None:
+        there = socket.create_server(("127.0.0.1", 0))
+        port = there.getsockname()[1]
+        face = (await world.create(uri_of(there, "tcp4"), persistency=Persistency.PERMANENT)).face
+        assert face is not None
+        world.host.forwarder.fib.add(from_uri("/a"), face.number)
+        peer, _ = there.accept()
+        there.close()
+        peer.close()
+        await until(lambda: not face.is_up)
+        assert not world.host.forwarder.fib.lookup(from_uri("/a"))
+        with socket.create_server(("127.0.0.1", port)) as back:
+            await until(lambda: face.is_up)
+            assert [hop.face for hop in world.host.forwarder.fib.lookup(from_uri("/a"))] == [face.number]
+            peer, _ = back.accept()
+            events = [event for event, _ in world.events]
+            assert events == [FaceEvent.CREATED, FaceEvent.DOWN, FaceEvent.UP]
+        peer.close()
+        await until(lambda: not face.is_up)
+        assert world.system.update(face.number, FaceParameters(persistency=Persistency(0)), 0).code == 200
+        await until(lambda: not world.records)
+
+    play(story)
+
+
+def test_updates() -> None:
+    async def story(world: World) -> None:
+        with udp_socket() as there:
+            face = (await world.create(uri_of(there))).face
+            assert face is not None
+            wanted = FaceParameters(
+                persistency=Persistency.ON_DEMAND,
+                mtu=100_000,
+                flags=0,
+                mask=CONGESTION_MARKING | LOCAL_FIELDS,
+                marking_interval=7,
+            )
+            assert world.system.update(face.number, wanted, 0).code == 200
+            assert (face.mtu, face.is_marking, face.marking_interval) == (65467, False, 7)
+            assert face.persistency is Persistency.ON_DEMAND
+            assert face.expiry is not None
+            bad = FaceParameters(mtu=10, flags=LOCAL_FIELDS | RELIABILITY, mask=LOCAL_FIELDS | RELIABILITY)
+            outcome = world.system.update(face.number, bad, 0)
+            assert outcome.code == 409
+            assert outcome.rejected == FaceParameters(mtu=10, flags=LOCAL_FIELDS, mask=LOCAL_FIELDS)
+            assert (face.mtu, face.is_reliable) == (65467, False), "nothing is changed"
+            assert world.system.update(999, FaceParameters(), 0).code == 404
+            await until(lambda: not world.records)  # idle
+
+    play(story)
+
+
+def test_an_application_s_face_is_on_demand_and_local(tmp_path: object) -> None:
+    async def story(world: World) -> None:
+        world.faces.listen_unix(tmp_path / "sock", limit=5)  # type: ignore[operator]
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "sock"))  # type: ignore[operator]
+            await until(lambda: world.records)
+            (face,) = world.records.values()
+            assert (face.is_local, face.persistency, face.mtu) == (True, Persistency.ON_DEMAND, None)
+            assert face.uri.startswith("fd://")
+            update = world.system.update
+            assert update(face.number, FaceParameters(flags=LOCAL_FIELDS, mask=LOCAL_FIELDS), 0).code == 200
+            assert face.local_fields
+            for bad in (
+                FaceParameters(persistency=Persistency.PERMANENT),
+                FaceParameters(mtu=1500),
+                FaceParameters(flags=RELIABILITY, mask=RELIABILITY),
+            ):
+                outcome = update(face.number, bad, 0)
+                assert (outcome.code, outcome.rejected) == (409, bad)
+        await until(lambda: not world.records)
+
+    play(story)
+
+
+def test_a_neighbour_that_writes_gets_a_face_until_it_falls_silent() -> None:
+    async def story(world: World) -> None:
+        with udp_socket() as there:
+            there.connect(world.udp.address)
+            packet = make_interest(from_uri("/nowhere"), nonce=1)
+            there.send(packet)
+            await until(lambda: world.records)
+            (face,) = world.records.values()
+            assert (face.uri, face.persistency) == (uri_of(there), Persistency.ON_DEMAND)
+            assert (face.in_bytes, face.in_interests) == (len(packet), 1)
+            for nonce in range(2, 12):
+                there.send(make_interest(from_uri("/nowhere"), nonce=nonce))
+                await asyncio.sleep(IDLE_NS / 2e9)
+            assert [*world.records] == [face.number]
+            assert face.in_interests == 11
+            await until(lambda: not world.records)
+            assert [event for event, _ in world.events] == [FaceEvent.CREATED, FaceEvent.DESTROYED]
+
+    play(story)
+
+
+def test_a_refused_datagram_does_not_end_a_face() -> None:
+    async def story(world: World) -> None:
+        there = udp_socket()
+        port = there.getsockname()[1]
+        face = (await world.create(uri_of(there))).face
+        assert face is not None
+        there.close()
+        world.host.forwarder.fib.add(from_uri("/a"), face.number)
+        with udp_socket() as client:
+            client.connect(world.udp.address)
+            for nonce in range(5):
+                client.send(make_interest(from_uri(f"/a/{nonce}"), nonce=nonce))
+                await asyncio.sleep(0.02)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as back:
+                back.bind(("127.0.0.1", port))
+                back.connect(world.udp.address)
+                back.setblocking(False)
+                client.send(make_interest(from_uri("/a/x"), nonce=9))
+                loop = asyncio.get_running_loop()
+                assert await asyncio.wait_for(loop.sock_recv(back, 9000), 5)
+                back.send(make_data(from_uri("/a/x"), b"yes"))
+                data = await asyncio.wait_for(loop.sock_recv(client, 9000), 5)
+                assert b"yes" in data
+
+    play(story)
+
+
+def test_no_more_faces_than_a_channel_may_have() -> None:
+    async def story(world: World) -> None:
+        neighbours = [udp_socket() for _ in range(8)]
+        clients = [socket.create_connection(world.tcp.address) for _ in range(8)]
+        for sock in neighbours:
+            sock.sendto(make_interest(from_uri("/nowhere"), nonce=1), world.udp.address)
+        drops = world.faces.driver.drops
+        await until(lambda: drops["too many connections"] == 5 and drops["too many neighbours"] >= 5)
+        assert sum(face.uri.startswith("tcp4") for face in world.records.values()) == 3
+        assert sum(face.uri.startswith("udp4") for face in world.records.values()) <= 3
+        for sock in neighbours + clients:
+            sock.close()
+
+    play(story, limit=3)
+
+
+def test_a_neighbour_that_does_not_read_has_a_bounded_queue() -> None:
+    async def story(world: World) -> None:
+        client = socket.create_connection(world.tcp.address)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        producer = udp_socket()
+        face = (await world.create(uri_of(producer))).face
+        assert face is not None
+        world.host.forwarder.fib.add(from_uri("/big"), face.number)
+        await until(lambda: len(world.records) == 2)
+        accepted = next(face for face in world.records.values() if face.uri.startswith("tcp4"))
+        world.system.update(accepted.number, FaceParameters(marking_interval=1000), 0)
+        producer.connect(world.udp.address)
+        asked = 0
+        while not world.faces.driver.drops["send queue full"]:
+            for _ in range(10):
+                name = from_uri(f"/big/{asked}")
+                asked += 1
+                assert asked < 5000
+                await loop.sock_sendall(client, make_interest(name, nonce=asked))
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                producer.send(make_data(name, bytes(8000)))
+            await asyncio.sleep(0)
+        transport = world.faces.driver.transports[accepted.number]
+        assert transport.queued <= 1 << 20  # type: ignore[attr-defined]
+        # It reads again: what comes is whole packets, of which some are marked.
+        got, packets, marks = b"", 0, 0
+        while True:
+            try:
+                got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 0.5)
+            except TimeoutError:
+                break
+            while len(got) > 4 and len(got) >= (size := 4 + int.from_bytes(got[2:4], "big")):
+                marks += parse_lp(got[:size]).congestion_mark
+                got = got[size:]
+                packets += 1
+        assert got == b""
+        assert 0 < packets < asked
+        assert 0 < marks < packets
+        client.close()
+        producer.close()
+
+    play(story)
