@@ -2,7 +2,6 @@
 
 import json
 import socket
-import sys
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -10,7 +9,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from memory_faces import START, Node
 from rich.console import Console
+from served_node import served
 
 from forwarder.management.feednet import FeednetModule
 from forwarder.rib import Route
@@ -21,11 +22,6 @@ from testbed.cli import feednet
 from testbed.datasets import Client, snapshot
 from testbed.errors import UserError
 from testbed.status import _duration, _short, rates, render
-
-sys.path.append(str(Path(__file__).parents[1] / "management"))
-
-from memory_faces import START, Node
-from served_node import served
 
 
 def node_with_a_feed() -> Node:
