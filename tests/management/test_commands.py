@@ -350,6 +350,19 @@ def test_an_announcement_makes_a_route_for_its_period() -> None:
     assert node.forwarder.fib.lookup(from_uri("/site/x")) == ()
 
 
+def test_an_announcement_signed_in_the_older_form() -> None:
+    payload = element(36, announcement("/site"))
+    name = from_uri("/localhost/nfd/rib/announce") + element(2, digest(payload))
+    name += (
+        element(8, (START // MS).to_bytes(8, "big"))
+        + element(8, bytes(8))
+        + element(8, b"\x16\x03\x1b\x01\0")
+    )
+    name += element(8, element(23, digest(name)))
+    interest = element(5, element(7, name) + bytes.fromhex("0a0400000001") + payload)
+    assert read(Node().reply(interest).content)[0] == 200
+
+
 def period(begin: bytes, end: bytes) -> bytes:
     return element(253, element(254, begin) + element(255, end))
 
