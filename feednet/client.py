@@ -25,6 +25,8 @@ from forwarder.wire.tlv import MalformedPacket
 
 CREDIT = 64
 LIFETIME_MS = 60_000
+_LATE = 10_000_000
+"""An alarm that is later than this, ns, first lets the event loop read what has come meanwhile."""
 
 
 class Forked(Exception):
@@ -153,19 +155,26 @@ class Feeds:
         alarm = self._alarms.pop(end, None)
         if alarm is not None:
             alarm.cancel()
-        deadline = end.next_deadline()
-        while deadline is not None and deadline <= (now := time.monotonic_ns()):
-            end.wake(now)
-            deadline = end.next_deadline()
         for packet in end.take_outputs():
             if self._face.running:
                 self._face.send(packet)
+        deadline = end.next_deadline()
         if deadline is not None:
-            delay = (deadline - time.monotonic_ns()) / 1e9
-            self._alarms[end] = asyncio.get_running_loop().call_later(max(delay, 0), self._alarm, end)
+            delay = max(deadline - time.monotonic_ns(), 0)
+            self._arm(end, delay, deadline if delay else time.monotonic_ns())
 
-    def _alarm(self, end: _End) -> None:
+    def _arm(self, end: _End, delay: int, due: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._alarms[end] = loop.call_later(delay / 1e9, self._alarm, end, due)
+
+    def _alarm(self, end: _End, due: int) -> None:
         del self._alarms[end]
+        now = time.monotonic_ns()
+        if now > due + _LATE:
+            # The application has kept the event loop busy: what seems lost may be waiting in the socket.
+            self._arm(end, _LATE, now + _LATE)
+            return
+        end.wake(now)
         for subscription in self._subscriptions.values():
             if subscription._consumer is end:
                 subscription._advance()
@@ -207,6 +216,11 @@ class Subscription(AsyncIterator[Item]):
     def rejected(self) -> dict[str, int]:
         """Packets refused, by reason."""
         return dict(self._consumer.rejected)
+
+    @property
+    def arrived(self) -> int:
+        """Number of the last item that has come, all before it included; some may not have been taken yet."""
+        return self._consumer.arrived
 
     async def __anext__(self) -> Item:
         """Return the next item."""

@@ -152,6 +152,7 @@ class Forwarder:
         strategy: where Interests go, one of forwarder.strategies; best-route if None. choose_strategy() sets
             another one for names of one's choice.
         cs_capacity: Data packets that the content store holds at most.
+        cs_policy: which of them goes first, one of forwarder.eviction.POLICIES.
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
@@ -165,6 +166,7 @@ class Forwarder:
         unsolicited: whether Data that nobody has asked for are kept: "drop-all", "admit-local",
             "admit-network" or "admit-all".
         on_announcement: called with (face, announcement, now) when a strategy has learnt a route.
+        on_withdrawal: called with (face, name, now) when such a route has led nowhere.
         announcement_of: called with (name, now): the announcement of an application of this node, or None.
     """
 
@@ -174,6 +176,7 @@ class Forwarder:
         rng: Random,
         strategy: type[Strategy] | None = None,
         cs_capacity: int = 65536,
+        cs_policy: str = "lru",
         controlled_push: bool = True,
         feed_store: FeedStore | None = None,
         recovery: Recovery = Recovery.IN_NETWORK,
@@ -182,12 +185,13 @@ class Forwarder:
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.pit = Pit()
-        self.cs = ContentStore(cs_capacity)
+        self.cs = ContentStore(cs_capacity, cs_policy)
         self.dead_nonces = DeadNonces()
         self.counters = Counters(self.faces)
         self.regions: set[bytes] = set()
         self.unsolicited = "drop-all"
         self.on_announcement: Callable[[int, bytes, int], None] | None = None
+        self.on_withdrawal: Callable[[int, bytes, int], None] | None = None
         self.announcement_of: Callable[[bytes, int], bytes | None] | None = None
         self._outputs: list[tuple[int, bytes]] = []
         self._now = 0
@@ -264,6 +268,17 @@ class Forwarder:
         """Make a route from a prefix announcement that came in; see forwarder.strategy.Node."""
         if self.on_announcement is not None:
             self.on_announcement(face, announcement, now)
+
+    def withdraw(self, face: int, name: bytes, now: int) -> None:
+        """Forget the learnt route of a name to a face; see forwarder.strategy.Node."""
+        if self.on_withdrawal is not None:
+            self.on_withdrawal(face, name, now)
+
+    def neighbours(self, entry: PitEntry, face: int) -> list[int]:
+        """Return the faces to the network that an Interest may be flooded to; see forwarder.strategy.Node."""
+        origin = self.faces[face]
+        others = [out for out in self.faces.values() if out.is_up and not out.is_local]
+        return [out.number for out in others if self._may_go(entry, origin, out.number, entry.name)]
 
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
         """Return what an application has announced for a name; see forwarder.strategy.Node."""
@@ -370,7 +385,7 @@ class Forwarder:
                 entry.strategy = self.strategies.find(interest.name, prefix_ends(interest.name))
             expiry = now + _FETCH_MS * MS
             entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
-            entry.set_out_record(OutRecord(face, nonce, now))
+            entry.set_out_record(OutRecord(face, nonce, now, expiry))
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
@@ -454,6 +469,7 @@ class Forwarder:
             entry.begin_passing(now)
         expiry = now + interest.lifetime_ms * MS
         entry.set_in_record(InRecord(face.number, nonce, expiry, token, interest.wire, persistent))
+        entry.tags = None
         if header is not None:
             if header.next_hop_face is not None and face.local_fields:
                 self.pit.extend(entry, expiry)
@@ -471,6 +487,8 @@ class Forwarder:
         if faces is None:
             counters.no_route += 1
             self._refuse(entry, NO_ROUTE, now)
+            return
+        if not faces:
             return
         for out in faces:
             self._send_interest(entry, interest, nonce, out, now)
@@ -507,7 +525,7 @@ class Forwarder:
         if self.faces[out].is_local or not name.startswith(_SCOPED):
             return True
         # /localhop: one hop from an application, and no further (NFD developer guide, section 4.2.2).
-        return name.startswith(_LOCALHOP) and any(self._is_from_here(r.face) for r in entry.in_records)
+        return name.startswith(_LOCALHOP) and self._is_from_here(entry.in_records[-1].face)
 
     def _is_from_here(self, face: int) -> bool:
         return face == _FEEDS or self.faces[face].is_local
@@ -517,7 +535,7 @@ class Forwarder:
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
             return
-        entry.set_out_record(OutRecord(out, nonce, now))
+        entry.set_out_record(OutRecord(out, nonce, now, now + interest.lifetime_ms * MS))
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:
@@ -605,13 +623,14 @@ class Forwarder:
         if entry is None or record is None or record.nonce != interest.nonce:
             return
         record.nacked = reason
+        strategy: Strategy = entry.strategy
         if not entry.in_records:
+            strategy.after_nack(entry, face.number, reason, (), now)
             return
         newest = entry.in_records[-1]
         asking = parse_interest(newest.wire)
         origin = self.faces.get(newest.face, face)
         hops = self._next_hops(entry, origin, asking, ends, asking.name.startswith(_SCOPED))
-        strategy: Strategy = entry.strategy
         for out in strategy.after_nack(entry, face.number, reason, hops, now):
             self._send_interest(entry, asking, newest.nonce, out, now)
         if all(record.nacked is not None for record in entry.out_records):

@@ -17,13 +17,16 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 
+from forwarder.strategies import STRATEGIES
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
+from testbed.status import status
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)
@@ -59,6 +62,8 @@ def feednet() -> None:
 @click.option("--topology", "topology_file", type=click.Path(path_type=Path), help="Mini-NDN topology file.")
 @click.option("--layering", "layerings", multiple=True, help="Layering to run (repeatable).")
 @click.option("--set", "settings", multiple=True, metavar="LAYERING.NAME=VALUE", help="Layering parameter.")
+@click.option("--strategy", metavar="NAME[/PARAMETER~VALUE...]", help="Forwarding strategy of all nodes.")
+@click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
@@ -73,6 +78,8 @@ def run(
     topology_file: Path | None,
     layerings: tuple[str, ...],
     settings: tuple[str, ...],
+    strategy: str | None,
+    strategy_files: tuple[str, ...],
     out: Path | None,
     master: str | None,
     no_report: bool,
@@ -87,6 +94,8 @@ def run(
         topology_file=str(topology_file) if topology_file else None,
         loss_percent=loss,
         parameters=_parse_settings(settings),
+        strategy=strategy,
+        strategy_files=strategy_files,
     )
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
@@ -153,11 +162,12 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
 @feednet.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(as_json: bool) -> None:
-    """List scenarios, layerings and topology generators."""
+    """List scenarios, layerings, topology generators and forwarding strategies."""
     known = {name: scenarios.load(name).title for name in scenarios.available()}
     titles = {name: layering.title for name, layering in LAYERINGS.items()}
     if as_json:
-        click.echo(json.dumps({"scenarios": known, "layerings": titles, "topologies": sorted(GENERATORS)}))
+        names = {"topologies": sorted(GENERATORS), "strategies": sorted(STRATEGIES)}
+        click.echo(json.dumps({"scenarios": known, "layerings": titles, **names}))
         return
     for heading, rows in (("scenarios", known), ("layerings", titles)):
         console.print(f"[bold]{heading}[/]")
@@ -166,6 +176,8 @@ def list_(as_json: bool) -> None:
             console.print(f"  {name:{width}}  {title}")
     console.print("[bold]topologies[/]")
     console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
+    console.print("[bold]strategies[/]")
+    console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
 
 
 def _report(directory: Path, master: str | None) -> None:
@@ -250,8 +262,8 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-feednet.add_command(simulate)
-feednet.add_command(forward)
+for _command in (dissect, forward, simulate, status):
+    feednet.add_command(_command)
 
 
 def main() -> None:

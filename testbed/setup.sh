@@ -2,8 +2,8 @@
 # Check for what feednet needs of the system, and install it by apt when root. Python's own packages
 # are none of its business. Usage: setup.sh PYTHON
 #
-# Required: Python 3.11+ with venv, Java 17+ (Spark). Wanted: what Mininet runs need; without it,
-# scenarios run in the emulator.
+# Required: Python 3.11+ with venv, Java 17+ (Spark). Wanted: what Mininet runs need, without which scenarios
+# run in the emulator; and tshark, without which the tests of the plugin for Wireshark are skipped.
 set -eu
 
 python=$1
@@ -28,6 +28,7 @@ command -v mnexec >/dev/null || wanted="$wanted mininet"
 command -v ethtool >/dev/null || wanted="$wanted ethtool"
 command -v ifconfig >/dev/null || wanted="$wanted net-tools"
 command -v unshare >/dev/null || wanted="$wanted util-linux"
+command -v tshark >/dev/null || wanted="$wanted tshark" # tests of the plugin for Wireshark
 
 [ -n "$required$wanted" ] || exit 0
 
@@ -47,5 +48,5 @@ if [ -n "$required" ]; then
     say "missing. On Debian or Ubuntu: sudo apt install --no-install-recommends$required$wanted"
     exit 1
 fi
-say "Mininet runs need more; without it scenarios run in the emulator."
+say "Mininet runs and some tests need more; without it scenarios run in the emulator."
 say "On Debian or Ubuntu: sudo apt install --no-install-recommends$wanted"

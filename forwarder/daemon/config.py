@@ -149,6 +149,7 @@ class Config(Section):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     congestion_marking: bool = True
+    controlled_push: bool = True
     authorizations: str | None = None
     strategy_files: tuple[str, ...] = ()
     regions: tuple[Prefix, ...] = ()

@@ -12,7 +12,7 @@ from random import Random
 
 from forwarder import strategies
 from forwarder.daemon.config import Config, ConfigError, FaceSection
-from forwarder.face import FIRST_FACE, Face, Persistency
+from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
 from forwarder.faces import unix
 from forwarder.faces.netif import interfaces
@@ -21,6 +21,9 @@ from forwarder.faces.table import SECOND
 from forwarder.faces.uri import canonize
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.management import Authorisation, Management
+from forwarder.management.feednet import FeednetModule
+from forwarder.rib import Origin, Route
 from forwarder.wire.name import from_uri
 
 log = logging.getLogger("feednet")
@@ -29,8 +32,15 @@ _RETRY_S = 5.0
 _ANYWHERE = ("0.0.0.0", "::")
 
 
-def attach_management(host: Host, faces: Faces, config: Config) -> None:
-    """Attach what answers commands and datasets under /localhost/nfd, on forwarder.face.INTERNAL_FACE."""
+def attach_management(host: Host, faces: Faces, config: Config) -> Management:
+    """Attach what answers commands and datasets under /localhost/nfd; raise ValueError."""
+    path = config.authorizations
+    authorisation = Authorisation() if path is None else Authorisation.load(Path(path))
+    management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
+    management.extend(FeednetModule(host.forwarder, management.counters))
+    host.attach(management, INTERNAL_FACE)
+    management.start()
+    return management
 
 
 class Daemon:
@@ -57,8 +67,8 @@ class Daemon:
     def start(self) -> list[str]:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
+            self._management = attach_management(self.host, self.faces, self._config)
             self._listen()
-            attach_management(self.host, self.faces, self._config)
             for wanted in self._config.faces:
                 self._open(wanted, str(canonize(wanted.uri)))
         except (OSError, ValueError) as error:
@@ -135,7 +145,7 @@ class Daemon:
 
     def _route(self, prefixes: Iterable[str], face: Face, cost: int) -> None:
         for prefix in prefixes:
-            self.forwarder.fib.add(from_uri(prefix), face.number, cost)
+            self._management.rib.register(Route(from_uri(prefix), face.number, Origin.STATIC, cost))
 
     def close(self) -> None:
         """Close all faces and channels, and remove the socket file."""
@@ -168,7 +178,9 @@ def _forwarder(config: Config) -> Forwarder:
             strategies.load(Path(path))
         except ValueError as error:
             raise ConfigError(str(error)) from error
-    forwarder = Forwarder(rng=Random(), cs_capacity=config.content_store.capacity)
+    forwarder = Forwarder(
+        rng=Random(), cs_capacity=config.content_store.capacity, controlled_push=config.controlled_push
+    )
     forwarder.unsolicited = config.content_store.unsolicited
     forwarder.regions = {from_uri(region) for region in config.regions}
     for choice in config.strategies:

@@ -72,6 +72,11 @@ class Consumer:
         self._outputs: list[bytes] = []
         self._errors: list[str] = []
 
+    @property
+    def arrived(self) -> int:
+        """Number of the last item that has come with all before it."""
+        return self._items.arrived
+
     def start(self, now: int) -> None:
         """Subscribe, from the item after the last that has arrived."""
         if self.error is None and not self._open:

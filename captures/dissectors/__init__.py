@@ -1,0 +1,41 @@
+"""Scapy layers for NDN, NDNLPv2 and the packets of controlled push, and a plugin for Wireshark.
+
+    from captures.dissectors import Interest, Data, LpPacket
+    bytes(Ether() / IP() / UDP() / Interest(name="/a/b", can_be_prefix=True))
+    Data(wire).show()
+
+Lengths, digests and plain-digest signatures are computed; names are URIs with the marker components of the
+NDN naming conventions (revision 3). Bytes that are no such packet become Raw, never an exception. A layer
+holds its packet to every rule of the format, a forwarder only to those that it needs, so a layer may refuse
+what a forwarder forwards. Importing this package binds the layers to their ports and Ethertype.
+"""
+
+from pathlib import Path
+
+from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, NdnStream
+from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
+from captures.dissectors.lp import FeedState, LpPacket
+from captures.dissectors.ndn import Data, Interest, KeyLocator, MetaInfo, SignatureInfo, ValidityPeriod
+
+WIRESHARK_PLUGIN = Path(__file__).with_name("feednet.lua")
+"""The plugin for Wireshark and tshark."""
+
+__all__ = [
+    "ETHERTYPE",
+    "MULTICAST_PORT",
+    "NDN",
+    "PORT",
+    "WIRESHARK_PLUGIN",
+    "Data",
+    "FeedState",
+    "ForkProof",
+    "Interest",
+    "KeyLocator",
+    "LpPacket",
+    "MetaInfo",
+    "NativeItem",
+    "NdnStream",
+    "SignatureInfo",
+    "SsbItem",
+    "ValidityPeriod",
+]

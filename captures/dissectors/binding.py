@@ -1,0 +1,109 @@
+"""Where NDN packets are found: UDP 6363 and 56363 (multicast), TCP 6363, Ethertype 0x8624.
+
+Importing this module binds the layers, for dissection and, as far as it is unambiguous, for building:
+`Ether() / IP() / UDP() / Interest(name="/a")` gets its ports by itself.
+"""
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.fields import PacketListField
+from scapy.layers.inet import TCP, UDP
+from scapy.layers.l2 import CookedLinux, Ether
+from scapy.packet import Packet, Padding, bind_bottom_up, bind_top_down
+
+from captures.dissectors.lp import LpPacket
+from captures.dissectors.ndn import Data, Interest
+from forwarder.wire.lp import LP_PACKET
+from forwarder.wire.packet import DATA, INTEREST
+from forwarder.wire.tlv import MalformedPacket, read_header
+
+PORT = 6363
+MULTICAST_PORT = 56363
+ETHERTYPE = 0x8624
+
+_LAYERS: dict[int, type[Packet]] = {INTEREST: Interest, DATA: Data, LP_PACKET: LpPacket}
+
+
+class NDN(Packet):
+    """Any NDN packet: bytes become Interest, Data, LpPacket, NdnStream (over TCP), or Raw."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **options: Any) -> Any:
+        """Choose the layer for these bytes (Scapy's hook)."""
+        if not _pkt:
+            return cls
+        layer: Any = _LAYERS.get(_pkt[0], conf.raw_layer)
+        if layer is conf.raw_layer or not isinstance(options.get("_underlayer"), TCP):
+            return layer if layer is conf.raw_layer else layer.dispatch_hook(_pkt, *args, **options)
+        try:
+            _, _, end = read_header(_pkt, 0, len(_pkt))
+        except MalformedPacket:
+            return conf.raw_layer
+        return NdnStream if end < len(_pkt) else layer.dispatch_hook(_pkt, *args, **options)
+
+    @classmethod
+    def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
+        """Return the packets that a stream begins with, for Scapy's TCPSession; None while there is none."""
+        if data[0] not in _LAYERS:
+            return conf.raw_layer(data)
+        size = _whole(data)
+        if not size:
+            return None
+        packet: Packet = NdnStream(data[:size])
+        if size < len(data):
+            packet.add_payload(Padding(data[size:]))
+        return packet
+
+
+def _whole(data: bytes) -> int:
+    """Return how many bytes the whole NDN packets take that `data` begins with."""
+    at = 0
+    while at < len(data) and data[at] in _LAYERS:
+        try:
+            _, _, at = read_header(data, at, len(data))
+        except MalformedPacket:
+            break
+    return at
+
+
+class _Packets(PacketListField):
+    """The whole packets that the bytes begin with; Scapy's own rule would need each to tell its end."""
+
+    def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, list[Any]]:
+        packets, at, size = [], 0, _whole(s)
+        while at < size:
+            _, _, end = read_header(s, at, size)
+            packets.append(NDN(s[at:end]))
+            at = end
+        return s[size:], packets
+
+
+class NdnStream(Packet):
+    """NDN packets back to back; what follows the last whole one is the payload, the beginning of another."""
+
+    _name = "NdnStream"
+    fields_desc = [_Packets("packets", [])]  # noqa: RUF012
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        """Choose Raw: it is the beginning of a packet whose rest is in another segment."""
+        return conf.raw_layer
+
+
+def bind() -> None:
+    """Bind the layers to ports and Ethertype."""
+    for port in (PORT, MULTICAST_PORT):
+        bind_bottom_up(UDP, NDN, dport=port)
+        bind_bottom_up(UDP, NDN, sport=port)
+    bind_bottom_up(TCP, NDN, dport=PORT)
+    bind_bottom_up(TCP, NDN, sport=PORT)
+    bind_bottom_up(Ether, NDN, type=ETHERTYPE)
+    bind_bottom_up(CookedLinux, NDN, proto=ETHERTYPE)
+    for layer in (Interest, Data, LpPacket, NdnStream):
+        if layer is not NdnStream:
+            bind_top_down(UDP, layer, sport=PORT, dport=PORT)
+            bind_top_down(Ether, layer, type=ETHERTYPE)
+        bind_top_down(TCP, layer, sport=PORT, dport=PORT)
+
+
+bind()

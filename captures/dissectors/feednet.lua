@@ -1,0 +1,850 @@
+-- NDN, NDNLPv2 and the packets of controlled push, for Wireshark and tshark (3.6 or newer, Lua 5.2 to 5.4).
+--
+-- SPDX-License-Identifier: MIT
+--
+-- Put this file into Wireshark's folder for personal Lua plugins, or name it: tshark -X lua_script:feednet.lua ...
+-- Formats: NDN packet format 0.3; NDN naming conventions, revision 3; NFD wiki, "NDNLPv2", revision 63; feednet's
+-- docs/controlled-push.md. captures/dissectors/summary.py writes the same fields and lines; a test compares them.
+--
+-- A packet is read from a Lua string and shown by ranges of the buffer. What is malformed is raised as a table, so
+-- that it cannot be taken for a mistake in this file, and is shown as expert information where it happened.
+
+local ndn = Proto("ndn", "Named Data Networking")
+
+local byte, char, sub, rep = string.byte, string.char, string.sub, string.rep
+local unpack = table.unpack
+
+------------------------------------------------------------------------------------------------------------------
+-- Fields
+
+local SIGNATURE_TYPES = {
+    [0] = "DigestSha256", [1] = "SignatureSha256WithRsa", [3] = "SignatureSha256WithEcdsa",
+    [4] = "SignatureHmacWithSha256", [5] = "SignatureEd25519", [200] = "NullSignature",
+}
+local CONTENT_TYPES = {
+    [0] = "Blob", [1] = "Link", [2] = "Key", [3] = "Nack", [4] = "Manifest", [5] = "PrefixAnnouncement",
+    [9] = "KiteAck",
+}
+local NACK_REASONS = { [0] = "None", [50] = "Congestion", [100] = "Duplicate", [150] = "NoRoute" }
+local CACHE_POLICIES = { [1] = "NoCache" }
+
+local F = {}
+
+local function field(key, kind, title, ...)
+    F[key] = ProtoField[kind]("ndn." .. key, title, ...)
+end
+
+field("type", "string", "Type")
+field("name", "string", "Name")
+field("can_be_prefix", "bool", "CanBePrefix")
+field("must_be_fresh", "bool", "MustBeFresh")
+field("forwarding_hint", "string", "ForwardingHint")
+field("nonce", "uint32", "Nonce", base.HEX)
+field("lifetime", "uint64", "InterestLifetime (ms)")
+field("hop_limit", "uint8", "HopLimit")
+field("parameters", "bytes", "ApplicationParameters")
+field("persistent", "bool", "Persistent")
+field("content_type", "uint64", "ContentType", base.DEC, CONTENT_TYPES)
+field("freshness", "uint64", "FreshnessPeriod (ms)")
+field("final_block", "string", "FinalBlockId")
+field("content", "bytes", "Content")
+field("signature.type", "uint64", "SignatureType", base.DEC, SIGNATURE_TYPES)
+field("signature.key_name", "string", "KeyLocator Name")
+field("signature.key_digest", "bytes", "KeyLocator KeyDigest")
+field("signature.nonce", "bytes", "SignatureNonce")
+field("signature.time", "uint64", "SignatureTime (ms since 1970)")
+field("signature.seq_num", "uint64", "SignatureSeqNum")
+field("signature.not_before", "string", "NotBefore")
+field("signature.not_after", "string", "NotAfter")
+field("signature.value", "bytes", "SignatureValue")
+field("lp.sequence", "uint64", "Sequence", base.HEX)
+field("lp.frag_index", "uint64", "FragIndex")
+field("lp.frag_count", "uint64", "FragCount")
+field("lp.pit_token", "bytes", "PitToken")
+field("lp.nack_reason", "uint64", "NackReason", base.DEC, NACK_REASONS)
+field("lp.incoming_face", "uint64", "IncomingFaceId")
+field("lp.next_hop_face", "uint64", "NextHopFaceId")
+field("lp.cache_policy", "uint64", "CachePolicyType", base.DEC, CACHE_POLICIES)
+field("lp.congestion_mark", "uint64", "CongestionMark")
+field("lp.ack", "uint64", "Ack", base.HEX)
+field("lp.tx_sequence", "uint64", "TxSequence", base.HEX)
+field("lp.non_discovery", "bool", "NonDiscovery")
+field("lp.prefix_announcement", "string", "PrefixAnnouncement")
+field("lli.credit", "uint64", "SendCredit")
+field("lli.first", "uint64", "First item granted")
+field("lli.last", "uint64", "Last item granted")
+field("feed.name", "string", "Feed")
+field("feed.item", "uint64", "Item")
+field("feed.fork", "uint64", "Forked at item")
+field("feed.tip", "uint64", "Tip: newest item that the sender can push")
+field("feed.limit", "uint64", "Limit: last item that the sender will push")
+field("feed.first", "uint64", "First: oldest item that the sender can push")
+field("feed.backlink", "bytes", "Backlink")
+field("feed.payload", "bytes", "Payload")
+field("feed.ssb", "string", "SSB message")
+
+local fields = {}
+for _, each in pairs(F) do fields[#fields + 1] = each end
+ndn.fields = fields
+
+local EXPERT = {
+    malformed = ProtoExpert.new("ndn.malformed", "Malformed NDN packet", expert.group.MALFORMED,
+        expert.severity.ERROR),
+    ignored = ProtoExpert.new("ndn.ignored", "Element that is not recognised, and ignored",
+        expert.group.UNDECODED, expert.severity.NOTE),
+    cut = ProtoExpert.new("ndn.cut", "Cut off by the capture", expert.group.UNDECODED, expert.severity.NOTE),
+}
+ndn.experts = { EXPERT.malformed, EXPERT.ignored, EXPERT.cut }
+
+local interface_of = Field.new("frame.interface_id")
+
+------------------------------------------------------------------------------------------------------------------
+-- TLV. Offsets count from 0, as in a Tvb; byte n of a packet is byte(s, n + 1).
+
+local HUGE = 2 ^ 53
+
+local function malformed(text)
+    error({ malformed = text }, 0)
+end
+
+local function check_ignorable(kind)
+    if kind <= 31 or kind % 2 == 1 then
+        malformed("unrecognised critical element of type " .. kind)
+    end
+end
+
+-- Returns a variable-size number and the offset after it; nothing if the bytes end before it does.
+local function number(s, at)
+    local first = byte(s, at + 1)
+    if not first then return nil end
+    if first < 253 then return first, at + 1 end
+    local size = first == 253 and 2 or first == 254 and 4 or 8
+    if at + 1 + size > #s then return nil end
+    local value, high = 0, 0
+    for i = at + 2, at + 1 + size do
+        if size == 8 and i < at + 6 then
+            high = high * 256 + byte(s, i)
+        else
+            value = value * 256 + byte(s, i)
+        end
+    end
+    if high > 0 then value = HUGE end
+    if value < (size == 2 and 253 or size == 4 and 65536 or 4294967296) and high == 0 then
+        malformed("number not in its shortest form at byte " .. at)
+    end
+    return value, at + 1 + size
+end
+
+-- Returns an element's type and where its value begins and ends; nothing if its header is not all here.
+local function header(s, at)
+    local kind, length, start
+    kind, start = number(s, at)
+    if not kind then return nil end
+    if kind > 4294967295 then malformed("type out of range at byte " .. at) end
+    length, start = number(s, start)
+    if not length then return nil end
+    return kind, start, start + length
+end
+
+local function element(s, at, limit)
+    local kind, start, stop = header(s, at)
+    if not kind then malformed("element cut short at byte " .. at) end
+    if stop > limit then malformed("element of type " .. kind .. " at byte " .. at .. " runs past its end") end
+    return kind, start, stop
+end
+
+local function to_uint64(bytes)
+    return UInt64.decode(rep("\0", 8 - #bytes) .. bytes, false)
+end
+
+local function is_nni(size)
+    return size == 1 or size == 2 or size == 4 or size == 8
+end
+
+local function nni(bytes)
+    if not is_nni(#bytes) then malformed("NonNegativeInteger of " .. #bytes .. " bytes") end
+    return to_uint64(bytes)
+end
+
+local function is_shortest(bytes)
+    local size = #bytes
+    return size == 1 or (is_nni(size) and sub(bytes, 1, size - (size == 2 and 1 or size == 4 and 2 or 4))
+        ~= rep("\0", size == 2 and 1 or size == 4 and 2 or 4))
+end
+
+------------------------------------------------------------------------------------------------------------------
+-- Names
+
+local MARKERS = { [50] = "seg", [52] = "off", [54] = "v", [56] = "t", [58] = "seq" }
+local DIGESTS = { [1] = "sha256digest", [2] = "params-sha256" }
+local COMPONENTS = {
+    [1] = "ImplicitSha256DigestComponent", [2] = "ParametersSha256DigestComponent", [8] = "GenericNameComponent",
+    [32] = "KeywordNameComponent", [50] = "SegmentNameComponent", [52] = "ByteOffsetNameComponent",
+    [54] = "VersionNameComponent", [56] = "TimestampNameComponent", [58] = "SequenceNumNameComponent",
+}
+
+local function escaped(c)
+    return string.format("%%%02X", byte(c))
+end
+
+local function component_uri(kind, value)
+    if DIGESTS[kind] then
+        return DIGESTS[kind] .. "=" .. value:gsub(".", function(c) return string.format("%02x", byte(c)) end)
+    end
+    if MARKERS[kind] and is_shortest(value) then
+        return MARKERS[kind] .. "=" .. tostring(to_uint64(value))
+    end
+    local text = value:gsub("[^A-Za-z0-9_.~-]", escaped)
+    if not text:find("[^.]") then text = text .. "..." end
+    return kind == 8 and text or (kind .. "=" .. text)
+end
+
+-- Returns the URIs of a name's components, and for each its type, start and end.
+local function components(s, at, limit)
+    local uris, places = {}, {}
+    while at < limit do
+        local kind, start, stop = element(s, at, limit)
+        if kind < 1 or kind > 65535 then malformed("name component of type " .. kind) end
+        if kind <= 2 and stop - start ~= 32 then malformed("digest component of " .. (stop - start) .. " bytes") end
+        uris[#uris + 1] = component_uri(kind, sub(s, start + 1, stop))
+        places[#places + 1] = { kind, at, stop }
+        at = stop
+    end
+    return uris, places
+end
+
+local function uri_of(uris)
+    return #uris == 0 and "/" or "/" .. table.concat(uris, "/")
+end
+
+-- For a narrow column: of a long component ".." and its last three bytes.
+local function short_component(text)
+    if #text <= 24 then return text end
+    local marker, value = text:match("^(.*=)([^=]*)$")
+    if not marker then marker, value = "", text end
+    if marker == "sha256digest=" or marker == "params-sha256=" then
+        return marker .. ".." .. sub(value, -6)
+    end
+    local at = #value
+    for _ = 1, 3 do
+        at = at - (sub(value, at - 2, at - 2) == "%" and 3 or 1)
+    end
+    return marker .. ".." .. sub(value, at + 1)
+end
+
+local function short_name(uris)
+    local short = {}
+    for i = 1, #uris do short[i] = short_component(uris[i]) end
+    return uri_of(short)
+end
+
+local FORK = char(32, 4) .. "fork"
+local KEY_HEADER = char(8, 32)
+
+-- Calls found(end of what is before the number, number) for a name that ends with an item's number.
+local function with_number(name, found)
+    for _, size in ipairs({ 1, 2, 4, 8 }) do
+        local at = #name - size - 2
+        if at >= 0 and sub(name, at + 1, at + 2) == char(58, size) then
+            local bytes = sub(name, at + 3)
+            if is_shortest(bytes) and bytes:find("[^\0]") and found(at) then return to_uint64(bytes), at end
+        end
+    end
+end
+
+-- Returns the number of the item that a name (bytes) is of, if it is an item's.
+local function split_item(name)
+    local seq = with_number(name, function(at)
+        return at >= 34 and sub(name, at - 33, at - 32) == KEY_HEADER and sub(name, at - 5, at) ~= FORK
+            and sub(name, at + 3) ~= rep("\255", 8)
+    end)
+    return seq
+end
+
+-- Returns where a feed is forked, if a name is that of the proof.
+local function split_fork(name)
+    local seq = with_number(name, function(at)
+        return at >= 40 and sub(name, at - 5, at) == FORK and sub(name, at - 39, at - 38) == KEY_HEADER
+    end)
+    return seq
+end
+
+------------------------------------------------------------------------------------------------------------------
+-- Elements: what each kind of packet may hold, in the order that it must have.
+-- { type, title, reader, key of the field, ... }; `anywhere` and `repeated` as they say.
+
+local function add(tree, key, range, value)
+    if not tree then return nil end
+    if value == nil then return tree:add(F[key], range) end
+    return tree:add(F[key], range, value)
+end
+
+local read = {}
+local walk
+
+-- Each reader gets the packet p = { s, tvb }, the value's place, the tree (nil: check only), the entry of the
+-- table, and the record r to fill; `at` is where the element itself begins.
+
+function read.name(p, at, start, stop, tree, entry, r)
+    if entry.nonempty and start == stop then malformed("empty Name") end
+    local uris, places = components(p.s, start, stop)
+    local uri = uri_of(uris)
+    local item = add(tree, entry[4], p.tvb(at, stop - at), uri)
+    if item then
+        for i, place in ipairs(places) do
+            item:add(p.tvb(place[2], place[3] - place[2]),
+                (COMPONENTS[place[1]] or ("Component of type " .. place[1])) .. ": " .. uris[i])
+        end
+    end
+    r[entry[4]] = { uri = uri, uris = uris, bytes = sub(p.s, start + 1, stop) }
+end
+
+function read.names(p, at, start, stop, tree, entry)
+    local below = tree and tree:add(p.tvb(at, stop - at), entry[2])
+    while start < stop do
+        local kind, first, last = element(p.s, start, stop)
+        if kind == 7 then
+            add(below, entry[4], p.tvb(start, last - start), uri_of((components(p.s, first, last))))
+        else
+            check_ignorable(kind)
+        end
+        start = last
+    end
+end
+
+function read.component(p, at, start, stop, tree, entry)
+    local uris = components(p.s, start, stop)
+    if #uris ~= 1 then malformed(entry[2] .. " is not one name component") end
+    add(tree, entry[4], p.tvb(at, stop - at), uris[1])
+end
+
+function read.flag(p, at, start, stop, tree, entry, r)
+    if start ~= stop then malformed("a flag element is empty") end
+    add(tree, entry[4], p.tvb(at, stop - at), true)
+    r[entry[4]] = true
+end
+
+function read.number(p, _, start, stop, tree, entry, r)
+    r[entry[4]] = nni(sub(p.s, start + 1, stop))
+    add(tree, entry[4], p.tvb(start, stop - start))
+end
+
+function read.fixed(p, _, start, stop, tree, entry, r)
+    if stop - start ~= entry.size then malformed(entry[2] .. " of " .. (stop - start) .. " bytes") end
+    r[entry[4]] = to_uint64(sub(p.s, start + 1, stop))
+    add(tree, entry[4], p.tvb(start, stop - start))
+end
+
+function read.text(p, _, start, stop, tree, entry, r)
+    local range = p.tvb(start, stop - start)
+    add(tree, entry[4], range, tree and range:string(ENC_UTF_8))
+    r[entry[4]] = stop - start
+end
+
+function read.bytes(p, _, start, stop, tree, entry, r)
+    local size = stop - start
+    if entry.least and (size < entry.least or size > entry.most) then
+        malformed(entry[2] .. " of " .. size .. " bytes")
+    end
+    add(tree, entry[4], p.tvb(start, size))
+    r[entry[4]] = size
+end
+
+-- A number in an element of its own inside this one.
+function read.wrapped(p, at, start, stop, tree, entry, r)
+    local value, place = nil, nil
+    while start < stop do
+        local kind, first, last = element(p.s, start, stop)
+        if kind == entry.inner and not value then
+            value, place = nni(sub(p.s, first + 1, last)), p.tvb(first, last - first)
+        else
+            check_ignorable(kind)
+        end
+        start = last
+    end
+    r[entry[4]] = value or UInt64(0)
+    add(tree, entry[4], place or p.tvb(at, stop - at), r[entry[4]])
+end
+
+function read.nested(p, at, start, stop, tree, entry, r)
+    local below = tree and tree:add(p.tvb(at, stop - at), entry[2])
+    walk(p, start, stop, below, entry.holds, r)
+end
+
+local function index(entries)
+    local by_type = {}
+    for rank, entry in ipairs(entries) do
+        entry.rank = rank
+        by_type[entry[1]] = entry
+    end
+    by_type.required = entries.required or {}
+    return by_type
+end
+
+local VALIDITY = index({
+    { 254, "NotBefore", "text", "signature.not_before" },
+    { 255, "NotAfter", "text", "signature.not_after" },
+})
+local KEY_LOCATOR = index({
+    { 7, "Name", "name", "signature.key_name" },
+    { 29, "KeyDigest", "bytes", "signature.key_digest" },
+})
+local SIGNATURE_INFO = index({
+    required = { "signature.type" },
+    { 27, "SignatureType", "number", "signature.type" },
+    { 28, "KeyLocator", "nested", "key_locator", holds = KEY_LOCATOR },
+    { 38, "SignatureNonce", "bytes", "signature.nonce" },
+    { 40, "SignatureTime", "number", "signature.time" },
+    { 42, "SignatureSeqNum", "number", "signature.seq_num" },
+    { 253, "ValidityPeriod", "nested", "validity", holds = VALIDITY },
+})
+local META_INFO = index({
+    { 24, "ContentType", "number", "content_type" },
+    { 25, "FreshnessPeriod", "number", "freshness" },
+    { 26, "FinalBlockId", "component", "final_block" },
+})
+local INTEREST = index({
+    required = { "name" },
+    { 7, "Name", "name", "name", nonempty = true },
+    { 33, "CanBePrefix", "flag", "can_be_prefix" },
+    { 18, "MustBeFresh", "flag", "must_be_fresh" },
+    { 30, "ForwardingHint", "names", "forwarding_hint" },
+    { 10, "Nonce", "fixed", "nonce", size = 4 },
+    { 12, "InterestLifetime", "number", "lifetime" },
+    { 34, "HopLimit", "fixed", "hop_limit", size = 1 },
+    { 36, "ApplicationParameters", "bytes", "parameters" },
+    { 44, "InterestSignatureInfo", "nested", "signature_info", holds = SIGNATURE_INFO },
+    { 46, "InterestSignatureValue", "bytes", "signature.value" },
+    { 240, "SendCredit", "number", "lli.credit", anywhere = true },
+    { 250, "Persistent", "flag", "persistent", anywhere = true },
+})
+local DATA = index({
+    required = { "name", "signature_info", "signature.value" },
+    { 7, "Name", "name", "name" },
+    { 20, "MetaInfo", "nested", "meta_info", holds = META_INFO },
+    { 21, "Content", "content", "content" },
+    { 22, "SignatureInfo", "nested", "signature_info", holds = SIGNATURE_INFO },
+    { 23, "SignatureValue", "bytes", "signature.value" },
+})
+local FEED_STATE = index({
+    required = { "feed.tip", "feed.limit" },
+    { 7, "Name", "name", "feed.name" },
+    { 881, "Tip", "number", "feed.tip" },
+    { 882, "Limit", "number", "feed.limit" },
+    { 883, "First", "number", "feed.first" },
+})
+local LP_PACKET = index({
+    { 81, "Sequence", "fixed", "lp.sequence", size = 8 },
+    { 82, "FragIndex", "number", "lp.frag_index" },
+    { 83, "FragCount", "number", "lp.frag_count" },
+    { 98, "PitToken", "bytes", "lp.pit_token", least = 1, most = 32 },
+    { 800, "Nack", "wrapped", "lp.nack_reason", inner = 801 },
+    { 812, "IncomingFaceId", "number", "lp.incoming_face" },
+    { 816, "NextHopFaceId", "number", "lp.next_hop_face" },
+    { 820, "CachePolicy", "wrapped", "lp.cache_policy", inner = 821 },
+    { 832, "CongestionMark", "number", "lp.congestion_mark" },
+    { 836, "Ack", "fixed", "lp.ack", size = 8, repeated = true },
+    { 840, "TxSequence", "fixed", "lp.tx_sequence", size = 8 },
+    { 844, "NonDiscovery", "flag", "lp.non_discovery" },
+    { 848, "PrefixAnnouncement", "announcement", "lp.prefix_announcement" },
+    { 880, "FeedState", "nested", "feed_state", holds = FEED_STATE },
+})
+
+local function ignore(p, at, stop, tree, kind)
+    if tree then
+        local item = tree:add(p.tvb(at, stop - at), "Ignored element of type " .. kind)
+        item:add_proto_expert_info(EXPERT.ignored)
+    end
+    p.ignored = (p.ignored or 0) + 1
+end
+
+-- Reads the elements from start to stop by a table; fills r.
+function walk(p, start, stop, tree, entries, r)
+    local last, is_first, at, seen = 0, true, start, {}
+    while at < stop do
+        local kind, first, after = element(p.s, at, stop)
+        local entry = entries[kind]
+        local fits = entry and (
+            (entry[3] == "name" and is_first) or
+            (entry[3] ~= "name" and entry.anywhere and not seen[kind]) or
+            (entry[3] ~= "name" and not entry.anywhere and entry.rank > last))
+        if fits then
+            read[entry[3]](p, at, first, after, tree, entry, r)
+            seen[kind], seen[entry[4]] = true, true
+            if not entry.anywhere then last = entry.rank end
+        else
+            check_ignorable(kind)
+            ignore(p, at, after, tree, kind)
+        end
+        at, is_first = after, false
+    end
+    for _, key in ipairs(entries.required) do
+        if not seen[key] then malformed("without " .. key) end
+    end
+end
+
+-- Runs a check that may find the packet malformed; returns whether it did not.
+local function holds(check, ...)
+    local ok, problem = pcall(check, ...)
+    if not ok and not (type(problem) == "table" and problem.malformed) then error(problem, 0) end
+    return ok
+end
+
+------------------------------------------------------------------------------------------------------------------
+-- What Data of a feed hold
+
+local NATIVE = index({
+    required = { "feed.payload" },
+    { 242, "Backlink", "bytes", "feed.backlink", least = 32, most = 32 },
+    { 244, "Payload", "bytes", "feed.payload" },
+})
+local SSB = index({
+    required = { "feed.ssb" },
+    { 246, "SsbMessage", "text", "feed.ssb" },
+})
+
+-- Reads content by a table that leaves no room for other elements.
+local function exact(p, start, stop, tree, entries, r)
+    local probe = { s = p.s, tvb = p.tvb }
+    walk(probe, start, stop, tree, entries, r)
+    if probe.ignored then malformed("elements that do not belong there") end
+end
+
+local function derived(tree, key, range, value)
+    if tree and value then tree:add(F[key], range, value):set_generated() end
+end
+
+-- Shows what a packet's name says of feeds; returns the item's number if it is an item's.
+local function derive(tree, range, name)
+    local item = split_item(name.bytes)
+    if item then
+        derived(tree, "feed.name", range, uri_of({ unpack(name.uris, 1, #name.uris - 1) }))
+        derived(tree, "feed.item", range, item)
+    end
+    derived(tree, "feed.fork", range, split_fork(name.bytes))
+    return item
+end
+
+local function proof(p, start, stop, tree)
+    local kind, first, last = element(p.s, start, stop)
+    if kind ~= 248 or last ~= stop then malformed("not one ForkProof") end
+    local halves, below = 0, tree and tree:add(p.tvb(start, stop - start), "ForkProof")
+    while first < stop do
+        local half, inner, after = element(p.s, first, stop)
+        if half ~= 6 then malformed("not a Data packet") end
+        local probe = { s = p.s, tvb = p.tvb, is_half = true }
+        local range, r = p.tvb(first, after - first), {}
+        local item = below and below:add(range, "Data")
+        walk(probe, inner, after, item, DATA, r)
+        derive(item, range, r.name)
+        halves, first = halves + 1, after
+    end
+    if halves ~= 2 then malformed("a proof holds two Data packets") end
+end
+
+function read.content(p, at, start, stop, tree, entry, r)
+    if not r.name then malformed("without name") end
+    r.content_size = stop - start
+    local name = r.name.bytes
+    if split_item(name) then
+        local is_ssb = byte(p.s, start + 1) == 246 and start < stop
+        local entries = is_ssb and SSB or NATIVE
+        local inside = {}
+        if holds(exact, p, start, stop, nil, entries, inside) then
+            exact(p, start, stop, tree and tree:add(p.tvb(at, stop - at), "Content"), entries, inside)
+            r.ssb, r.native = inside["feed.ssb"], inside["feed.payload"]
+            return
+        end
+    elseif not p.is_half and split_fork(name) and holds(proof, p, start, stop, nil) then
+        proof(p, start, stop, tree and tree:add(p.tvb(at, stop - at), "Content"))
+        r.is_proof = true
+        return
+    end
+    add(tree, entry[4], p.tvb(start, stop - start))
+end
+
+function read.announcement(p, at, start, stop, tree, entry)
+    local kind, first, last = element(p.s, start, stop)
+    if kind ~= 6 or last ~= stop then malformed("a PrefixAnnouncement is a Data packet") end
+    local inside = {}
+    walk(p, first, last, nil, DATA, inside)
+    add(tree, entry[4], p.tvb(at, stop - at), inside.name.uri)
+end
+
+------------------------------------------------------------------------------------------------------------------
+-- Lines for the info column
+
+local ONE = UInt64(1)
+
+local function last_item(first, credit)
+    local last = first + credit - ONE
+    return last < first and UInt64.max() or last
+end
+
+local function interest_line(r)
+    local words, credit = {}, r["lli.credit"]
+    local uris = r.name.uris
+    if r.persistent then words[1] = "persistent" end
+    if not credit then
+        words[#words + 1] = "Interest " .. short_name(uris)
+    elseif not r.item then
+        words[#words + 1] = "LLI " .. short_name(uris) .. " credit " .. tostring(credit) .. ", not for an item"
+    else
+        local feed = { unpack(uris, 1, #uris - 1) }
+        local what = " cancel"
+        if credit ~= UInt64(0) then
+            local first, last = tostring(r.item), tostring(last_item(r.item, credit))
+            what = first == last and " item " .. first or " items " .. first .. ".." .. last
+        end
+        words[#words + 1] = "LLI " .. short_name(feed) .. what
+    end
+    if r.can_be_prefix then words[#words + 1] = "CanBePrefix" end
+    if r.must_be_fresh then words[#words + 1] = "MustBeFresh" end
+    if r.parameters then words[#words + 1] = "parameters " .. r.parameters .. " bytes" end
+    return table.concat(words, " ")
+end
+
+local function data_line(r)
+    local what = (r.content_size or 0) .. " bytes"
+    if r.ssb then what = "SSB message " .. r.ssb .. " bytes" end
+    if r.native then what = "native item " .. r.native .. " bytes" end
+    if r.is_proof then what = "fork proof" end
+    return "Data " .. short_name(r.name.uris) .. " " .. what
+end
+
+local function state_line(r, is_bare)
+    local text = "tip " .. tostring(r["feed.tip"]) .. " limit " .. tostring(r["feed.limit"])
+    if r["feed.first"] then text = text .. " first " .. tostring(r["feed.first"]) end
+    if not is_bare then return "[" .. text .. "]" end
+    if r["feed.name"] then text = short_name(r["feed.name"].uris) .. " " .. text end
+    return "FeedState " .. text
+end
+
+------------------------------------------------------------------------------------------------------------------
+-- Packets. Each returns its type and its line.
+
+-- Reads a whole Interest or Data, of which s holds nothing else; raises what is malformed.
+local function network(p, start, stop, tree)
+    local kind, first, last = element(p.s, start, stop)
+    if last ~= stop then malformed("bytes after the packet") end
+    if kind ~= 5 and kind ~= 6 then malformed("neither Interest nor Data: type " .. kind) end
+    local range = p.tvb(start, stop - start)
+    local item = tree:add(range, kind == 5 and "Interest" or "Data")
+    local r = {}
+    local ok, problem = pcall(walk, p, first, last, item, kind == 5 and INTEREST or DATA, r)
+    if not ok then
+        if type(problem) == "table" and problem.malformed then
+            item:add_proto_expert_info(EXPERT.malformed, problem.malformed)
+        end
+        error(problem, 0)
+    end
+    r.item = derive(item, range, r.name)
+    local credit = r["lli.credit"]
+    if kind == 5 then
+        if r.item and credit and credit ~= UInt64(0) then
+            derived(item, "lli.first", range, r.item)
+            derived(item, "lli.last", range, last_item(r.item, credit))
+        end
+        return credit and "LLI" or "Interest", interest_line(r)
+    end
+    return "Data", data_line(r)
+end
+
+-- Fragments so far, by link, direction and first sequence number; and whole packets, by frame and offset.
+-- Wireshark reads frames in order once, and then as the user clicks: what was found the first time is kept.
+local fragments, wholes = {}, {}
+local MOST_FRAGMENTS = 1000
+
+function ndn.init()
+    fragments, wholes = {}, {}
+end
+
+local function join(p, pinfo, at, r, piece)
+    local place = pinfo.number .. ":" .. at
+    if wholes[place] or pinfo.visited then return wholes[place] end
+    local count, number_of = r["lp.frag_count"]:tonumber(), r["lp.frag_index"]
+    local at_index = number_of and number_of:tonumber() or 0
+    if not r["lp.sequence"] or count > MOST_FRAGMENTS then return nil end
+    local interface = interface_of()
+    local key = table.concat({ interface and tostring(interface.value) or "", tostring(pinfo.src), tostring(pinfo.dst),
+        pinfo.src_port, pinfo.dst_port, tostring(r["lp.sequence"] - UInt64(at_index)), count }, " ")
+    local held = fragments[key] or { have = 0 }
+    fragments[key] = held
+    if not held[at_index] then
+        held[at_index], held.have = piece, held.have + 1
+    end
+    if held.have == count then
+        local pieces = {}
+        for i = 0, count - 1 do pieces[i + 1] = held[i] end
+        fragments[key], wholes[place] = nil, { table.concat(pieces), string.format("%d", count) }
+    end
+    return wholes[place]
+end
+
+local function lp_header(p, start, stop, tree, r)
+    local last, at = 0, start
+    while at < stop do
+        local kind, first, after = element(p.s, at, stop)
+        if kind == 80 then
+            if after ~= stop then malformed("Fragment is an LpPacket's last field") end
+            r.fragment = { first, after }
+        else
+            local entry = LP_PACKET[kind]
+            if kind < last or (kind == last and not (entry and entry.repeated)) then
+                malformed("LpPacket field of type " .. kind .. " out of order or repeated")
+            end
+            last = kind
+            if entry then
+                read[entry[3]](p, at, first, after, tree, entry, r)
+            elseif kind >= 800 and kind <= 959 and kind % 4 == 0 then
+                ignore(p, at, after, tree, kind)
+            else
+                malformed("unrecognised LpPacket field of type " .. kind)
+            end
+        end
+        at = after
+    end
+    if (r["lp.frag_index"] or UInt64(0)) >= (r["lp.frag_count"] or ONE) then
+        malformed("FragIndex is not below FragCount")
+    end
+end
+
+local function packet(p, pinfo, start, stop, tree)
+    local kind, first, last = element(p.s, start, stop)
+    if last ~= stop then malformed("bytes after the packet") end
+    if kind ~= 100 then return network(p, start, stop, tree) end
+    local r, item = {}, tree:add(p.tvb(start, stop - start), "LpPacket")
+    local ok, problem = pcall(lp_header, p, first, last, item, r)
+    if not ok then
+        if type(problem) == "table" and problem.malformed then
+            item:add_proto_expert_info(EXPERT.malformed, problem.malformed)
+        end
+        error(problem, 0)
+    end
+
+    local words, sort = {}, nil
+    local has_fragment = r.fragment and r.fragment[2] > r.fragment[1]
+    local is_piece = r["lp.frag_count"] and r["lp.frag_count"] > ONE
+    local is_nack = r["lp.nack_reason"] ~= nil
+    local inner, line
+    if is_nack then
+        local reason = tostring(r["lp.nack_reason"])
+        words[1] = "Nack" .. (reason == "0" and "" or " " .. (NACK_REASONS[tonumber(reason)] or reason))
+    end
+    if is_piece then
+        local place = r.fragment or { last, last }
+        local piece = sub(p.s, place[1] + 1, place[2])
+        item:add(p.tvb(place[1], place[2] - place[1]), "Fragment of a packet")
+        words[#words + 1] = "Fragment " .. tostring((r["lp.frag_index"] or UInt64(0)) + ONE) .. "/"
+            .. tostring(r["lp.frag_count"])
+        inner = "Fragment"
+        local whole = join(p, pinfo, start, r, piece)
+        if whole then
+            local tvb = ByteArray.new(whole[1], true):tvb("Reassembled NDN packet")
+            local good
+            good, inner, line = pcall(network, { s = whole[1], tvb = tvb }, 0, #whole[1], tree)
+            if not good then
+                if not (type(inner) == "table" and inner.malformed) then error(inner, 0) end
+                inner, line = "Malformed", "Malformed packet, " .. #whole[1] .. " bytes"
+            end
+            words[#words] = line .. " [reassembled from " .. whole[2] .. " fragments]"
+        end
+    elseif has_fragment then
+        local good
+        good, inner, line = pcall(network, p, r.fragment[1], r.fragment[2], item)
+        if not good then
+            local why = inner
+            if not (type(why) == "table" and why.malformed) then error(why, 0) end
+            inner = "Malformed"
+            line = "Malformed packet, " .. (r.fragment[2] - r.fragment[1]) .. " bytes"
+            item:add_proto_expert_info(EXPERT.malformed, why.malformed)
+        end
+        words[#words + 1] = line
+    end
+    sort = is_nack and "Nack" or inner
+        or (r["feed.tip"] and "FeedState" or r["lp.ack"] and "Ack" or "Idle")
+    local is_state = sort == "FeedState"
+    if not (is_piece or has_fragment or is_state or is_nack) then words[#words + 1] = sort end
+    if r["feed.tip"] then words[#words + 1] = state_line(r, is_state) end
+    local mark = r["lp.congestion_mark"]
+    if mark and mark ~= UInt64(0) then words[#words + 1] = "[congestion mark " .. tostring(mark) .. "]" end
+    return sort, table.concat(words, " ")
+end
+
+------------------------------------------------------------------------------------------------------------------
+-- Where packets come from
+
+local TCP, UDP = 2, 3 -- pinfo.port_type
+local LARGEST = 65536 -- bytes of a packet in a stream; beyond this it is no NDN
+
+local function show(p, pinfo, start, stop, root)
+    local tree = root:add(ndn, p.tvb(start, stop - start))
+    local ok, sort, line = pcall(packet, p, pinfo, start, stop, tree)
+    if not ok then
+        if not (type(sort) == "table" and sort.malformed) then error(sort, 0) end
+        tree:add_proto_expert_info(EXPERT.malformed, sort.malformed)
+        sort, line = "Malformed", "Malformed packet, " .. (stop - start) .. " bytes"
+    end
+    tree:append_text(", " .. line)
+    tree:add(F.type, p.tvb(start, stop - start), sort):set_generated()
+    return line
+end
+
+local function is_packet(first)
+    return first == 5 or first == 6 or first == 100
+end
+
+-- A stream: packets end to end, the last of which may go on in the next segment.
+local function stream(p, pinfo, root)
+    local at, lines = 0, {}
+    while at < #p.s do
+        if not is_packet(byte(p.s, at + 1)) then break end
+        local ok, kind, _, stop = pcall(header, p.s, at)
+        if not ok or (kind and stop - at > LARGEST) then break end
+        if not kind or stop > #p.s then
+            if pinfo.can_desegment > 0 and p.is_whole then
+                pinfo.desegment_offset = at
+                pinfo.desegment_len = kind and stop - #p.s or DESEGMENT_ONE_MORE_SEGMENT
+                if #lines > 0 then pinfo.cols.info = table.concat(lines, "; ") end
+                return #p.s
+            end
+            break
+        end
+        lines[#lines + 1] = show(p, pinfo, at, stop, root)
+        at = stop
+    end
+    if at == 0 then return 0 end
+    if at < #p.s then
+        root:add(ndn, p.tvb(at, #p.s - at)):add_proto_expert_info(EXPERT.malformed, "not an NDN packet")
+    end
+    pinfo.cols.info = table.concat(lines, "; ")
+    return #p.s
+end
+
+function ndn.dissector(tvb, pinfo, root)
+    local size = tvb:len()
+    if size == 0 then return 0 end
+    local p = { s = tvb:raw(0, size), tvb = tvb, is_whole = tvb:reported_len() == size }
+    if pinfo.port_type == TCP then
+        local used = stream(p, pinfo, root)
+        if used > 0 then pinfo.cols.protocol = "NDN" end
+        return used
+    end
+    pinfo.cols.protocol = "NDN"
+    local stop = size
+    if pinfo.port_type ~= UDP then -- a frame: what follows the packet is padding
+        local ok, kind, _, after = pcall(header, p.s, 0)
+        if ok and kind and after <= size then stop = after end
+    end
+    pinfo.cols.info = show(p, pinfo, 0, stop, root)
+    if not p.is_whole then
+        root:add(ndn, tvb(0, 0)):add_proto_expert_info(EXPERT.cut)
+    end
+    return stop
+end
+
+for _, port in ipairs({ 6363, 56363 }) do
+    DissectorTable.get("udp.port"):add(port, ndn)
+end
+DissectorTable.get("tcp.port"):add(6363, ndn)
+DissectorTable.get("ethertype"):add(0x8624, ndn)

@@ -1,0 +1,293 @@
+"""Scapy fields for TLV elements: each is one element of an NDN packet, header and all; if unset, nothing.
+
+A field decodes a TLV-VALUE into what a person would write (a number, bytes, a name's URI), raising
+MalformedPacket, and encodes it again. It does not find its element in a packet: :class:`Element` in
+:mod:`captures.dissectors.element` does, as elements are found by type and not by place.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scapy.fields import Field
+from scapy.packet import Packet
+from scapy.volatile import VolatileValue
+
+from forwarder.wire.name import NAME, component, components, from_uri, prefix_ends, to_uri
+from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, nni, read_nni
+
+
+class Tlv(Field[Any, Any]):
+    """One element whose value is bytes as they are; the base of the others.
+
+    Args:
+        name: the field's name.
+        kind: TLV-TYPE.
+        default: the value of a packet that does not say; None leaves the element out.
+        anywhere: whether the element is recognised wherever it stands.
+        sizes: lengths of the value that are allowed, in bytes; None for all.
+    """
+
+    __slots__ = ["anywhere", "kind", "sizes"]
+
+    def __init__(
+        self, name: str, kind: int, default: Any = None, *, anywhere: bool = False, sizes: range | None = None
+    ) -> None:
+        super().__init__(name, default, fmt="s")
+        self.kind = kind
+        self.anywhere = anywhere
+        self.sizes = sizes
+
+    def decode(self, value: bytes) -> Any:
+        """Return the field's value from a TLV-VALUE; raise MalformedPacket."""
+        if self.sizes is not None and len(value) not in self.sizes:
+            raise MalformedPacket(f"{self.name} of {len(value)} bytes")
+        return value
+
+    def encode(self, value: Any) -> bytes:
+        """Return the TLV-VALUE for a field's value."""
+        return value.encode() if isinstance(value, str) else bytes(value)
+
+    def is_set(self, value: Any) -> bool:
+        """Tell whether a value makes an element."""
+        return value is not None
+
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+        return s + element(self.kind, self.encode(val)) if self.is_set(val) else s
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        return x.encode() if isinstance(x, str) else x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        is_text = not isinstance(x, bytes) or (x.isascii() and x.decode().isprintable())
+        return repr(x) if is_text else x.hex()
+
+
+class Number(Tlv):
+    """A NonNegativeInteger; `names` says what numbers are called, and such a name may be given for one."""
+
+    __slots__ = ["names"]
+
+    def __init__(
+        self,
+        name: str,
+        kind: int,
+        default: Any = None,
+        *,
+        names: Mapping[int, str] | None = None,
+        anywhere: bool = False,
+    ) -> None:
+        super().__init__(name, kind, default, anywhere=anywhere)
+        self.names = names or {}
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        return read_nni(value)
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return nni(value)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        if isinstance(x, str):
+            by_name = {name: number for number, name in self.names.items()}
+            if x not in by_name:
+                raise ValueError(f"{self.name} {x!r}: none of {', '.join(by_name)}")
+            return by_name[x]
+        return x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return f"{x} ({self.names[x]})" if x in self.names else repr(x)
+
+
+class Fixed(Tlv):
+    """A number that always takes `size` bytes, big-endian."""
+
+    __slots__ = ["size"]
+
+    def __init__(self, name: str, kind: int, size: int, default: Any = None) -> None:
+        super().__init__(name, kind, default, sizes=range(size, size + 1))
+        self.size = size
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        return int.from_bytes(super().decode(value), "big")
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return int(value).to_bytes(self.size, "big")
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return repr(x) if self.size == 1 or isinstance(x, VolatileValue) else f"0x{x:0{2 * self.size}x}"
+
+
+class Flag(Tlv):
+    """An empty element: there, or not."""
+
+    def __init__(self, name: str, kind: int, *, anywhere: bool = False) -> None:
+        super().__init__(name, kind, False, anywhere=anywhere, sizes=range(1))
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        super().decode(value)
+        return True
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return b""
+
+    def is_set(self, value: Any) -> bool:  # noqa: D102
+        return bool(value)
+
+
+class Text(Tlv):
+    """UTF-8 text, kept as bytes (a packet may hold any) and shown as text."""
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return "\n".join(map(printable, bytes(x).decode(errors="backslashreplace").split("\n")))
+
+
+def printable(text: str) -> str:
+    """Return text in one line, with escapes for what would do something to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def name_uri(name: Any) -> str:
+    """Return a name's URI in its one canonical form, from any URI or the bytes of its components.
+
+    Raises ValueError if it is no name.
+    """
+    return to_uri(bytes(name) if isinstance(name, bytes | bytearray) else from_uri(name))
+
+
+class Name(Tlv):
+    """A Name, as a URI; `nonempty` refuses the name without components."""
+
+    __slots__ = ["nonempty"]
+
+    def __init__(self, name: str, default: Any = None, *, nonempty: bool = False) -> None:
+        super().__init__(name, NAME, default)
+        self.nonempty = nonempty
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        if self.nonempty and not value:
+            raise MalformedPacket("empty Name")
+        return to_uri(value)
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return from_uri(value)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        return x if x is None or isinstance(x, VolatileValue) else name_uri(x)
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return str(x)
+
+
+class Names(Tlv):
+    """Names in one element, as a list of URIs."""
+
+    islist = 1
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        names = []
+        for kind, start, end in elements(value, 0, len(value)):
+            if kind == NAME:
+                names.append(to_uri(value[start:end]))
+            else:
+                check_ignorable(kind)
+        return names
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return b"".join(element(NAME, from_uri(name)) for name in value)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        names = [x] if isinstance(x, str | bytes) else x
+        return names if names is None else [name_uri(name) for name in names]
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return " ".join(x)
+
+
+class Component(Tlv):
+    """One name component in an element, as in a URI: `seg=5`."""
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        if prefix_ends(value) != [len(value)]:
+            raise MalformedPacket(f"{self.name} is not one name component")
+        return to_uri(value)[1:]
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return from_uri(value)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        if x is None or isinstance(x, VolatileValue):
+            return x
+        parts = components(from_uri(x) if isinstance(x, str) else bytes(x))
+        if len(parts) != 1:
+            raise ValueError(f"{self.name} {x!r}: not one name component")
+        return to_uri(component(*parts[0]))[1:]
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return str(x)
+
+
+class Wrapped(Number):
+    """A number in an element inside this one, as NackReason in Nack; `absent` if it is not there."""
+
+    __slots__ = ["absent", "inner"]
+
+    def __init__(
+        self, name: str, kind: int, inner: int, *, absent: int = 0, names: Mapping[int, str] | None = None
+    ) -> None:
+        super().__init__(name, kind, None, names=names)
+        self.inner = inner
+        self.absent = absent
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        number = None
+        for kind, start, end in elements(value, 0, len(value)):
+            if kind == self.inner and number is None:
+                number = read_nni(value[start:end])
+            else:
+                check_ignorable(kind)
+        return self.absent if number is None else number
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return b"" if value == self.absent else element(self.inner, nni(value))
+
+
+class Repeated(Tlv):
+    """An element that may come several times, as a list of what `one` reads."""
+
+    __slots__ = ["one"]
+
+    islist = 1
+
+    def __init__(self, one: Tlv) -> None:
+        super().__init__(one.name, one.kind, [])
+        self.one = one
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        return self.one.decode(value)
+
+    def is_set(self, value: Any) -> bool:  # noqa: D102
+        return bool(value)
+
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+        return s + b"".join(self.one.addfield(pkt, b"", each) for each in val or ())
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        return [] if x is None else [x] if isinstance(x, int | bytes | Packet) else list(x)
+
+
+class Ignored(Field[Any, Any]):
+    """Elements that are not recognised: (type, value) pairs, which stand last when built."""
+
+    islist = 1
+
+    def __init__(self) -> None:
+        super().__init__("ignored", [], fmt="s")
+
+    def is_set(self, value: Any) -> bool:
+        """Tell whether there are any."""
+        return bool(value)
+
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+        return s + b"".join(element(kind, value) for kind, value in val or ())
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return ", ".join(f"type {kind}: {value.hex() or 'empty'}" for kind, value in x)

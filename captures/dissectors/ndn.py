@@ -1,0 +1,218 @@
+"""Interest and Data as Scapy layers (NDN packet format 0.3, and docs/controlled-push.md for our elements)."""
+
+import hashlib
+from typing import Any, ClassVar
+
+from scapy.packet import Packet
+
+from captures.dissectors.element import Element, Nested, shown_if_set
+from captures.dissectors.feed import open_content
+from captures.dissectors.fields import Component, Fixed, Flag, Ignored, Name, Names, Number, Text, Tlv
+from forwarder.wire.name import PARAMETERS_DIGEST, component, components, from_uri
+from forwarder.wire.packet import DATA, INTEREST, SEND_CREDIT
+from forwarder.wire.persistent import PERSISTENT
+from forwarder.wire.tlv import MalformedPacket, element, read_header
+
+CONTENT_TYPES = {
+    0: "Blob",
+    1: "Link",
+    2: "Key",
+    3: "Nack",
+    4: "Manifest",
+    5: "PrefixAnnouncement",
+    9: "KiteAck",
+}
+SIGNATURE_TYPES = {
+    0: "DigestSha256",
+    1: "SignatureSha256WithRsa",
+    3: "SignatureSha256WithEcdsa",
+    4: "SignatureHmacWithSha256",
+    5: "SignatureEd25519",
+    200: "NullSignature",
+}
+
+_SIGNATURE_VALUE = 23
+_INTEREST_SIGNATURE_VALUE = 46
+
+
+class ValidityPeriod(Element):
+    """When a certificate holds: two times as ISO 8601 basic text (NDN Certificate Format 2.0)."""
+
+    TYPE = 253
+    name = "ValidityPeriod"
+    fields_desc = shown_if_set(Text("not_before", 254), Text("not_after", 255), Ignored())
+
+
+class KeyLocator(Element):
+    """Whose key signed: a name, or a digest."""
+
+    TYPE = 28
+    name = "KeyLocator"
+    fields_desc = shown_if_set(Name("key_name"), Tlv("key_digest", 29), Ignored())
+
+
+class SignatureInfo(Element):
+    """How a packet is signed: SignatureInfo of Data, InterestSignatureInfo of an Interest."""
+
+    name = "SignatureInfo"
+    REQUIRED: ClassVar[tuple[str, ...]] = ("signature_type",)
+    fields_desc = shown_if_set(
+        Number("signature_type", 27, 0, names=SIGNATURE_TYPES),
+        Nested("key_locator", KeyLocator),
+        Tlv("signature_nonce", 38),
+        Number("signature_time", 40),
+        Number("signature_seq_num", 42),
+        Nested("validity", ValidityPeriod),
+        Ignored(),
+    )
+
+
+class MetaInfo(Element):
+    """What Data is: ContentType, FreshnessPeriod in milliseconds, FinalBlockId as a component (`seg=5`)."""
+
+    TYPE = 20
+    name = "MetaInfo"
+    fields_desc = shown_if_set(
+        Number("content_type", 24, names=CONTENT_TYPES),
+        Number("freshness", 25),
+        Component("final_block", 26),
+        Ignored(),
+    )
+
+
+class Named(Element):
+    """An element with a field `name`, the very word by which Scapy keeps a layer's title."""
+
+    titled: ClassVar[bool] = False
+    """Whether `name` is the title for now, since a layer is being shown."""
+
+    def mysummary(self) -> str:
+        """Return the line for a list of packets; in an LpPacket it tells of that too."""
+        from captures.dissectors.summary import describe
+
+        return describe(self.underlayer if isinstance(self.underlayer, Element) else self)
+
+    def _show_or_dump(self, *args: Any, **options: Any) -> str | None:
+        Named.titled = True
+        try:
+            return super()._show_or_dump(*args, **options)
+        finally:
+            Named.titled = False
+
+
+def _get_name(packet: Named) -> Any:
+    return type(packet).__name__ if Named.titled else packet.getfieldval("name")
+
+
+def _set_name(packet: Named, value: Any) -> None:
+    if value != type(packet).__name__:  # else it is Scapy, which gives a new layer its title
+        packet.setfieldval("name", value)
+
+
+# Not in the class: Scapy's metaclass takes a `name` that it finds there for the title.
+Named.name = property(_get_name, _set_name)  # type: ignore[assignment]
+
+
+class Interest(Named):
+    """An Interest; with `send_credit` a long-lived one (LLI), with `persistent` one that Data do not use up.
+
+    `lifetime` is in milliseconds. Computed where not given: ParametersSha256DigestComponent at the name's end
+    if there are `parameters`, and the signature of a `signature_info` of type 0 (DigestSha256).
+    """
+
+    TYPE = INTEREST
+    guarded = True
+    REQUIRED: ClassVar[tuple[str, ...]] = ("name",)
+    fields_desc = shown_if_set(
+        Name("name", "/", nonempty=True),
+        Flag("can_be_prefix", 33),
+        Flag("must_be_fresh", 18),
+        Names("forwarding_hint", 30),
+        Fixed("nonce", 10, 4),
+        Number("lifetime", 12),
+        Fixed("hop_limit", 34, 1),
+        Tlv("parameters", 36),
+        Nested("signature_info", SignatureInfo, 44),
+        Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
+        Number("send_credit", SEND_CREDIT, anywhere=True),
+        Flag("persistent", PERSISTENT, anywhere=True),
+        Ignored(),
+    )
+
+    def complete(self, parts: dict[str, bytes]) -> None:
+        """Add the digests that were not given."""
+        plain = from_uri(self.getfieldval("name"))
+        has_digest = any(kind == PARAMETERS_DIGEST for kind, _ in components(plain))
+        info = self.getfieldval("signature_info")
+        if info is not None:
+            if not parts["parameters"]:
+                parts["parameters"] = element(36)  # a signed Interest has them, if empty
+            if not parts["signature_value"] and info.getfieldval("signature_type") == 0:
+                kept = b"".join(
+                    component(kind, value) for kind, value in components(plain) if kind != PARAMETERS_DIGEST
+                )
+                digest = hashlib.sha256(kept + parts["parameters"] + parts["signature_info"]).digest()
+                parts["signature_value"] = element(_INTEREST_SIGNATURE_VALUE, digest)
+        if parts["parameters"] and not has_digest:
+            names = list(parts)
+            tail = b"".join(parts[name] for name in names[names.index("parameters") :])
+            digest = component(PARAMETERS_DIGEST, hashlib.sha256(tail).digest())
+            parts["name"] = element(7, plain + digest)
+
+
+class _Content(Tlv):
+    """Data's content: bytes, or a layer that can be read from them by the packet's name."""
+
+    holds_packets = 1
+
+    def encode(self, value: Any) -> bytes:
+        return bytes(value)
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        return repr(x)
+
+
+class Data(Named):
+    """A Data packet. Its `content` is bytes, or of an item or a fork's proof the layer of what it holds.
+
+    A signature that is not given is computed if it is of type 0 (DigestSha256), and empty otherwise.
+    """
+
+    TYPE = DATA
+    guarded = True
+    REQUIRED: ClassVar[tuple[str, ...]] = ("name", "signature_info", "signature_value")
+    fields_desc = shown_if_set(
+        Name("name", "/"),
+        Nested("meta_info", MetaInfo),
+        _Content("content", 21),
+        Nested("signature_info", SignatureInfo, 22),
+        Tlv("signature_value", _SIGNATURE_VALUE),
+        Ignored(),
+    )
+
+    @classmethod
+    def decode(cls, value: bytes, proofs: bool = True) -> dict[str, Any]:
+        """Return the fields; `proofs` lets content be a fork's proof, whose halves can hold none."""
+        fields = super().decode(value)
+        if "content" in fields:
+            fields["content"] = open_content(from_uri(fields["name"]), fields["content"], proofs)
+        return fields
+
+    def complete(self, parts: dict[str, bytes]) -> None:
+        """Sign with a digest if no signature was given."""
+        info = self.getfieldval("signature_info")
+        if info is None:
+            info = SignatureInfo()
+            parts["signature_info"] = element(22, bytes(info))
+        if not parts["signature_value"]:
+            signed = b"".join(parts[name] for name in ("name", "meta_info", "content", "signature_info"))
+            digest = hashlib.sha256(signed).digest() if info.getfieldval("signature_type") == 0 else b""
+            parts["signature_value"] = element(_SIGNATURE_VALUE, digest)
+
+
+def open_network(wire: bytes) -> Interest | Data:
+    """Return the layer of one whole Interest or Data; raise MalformedPacket."""
+    kind, start, end = read_header(wire, 0, len(wire))
+    if end != len(wire) or kind not in (INTEREST, DATA):
+        raise MalformedPacket("neither one Interest nor one Data")
+    return (Interest if kind == INTEREST else Data).of(wire[start:end])

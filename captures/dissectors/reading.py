@@ -1,0 +1,177 @@
+"""Captures read by Scapy, a row a frame: pcap and pcapng, also compressed by gzip."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scapy.error import Scapy_Exception
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import NoPayload, Packet, Raw
+from scapy.utils import PcapReader
+
+from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, NdnStream
+from captures.dissectors.fields import printable
+from captures.dissectors.lp import LpPacket
+from captures.dissectors.ndn import Data, Interest
+from captures.dissectors.reassembly import Reassembler
+from captures.dissectors.summary import Fields, Whole, describe, fields_of
+
+_NANOSECONDS = 10**9
+
+
+class UnreadableCapture(ValueError):
+    """The file is no capture, or is damaged from some frame on; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One frame.
+
+    Attributes:
+        number: from 1, as Wireshark counts.
+        time: ns, from the epoch or whatever the capture counts from.
+        since: ns after the first frame.
+        interface: its name; empty if the capture does not say.
+        direction: "in", "out", or empty.
+        src, dst: addresses, of IP where there is IP.
+        line: what the frame holds, in a line.
+        fields: the fields of its NDN packets, and `frame.*` and `ip.*`, under Wireshark's names.
+        frame: the frame, dissected.
+        wholes: packets that it completes, being their last fragment.
+        is_ndn: whether it holds NDN packets.
+    """
+
+    number: int
+    time: int
+    since: int
+    interface: str
+    direction: str
+    src: str
+    dst: str
+    line: str
+    fields: Fields
+    frame: Packet
+    wholes: tuple[Whole, ...]
+    is_ndn: bool
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Read a capture; raise OSError, or UnreadableCapture after the rows that could be read."""
+    complaints = _Complaints()
+    log = logging.getLogger("scapy.runtime")
+    propagates, log.propagate = log.propagate, False
+    handlers, log.handlers = log.handlers, [complaints]
+    number = start = 0
+    reassembler = Reassembler()
+    try:
+        with PcapReader(str(path)) as reader:
+            for number, frame in enumerate(reader, 1):
+                time = int(frame.time * _NANOSECONDS)
+                start = time if number == 1 else start
+                yield _row(number, time, time - start, frame, reassembler)
+    except Scapy_Exception as error:
+        raise UnreadableCapture(f"{path}: {_after(number)}{str(error).lower()}") from error
+    except (EOFError, ValueError, LookupError) as error:
+        raise UnreadableCapture(f"{path}: {_after(number)}damaged") from error
+    finally:
+        log.propagate, log.handlers = propagates, handlers
+    if complaints.text:
+        raise UnreadableCapture(f"{path}: {_after(number)}{complaints.text}")
+
+
+def _after(number: int) -> str:
+    return f"after frame {number}: " if number else ""
+
+
+class _Complaints(logging.Handler):
+    """Keeps what Scapy's readers complain of; they do not raise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text.startswith(("PcapNg: ", "Pcap: ")):
+            self.text = text.partition(": ")[2].rstrip(" !")
+
+
+def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassembler) -> Row:
+    interface = printable(frame.sniffed_on) if isinstance(frame.sniffed_on, str) else ""
+    src, dst = _addresses(frame)
+    packets = _ndn_packets(frame)
+    fields: Fields = [("frame.number", number)]
+    if interface:
+        fields.append(("frame.interface_name", interface))
+    if IP in frame:
+        fields += [("ip.src", src), ("ip.dst", dst), ("ip.addr", src), ("ip.addr", dst)]
+    lines, wholes = [], []
+    for packet in packets:
+        whole = None
+        if isinstance(packet, LpPacket):
+            joined = reassembler.add((interface, src, dst, _ports(frame)), packet)
+            if joined is not None:
+                whole = Whole(_network_layer(joined[0]), joined[1])
+                wholes.append(whole)
+        lines.append(describe(packet, whole))
+        fields += fields_of(packet, whole)
+    return Row(
+        number,
+        time,
+        since,
+        interface,
+        {1: "in", 2: "out"}.get(getattr(frame, "direction", None) or 0, ""),
+        src,
+        dst,
+        "; ".join(lines) or printable(frame.lastlayer().summary()),
+        fields,
+        frame,
+        tuple(wholes),
+        bool(packets),
+    )
+
+
+def _network_layer(wire: bytes) -> Packet:
+    packet: Packet = NDN(wire)
+    # Padding means bytes after the packet, which a fragmented one must not have.
+    return packet if isinstance(packet, Interest | Data) and not packet.payload else Raw(wire)
+
+
+def _ndn_packets(frame: Packet) -> list[Packet]:
+    """Return the NDN packets of a frame; Raw for one that is damaged."""
+    layer = frame
+    while not isinstance(layer, NoPayload):
+        if isinstance(layer, NdnStream):
+            packets: list[Packet] = layer.packets
+            return packets
+        if isinstance(layer, LpPacket | Interest | Data):
+            return [layer]
+        if isinstance(layer, Raw) and _is_for_ndn(layer.underlayer):
+            return [layer]
+        layer = layer.payload
+    return []
+
+
+def _is_for_ndn(below: Packet | None) -> bool:
+    if isinstance(below, UDP):
+        return not {below.sport, below.dport}.isdisjoint((PORT, MULTICAST_PORT))
+    return isinstance(below, Ether) and below.type == ETHERTYPE
+
+
+def _addresses(frame: Packet) -> tuple[str, str]:
+    for layer in (IP, IPv6, Ether):
+        found = frame.getlayer(layer)
+        if found is not None:
+            return str(found.src), str(found.dst)
+    return "", ""
+
+
+def _ports(frame: Packet) -> tuple[int, int]:
+    for layer in (UDP, TCP):
+        found = frame.getlayer(layer)
+        if found is not None:
+            return found.sport, found.dport
+    return 0, 0

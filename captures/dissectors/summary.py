@@ -1,0 +1,309 @@
+"""A packet in one line, and its fields under the names that they have in Wireshark.
+
+The plugin for Wireshark (feednet.lua) writes the same lines and fields; a test compares the two.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from scapy.packet import Packet, Raw
+
+from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
+from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
+from captures.dissectors.ndn import Data, Interest, SignatureInfo
+from forwarder.wire.feed import split_fork, split_item
+from forwarder.wire.name import from_uri
+
+Fields = list[tuple[str, Any]]
+"""(name, value) in the order of the packet; a value is text, a number, bytes or True."""
+
+_LONGEST_COMPONENT = 24
+_SHOWN_BYTES = 3
+_LAST = (1 << 64) - 1
+
+
+def short_name(uri: str) -> str:
+    """Return a name for a narrow column: of a long component ".." and its last three bytes, as in a URI."""
+    return "/".join(map(_short_component, uri.split("/")))
+
+
+def _short_component(text: str) -> str:
+    if len(text) <= _LONGEST_COMPONENT:
+        return text
+    marker, equals, value = text.rpartition("=")
+    if marker in ("sha256digest", "params-sha256"):
+        return f"{marker}=..{value[-2 * _SHOWN_BYTES :]}"
+    at = len(value)
+    for _ in range(_SHOWN_BYTES):
+        at -= 3 if value[at - 3 : at - 2] == "%" else 1
+    return f"{marker}{equals}..{value[at:]}"
+
+
+class Whole(NamedTuple):
+    """A packet put together from fragments: its layer (Raw if it is damaged) and how many there were."""
+
+    packet: Packet
+    fragments: int
+
+
+def packet_type(packet: Packet, whole: Whole | None = None) -> str:
+    """Return what a packet is, the value of `ndn.type`; empty for a layer that is none of NDN's.
+
+    `whole` is what the packet, a fragment, has completed.
+    """
+    if isinstance(packet, Interest):
+        return "Interest" if packet.send_credit is None else "LLI"
+    if isinstance(packet, Data):
+        return "Data"
+    if isinstance(packet, Raw):
+        return "Malformed"
+    if not isinstance(packet, LpPacket):
+        return ""
+    if packet.nack_reason is not None:
+        return "Nack"
+    if whole is not None:
+        return packet_type(whole.packet)
+    if is_fragment(packet):
+        return "Fragment"
+    if packet.payload:
+        return packet_type(packet.payload)
+    return "FeedState" if packet.feed_state is not None else "Ack" if packet.ack else "Idle"
+
+
+def is_fragment(packet: LpPacket) -> bool:
+    """Tell whether a link packet holds a piece of a packet."""
+    return (packet.frag_count or 1) > 1
+
+
+def describe(packet: Packet, whole: Whole | None = None) -> str:
+    """Return the line for an NDN packet; `whole` as for packet_type()."""
+    if not isinstance(packet, LpPacket):
+        return _network_line(packet)
+    words = []
+    if packet.nack_reason is not None:
+        reason = packet.nack_reason
+        words.append("Nack" + (f" {NACK_REASONS.get(reason, reason)}" if reason else ""))
+    if whole is not None:
+        words.append(f"{_network_line(whole.packet)} [reassembled from {whole.fragments} fragments]")
+    elif is_fragment(packet):
+        words.append(f"Fragment {(packet.frag_index or 0) + 1}/{packet.frag_count}")
+    elif packet.payload:
+        words.append(_network_line(packet.payload))
+    elif packet.feed_state is None and not words:
+        words.append(packet_type(packet))
+    if packet.feed_state is not None:
+        words.append(_state_line(packet.feed_state, packet_type(packet, whole) == "FeedState"))
+    if packet.congestion_mark:
+        words.append(f"[congestion mark {packet.congestion_mark}]")
+    return " ".join(words)
+
+
+def _state_line(state: FeedState, bare: bool) -> str:
+    text = f"tip {state.tip} limit {state.limit}"
+    if state.first is not None:
+        text += f" first {state.first}"
+    if not bare:
+        return f"[{text}]"
+    return f"FeedState {short_name(state.feed)} {text}" if state.feed is not None else f"FeedState {text}"
+
+
+def _network_line(packet: Packet) -> str:
+    if isinstance(packet, Interest):
+        return _interest_line(packet)
+    if isinstance(packet, Data):
+        return f"Data {short_name(uri_of(packet))} {_content_line(packet)}"
+    return f"Malformed packet, {len(packet)} bytes"
+
+
+def uri_of(packet: Interest | Data) -> str:
+    """Return a packet's name."""
+    uri: str = packet.getfieldval("name")
+    return uri
+
+
+def _interest_line(packet: Interest) -> str:
+    words = []
+    if packet.persistent:
+        words.append("persistent")
+    item = split_item(from_uri(uri_of(packet)))
+    credit = packet.send_credit
+    if credit is None:
+        words.append(f"Interest {short_name(uri_of(packet))}")
+    elif item is None:
+        words.append(f"LLI {short_name(uri_of(packet))} credit {credit}, not for an item")
+    elif credit == 0:
+        words.append(f"LLI {_feed_of(uri_of(packet))} cancel")
+    else:
+        words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item[1], _last(item[1], credit))}")
+    if packet.can_be_prefix:
+        words.append("CanBePrefix")
+    if packet.must_be_fresh:
+        words.append("MustBeFresh")
+    if packet.parameters is not None:
+        words.append(f"parameters {len(packet.parameters)} bytes")
+    return " ".join(words)
+
+
+def _last(first: int, credit: int) -> int:
+    return min(first + credit - 1, _LAST)
+
+
+def _items(first: int, last: int) -> str:
+    return f"item {first}" if first == last else f"items {first}..{last}"
+
+
+def _feed_of(uri: str) -> str:
+    return short_name(uri.rpartition("/")[0])
+
+
+def _content_line(packet: Data) -> str:
+    content = packet.content
+    if isinstance(content, SsbItem):
+        return f"SSB message {len(content.message)} bytes"
+    if isinstance(content, NativeItem):
+        return f"native item {len(content.body)} bytes"
+    if isinstance(content, ForkProof):
+        return "fork proof"
+    return f"{len(bytes(content or b''))} bytes"
+
+
+def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
+    """Return an NDN packet's fields under the names of the Wireshark plugin, `ndn.type` first.
+
+    Empty if it is no NDN packet; `whole` as for packet_type(). What is derived stands with its source:
+    `ndn.lli.first` and `ndn.lli.last` from an LLI's name and credit, `ndn.feed.item` from an item's name.
+    """
+    kind = packet_type(packet, whole)
+    fields: Fields = [("ndn.type", kind)] if kind else []
+    if isinstance(packet, LpPacket):
+        fields += _plain(packet, _LP)
+        if packet.prefix_announcement is not None:
+            fields.append(("ndn.lp.prefix_announcement", uri_of(packet.prefix_announcement)))
+        if packet.feed_state is not None:
+            fields += _plain(packet.feed_state, _STATE)
+        packet = packet.payload if whole is None else whole.packet
+    if isinstance(packet, Interest | Data):
+        fields += _network(packet)
+    return fields
+
+
+_LP = {
+    "sequence": "ndn.lp.sequence",
+    "frag_index": "ndn.lp.frag_index",
+    "frag_count": "ndn.lp.frag_count",
+    "pit_token": "ndn.lp.pit_token",
+    "nack_reason": "ndn.lp.nack_reason",
+    "incoming_face_id": "ndn.lp.incoming_face",
+    "next_hop_face_id": "ndn.lp.next_hop_face",
+    "cache_policy": "ndn.lp.cache_policy",
+    "congestion_mark": "ndn.lp.congestion_mark",
+    "ack": "ndn.lp.ack",
+    "tx_sequence": "ndn.lp.tx_sequence",
+    "non_discovery": "ndn.lp.non_discovery",
+}
+_STATE = {
+    "feed": "ndn.feed.name",
+    "tip": "ndn.feed.tip",
+    "limit": "ndn.feed.limit",
+    "first": "ndn.feed.first",
+}
+_INTEREST = {
+    "can_be_prefix": "ndn.can_be_prefix",
+    "must_be_fresh": "ndn.must_be_fresh",
+    "forwarding_hint": "ndn.forwarding_hint",
+    "nonce": "ndn.nonce",
+    "lifetime": "ndn.lifetime",
+    "hop_limit": "ndn.hop_limit",
+    "parameters": "ndn.parameters",
+    "send_credit": "ndn.lli.credit",
+    "persistent": "ndn.persistent",
+}
+_META = {"content_type": "ndn.content_type", "freshness": "ndn.freshness", "final_block": "ndn.final_block"}
+_SIGNATURE = {
+    "signature_type": "ndn.signature.type",
+    "signature_nonce": "ndn.signature.nonce",
+    "signature_time": "ndn.signature.time",
+    "signature_seq_num": "ndn.signature.seq_num",
+}
+_LOCATOR = {"key_name": "ndn.signature.key_name", "key_digest": "ndn.signature.key_digest"}
+_VALIDITY = {"not_before": "ndn.signature.not_before", "not_after": "ndn.signature.not_after"}
+
+
+def _plain(packet: Packet, names: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    for field, name in names.items():
+        value = packet.getfieldval(field)
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None and each is not False:
+                yield name, each
+
+
+def _network(packet: Interest | Data) -> Fields:
+    fields: Fields = [("ndn.name", uri_of(packet))]
+    name = from_uri(uri_of(packet))
+    item, fork = split_item(name), split_fork(name)
+    if item is not None:
+        feed = uri_of(packet).rpartition("/")[0]
+        fields += [("ndn.feed.name", feed), ("ndn.feed.item", item[1])]
+    if fork is not None:
+        fields.append(("ndn.feed.fork", fork[1]))
+    if isinstance(packet, Interest):
+        fields += _plain(packet, _INTEREST)
+        if item is not None and packet.send_credit:
+            fields += [("ndn.lli.first", item[1]), ("ndn.lli.last", _last(item[1], packet.send_credit))]
+    else:
+        if packet.meta_info is not None:
+            fields += _plain(packet.meta_info, _META)
+        fields += _content(packet.content)
+    if packet.signature_info is not None:
+        fields += _signature(packet.signature_info)
+    if packet.signature_value is not None:
+        fields.append(("ndn.signature.value", packet.signature_value))
+    return fields
+
+
+_HEXADECIMAL = {"ndn.nonce": 8, "ndn.lp.sequence": 16, "ndn.lp.ack": 16, "ndn.lp.tx_sequence": 16}
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return a field's value as tshark prints it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace") if name in _TEXTS else value.hex()
+    if isinstance(value, int) and name in _HEXADECIMAL:
+        return f"0x{value:0{_HEXADECIMAL[name]}x}"
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+_TEXTS = {"ndn.feed.ssb", "ndn.signature.not_before", "ndn.signature.not_after"}
+
+
+def _content(content: Any) -> Fields:
+    if isinstance(content, NativeItem):
+        link = [] if content.backlink is None else [("ndn.feed.backlink", content.backlink)]
+        return [*link, ("ndn.feed.payload", content.body)]
+    if isinstance(content, SsbItem):
+        return [("ndn.feed.ssb", content.message)]
+    if isinstance(content, ForkProof):
+        return [field for half in content.halves for field in _network(half)]
+    return [] if content is None else [("ndn.content", content)]
+
+
+def _signature(info: SignatureInfo) -> Iterator[tuple[str, Any]]:
+    yield from _plain(info, _SIGNATURE)
+    if info.key_locator is not None:
+        yield from _plain(info.key_locator, _LOCATOR)
+    if info.validity is not None:
+        yield from _plain(info.validity, _VALIDITY)
+
+
+FIELD_NAMES = sorted(
+    {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
+    | {"ndn.type", "ndn.name", "ndn.content", "ndn.signature.value", "ndn.lp.prefix_announcement"}
+    | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
+    | {"ndn.lli.first", "ndn.lli.last"}
+    | {
+        name
+        for table in (_LP, _STATE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)
+        for name in table.values()
+    }
+)
+"""Every name that a field can have."""
