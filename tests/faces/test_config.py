@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from daemon_process import COMMAND, CONFIG, running
+from daemon_process import COMMAND, CONFIG, running, wait_until
 
 from forwarder.daemon.config import SAMPLE, Config, ConfigError, load
 from forwarder.faces import unix
@@ -136,8 +136,11 @@ def test_a_neighbour_that_is_not_there_yet_is_tried_again(tmp_path: Path) -> Non
         uri = f"tcp4://127.0.0.1:{free.getsockname()[1]}"
         config = CONFIG + f"[[faces]]\nuri = '{uri}'\n"
         with running(tmp_path, config) as daemon:
-            daemon.stop()
-            assert f"WARNING {uri}: " in daemon.log.read_text()
+            wait_until(lambda: f"WARNING {uri}: " in daemon.log.read_text(), "told")
+            free.listen()
+            free.settimeout(20)
+            neighbour, _ = free.accept()
+            neighbour.close()
 
 
 def test_the_socket_is_where_this_user_may_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
