@@ -145,18 +145,10 @@ class Host:
             return
         if packet is not None:
             self.forwarder.receive(face, packet, now)
-            if self._applications and not self.forwarder.is_deferring:
-                self._settle(now)
 
     def take_outputs(self) -> list[tuple[int, bytes]]:
-        """Return the (face, frame) to be sent, in order."""
-        if self.forwarder.is_deferring and self._applications:
-            self._settle(self._now)
-        if not self._applications:
-            # Between network faces there is nothing to settle: a whole burst's outputs are collected here.
-            for face, packet in self.forwarder.take_outputs():
-                self._transmit(face, packet)
-            self._all_sent()
+        """Return the (face, frame) to be sent, in order: what has come of a whole burst, if it was one."""
+        self._settle(self._now)
         for face, link in self._reliable.items():
             for frame in link.take_frames():
                 link.face.out_bytes += len(frame)

@@ -115,6 +115,11 @@ def new_forwarder() -> Forwarder:
     return forwarder
 
 
+def bare_host() -> Host:
+    """Return a host whose faces come about by themselves: the second that does is UP."""
+    return Host(_forwarder())
+
+
 def new_host() -> Host:
     """Return a forwarder with the links of two faces, as UdpDriver runs it."""
     host = Host(_forwarder())

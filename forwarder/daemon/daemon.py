@@ -16,7 +16,8 @@ from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
 from forwarder.faces import unix
 from forwarder.faces.netif import interfaces
-from forwarder.faces.system import SECOND, Faces
+from forwarder.faces.system import Faces
+from forwarder.faces.table import SECOND
 from forwarder.faces.uri import canonize
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host

@@ -9,29 +9,24 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from forwarder.face import Face, LinkType, Persistency
 from forwarder.face_system import (
     CONGESTION_MARKING,
-    LOCAL_FIELDS,
-    RELIABILITY,
-    FaceEvent,
     FaceParameters,
     Outcome,
 )
 from forwarder.faces import rules, tcp, unix
-from forwarder.faces.driver import Driver
 from forwarder.faces.ethernet import EthernetChannel, EthernetTransport, mac_of
 from forwarder.faces.multicast import MulticastSockets, MulticastTransport
 from forwarder.faces.netif import Interface
-from forwarder.faces.stream import Listener, StreamTransport
+from forwarder.faces.stream import Listener
+from forwarder.faces.table import SECOND, FaceTable, StreamChannel
 from forwarder.faces.udp import UdpChannel, UdpTransport
 from forwarder.faces.uri import FaceUri, from_address
 from forwarder.host import Host
 
-SECOND = 1_000_000_000
 DEFAULT_MTU = 8800
 """Largest frame on UDP, bytes: IP cuts it where the path takes less, as NFD leaves it to do."""
 _LARGEST_UDP = {socket.AF_INET: 65467, socket.AF_INET6: 65527}
@@ -42,64 +37,18 @@ _PERMANENT = frozenset({Persistency.PERMANENT})
 log = logging.getLogger("feednet")
 
 
-@dataclass(slots=True)
-class StreamChannel:
-    """A listening stream socket and the faces that have come by it."""
-
-    uri: FaceUri
-    limit: int
-    faces: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A face with what only its keeper knows.
-
-    `largest` is the frame that the transport takes, bytes; None if any. `local` tells faces with one remote
-    end apart: the interface.
-    """
-
-    face: Face
-    remote: FaceUri
-    persistencies: frozenset[Persistency]
-    local: FaceUri | None = None
-    largest: int | None = None
-    channel: StreamChannel | UdpChannel | None = None
-    idle_ns: int = 0
-    seen_bytes: int = 0
-    timer: asyncio.TimerHandle | None = None
-    reconnecting: "asyncio.Task[None] | None" = None
-
-    @property
-    def ends(self) -> tuple[FaceUri, FaceUri | None]:
-        """What no two faces have in common."""
-        return self.remote, self.local
-
-
-class Faces:
+class Faces(FaceTable):
     """The faces of a host that its daemon runs; a forwarder.face_system.FaceSystem.
 
-    Args:
-        host: numbers its faces from forwarder.face.FIRST_FACE.
-        loop: the event loop.
-        is_marking: whether faces mark congestion unless told otherwise.
-
-    Attributes:
-        driver: runs the host.
+    See FaceTable for its arguments and attributes.
     """
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop, *, is_marking: bool = True) -> None:
-        self.driver = Driver(host, loop)
-        self._host = host
-        self._loop = loop
-        self._is_marking = is_marking
-        self._entries: dict[int, _Entry] = {}
-        self._by_ends: dict[tuple[FaceUri, FaceUri | None], int] = {}
-        self._udp: dict[socket.AddressFamily, UdpChannel] = {}
+        super().__init__(host, loop, is_marking=is_marking)
+        self._udp: list[UdpChannel] = []
         self._ethernet: dict[FaceUri, EthernetChannel] = {}
         self._stream_channels: list[StreamChannel] = []
         self._closers: list[Callable[[], None]] = []
-        self._listeners: list[Callable[[FaceEvent, Face, int], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- channels ---
@@ -128,7 +77,7 @@ class Faces:
     ) -> FaceUri:
         """Take frames at an address; raise OSError."""
         channel = UdpChannel(self.driver, self, host, port, mtu=mtu, idle_ns=idle_ns, limit=limit)
-        self._udp[channel.family] = channel
+        self._udp.append(channel)
         self._closers.append(channel.close)
         return channel.uri
 
@@ -170,7 +119,7 @@ class Faces:
     def channels(self) -> list[str]:
         """See FaceSystem."""
         uris = [channel.uri for channel in self._stream_channels]
-        uris += [channel.uri for channel in self._udp.values()]
+        uris += [channel.uri for channel in self._udp]
         return [str(uri) for uri in [*uris, *self._ethernet]]
 
     def close(self) -> None:
@@ -279,113 +228,6 @@ class Faces:
         self._announce(entry)
         return entry.face
 
-    def _add(
-        self,
-        remote: FaceUri,
-        local: FaceUri,
-        allowed: frozenset[Persistency],
-        wanted: FaceParameters,
-        *,
-        is_local: bool = False,
-        mtu: int | None = None,
-        link_type: LinkType = LinkType.POINT_TO_POINT,
-        is_of_interface: bool = False,
-    ) -> _Entry:
-        face = self._host.add_face(mtu=mtu, local=is_local, link_type=link_type)
-        face.uri, face.local_uri = str(remote), str(local)
-        face.persistency = Persistency.PERSISTENT
-        face.is_marking = self._is_marking
-        entry = _Entry(face, remote, allowed, local if is_of_interface else None)
-        self._entries[face.number] = entry
-        self._by_ends[entry.ends] = face.number
-        self._apply(face, wanted)
-        return entry
-
-    def _announce(self, entry: _Entry) -> None:
-        face = entry.face
-        log.info("face %d: %s from %s, %s", face.number, face.uri, face.local_uri, face.persistency.name)
-        self._tell(FaceEvent.CREATED, face)
-
-    def _tell(self, event: FaceEvent, face: Face) -> None:
-        now = self.driver.clock()
-        for listener in self._listeners:
-            listener(event, face, now)
-        self.driver.poke()
-
-    def _connect_stream(self, entry: _Entry, sock: socket.socket) -> None:
-        number = entry.face.number
-        StreamTransport(self.driver, number, sock, lambda why: self._on_end(number, why))
-
-    def _on_end(self, number: int, why: str) -> None:
-        """Take note that a connection has ended."""
-        entry = self._entries.get(number)
-        if entry is None:
-            return
-        if entry.face.persistency is not Persistency.PERMANENT:
-            self.remove(number, why)
-            return
-        log.info("face %d: down: %s", number, why)
-        self.driver.transports.pop(number).close()
-        self._set_up(entry, False)
-        entry.reconnecting = self._loop.create_task(self._reconnect(entry))
-
-    def _set_up(self, entry: _Entry, is_up: bool) -> None:
-        self._host.set_link(entry.face.number, is_up, self.driver.clock())
-        self._tell(FaceEvent.UP if is_up else FaceEvent.DOWN, entry.face)
-
-    async def _reconnect(self, entry: _Entry) -> None:
-        sock = await tcp.reconnect(entry.remote)
-        entry.reconnecting = None
-        entry.face.local_uri = str(from_address("tcp", sock.getsockname()))
-        self._connect_stream(entry, sock)
-        log.info("face %d: up", entry.face.number)
-        self._set_up(entry, True)
-
-    def remove(self, number: int, why: str) -> None:
-        """Close a face; no effect if there is none of that number."""
-        entry = self._entries.pop(number, None)
-        if entry is None:
-            return
-        self._stop(entry)
-        if self._by_ends.get(entry.ends) == number:
-            del self._by_ends[entry.ends]
-        if isinstance(entry.channel, UdpChannel):
-            entry.channel.faces.pop(entry.remote, None)
-        elif isinstance(entry.channel, StreamChannel):
-            entry.channel.faces.discard(number)
-        transport = self.driver.transports.pop(number, None)
-        if transport is not None:
-            transport.close()
-        entry.face.is_up = False
-        self._host.remove_face(number, self.driver.clock())
-        log.info("face %d: closed: %s", number, why)
-        self._tell(FaceEvent.DESTROYED, entry.face)
-
-    def _stop(self, entry: _Entry) -> None:
-        if entry.timer is not None:
-            entry.timer.cancel()
-        if entry.reconnecting is not None:
-            entry.reconnecting.cancel()
-
-    def _watch(self, entry: _Entry) -> None:
-        """Close an on-demand face once it has received nothing for a while, up to twice that."""
-        if entry.timer is not None:
-            entry.timer.cancel()
-            entry.timer = None
-        face = entry.face
-        face.expiry = None
-        if face.persistency is Persistency.ON_DEMAND and entry.idle_ns:
-            entry.seen_bytes = face.in_bytes
-            face.expiry = self.driver.clock() + entry.idle_ns
-            entry.timer = self._loop.call_later(entry.idle_ns / SECOND, self._on_idle, entry)
-
-    def _on_idle(self, entry: _Entry) -> None:
-        entry.timer = None
-        if entry.face.in_bytes == entry.seen_bytes:
-            self.remove(entry.face.number, "idle")
-        else:
-            self._watch(entry)
-
     # --- FaceSystem ---
 
     def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
@@ -414,7 +256,7 @@ class Faces:
         return Outcome(409, f"there is a face to {record.uri} already", record)
 
     def _create_udp(self, remote: FaceUri, wanted: FaceParameters) -> Outcome:
-        channel = self._udp.get(remote.family)
+        channel = next((each for each in self._udp if each.family == remote.family), None)
         if channel is None:
             return Outcome(504, f"there is no {remote.scheme} channel to connect from")
         try:
@@ -471,27 +313,6 @@ class Faces:
                 self._loop.call_soon(self.remove, face, "down, and not permanent any more")
         return Outcome(200, "OK", record)
 
-    def _apply(self, face: Face, wanted: FaceParameters) -> None:
-        """Set on a face what is asked for and has been found possible."""
-        if wanted.persistency is not None:
-            face.persistency = wanted.persistency
-        if wanted.marking_interval is not None:
-            face.marking_interval = wanted.marking_interval
-        if wanted.marking_threshold is not None:
-            face.marking_threshold = wanted.marking_threshold
-        flags, mask = wanted.flags or 0, wanted.mask or 0
-        if mask & LOCAL_FIELDS:
-            face.local_fields = bool(flags & LOCAL_FIELDS)
-        if mask & RELIABILITY:
-            face.is_reliable = bool(flags & RELIABILITY)
-        if mask & CONGESTION_MARKING:
-            face.is_marking = bool(flags & CONGESTION_MARKING)
-        self._host.configure(face.number)
-
     def destroy(self, face: int, now: int) -> None:
         """See FaceSystem. What has been put out for it by now still leaves."""
         self._loop.call_soon(self.remove, face, "by command")
-
-    def listen(self, listener: Callable[[FaceEvent, Face, int], None]) -> None:
-        """See FaceSystem."""
-        self._listeners.append(listener)

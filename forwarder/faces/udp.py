@@ -1,7 +1,10 @@
 """UDP faces: one connected socket a neighbour, and a channel that makes faces for those who write first."""
 
 import asyncio
+import fcntl
 import socket
+import struct
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
@@ -14,6 +17,8 @@ __all__ = ["PORT", "UdpChannel", "UdpDriver", "UdpTransport"]
 
 _BUFFER = 4 << 20
 _LARGEST = 65535
+_WORTH_A_LOOK = 8
+"""Frames in one go from which on the socket is asked how many bytes it has not sent yet."""
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DONT = 0
 
@@ -31,6 +36,8 @@ class UdpTransport:
         self._driver = driver
         self._face = face
         self._socket = sock
+        self._link = driver.host.link(face)
+        self._has_queue = False
         driver.transports[face] = self
         driver.loop.add_reader(sock, self._on_readable)
 
@@ -42,6 +49,10 @@ class UdpTransport:
                 send(frame)
             except OSError:
                 continue  # so is one to a neighbour, or over an interface, that is down
+        if (self._has_queue or len(frames) >= _WORTH_A_LOOK) and self._link.face.is_marking:
+            (size,) = struct.unpack("@i", fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
+            self._has_queue = size > 0
+            self._link.set_queue(size, self._driver.clock())
 
     def close(self) -> None:
         """See Transport."""
