@@ -158,13 +158,14 @@ class StoreAgainstList(RuleBasedStateMachine):
         return min(under, key=lambda held: held.data.name, default=None) if can_be_prefix else None
 
     @invariant()
-    def same_size(self) -> None:
+    def same_packets(self) -> None:
+        assert {*self.store._packets} == {held.data.name for held in self.held}
         assert len(self.store) == len(self.held) <= self.store.capacity == self.capacity
         assert (self.store.admits, self.store.serves) == (self.admits, self.serves)
 
 
 TestStoreAgainstList = StoreAgainstList.TestCase
-TestStoreAgainstList.settings = settings(max_examples=200, stateful_step_count=50)
+TestStoreAgainstList.settings = settings(max_examples=100, stateful_step_count=50)
 
 
 def test_exact_name() -> None:
