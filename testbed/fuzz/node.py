@@ -167,7 +167,7 @@ class _Node:
     def play(self, event: Event) -> None:
         """Let time go by, then do what the event says, and check what comes of it."""
         self._wait(PAUSES_MS[event.pause] * MS)
-        if event.kind < LINKS:
+        if event.kind < LINKS and self.is_up[self.links[event.kind]]:
             self._receive(self.links[event.kind], event.frame)
         elif event.kind == APPLICATION:
             self.application.outbox.append(event.frame)

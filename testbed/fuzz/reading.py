@@ -47,7 +47,7 @@ def _one(wire: bytes) -> tuple[int, bytes]:
     return found[0]
 
 
-def _recognise(found: list[tuple[int, bytes]], order: tuple[int, ...], ignored: int = 0) -> dict[int, bytes]:
+def _recognise(found: list[tuple[int, bytes]], order: tuple[int, ...], ignored: int = -1) -> dict[int, bytes]:
     """Keep the elements that stand in the given order; the others must be ignorable."""
     known: dict[int, bytes] = {}
     rest = list(order)

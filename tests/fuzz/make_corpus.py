@@ -31,7 +31,7 @@ from testbed.fuzz.node import (
 )
 from testbed.simulate.actors import Target, inject
 from testbed.simulate.feeds import items_of
-from testbed.simulate.story import MISCHIEF
+from testbed.simulate.story import FORGERIES, MISCHIEF
 
 FOUND = "found"
 """What the name of an input begins with that was found by fuzzing."""
@@ -82,7 +82,7 @@ class _Still:
 
     def write_signature_info(self, info: encoding.SignatureInfo) -> None:
         self._signer.write_signature_info(info)
-        info.signature_time, info.signature_nonce = 1_700_000_000_000, bytes(8)
+        info.signature_time, info.signature_nonce = 1_700_000_000_000, 8
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._signer, name)
@@ -151,11 +151,7 @@ def for_node() -> dict[str, bytes]:
         "application": [
             Event(0, 0, app),
             Event(APPLICATION, 2, make_data(from_uri("/app/x"), b"y")),
-            Event(
-                APPLICATION,
-                1,
-                make_lp(make_interest(from_uri("/net/q"), nonce=8), next_hop_face=2, pit_token=b"t"),
-            ),
+            Event(APPLICATION, 1, chosen),
         ],
         "own-feed": [
             Event(2, 0, make_interest(item_name(OWN_NAME, 1), nonce=7, lifetime_ms=2000, send_credit=9)),
@@ -168,18 +164,12 @@ def for_node() -> dict[str, bytes]:
         "proof": [Event(1, 0, make_data(fork_name(RELAYED_NAME, 3), proof))],
         "cut": [Event(CUT, 1), Event(NOTHING, 8), Event(CUT, 1), Event(CUT, 0), Event(WAKE, 0)],
         "expired": [Event(NOTHING, 11), Event(NOTHING, 15)],
-        "fragments": [
-            Event(0, 0, frame) for frame in LinkService(1500, 9).send(make_data(PENDING, bytes(1800)))
-        ],
-        "localhost": [
-            Event(0, 0, make_interest(from_uri(f"/{scope}/x"), nonce=2))
-            for scope in ("localhost", "localhop")
-        ],
+        "fragments": [Event(0, 0, frame) for frame in cut],
+        "localhost": [Event(0, 0, interest) for interest in scoped],
     }
-    attacker = Target(
-        RELAYED_NAME, relayed, 6, [make_interest(item_name(RELAYED_NAME, 1), nonce=2, send_credit=8)]
-    )
-    for kind in MISCHIEF:
+    lli = make_interest(item_name(RELAYED_NAME, 1), nonce=2, send_credit=8)
+    attacker = Target(RELAYED_NAME, relayed, 6, [lli])
+    for kind in (*FORGERIES, *MISCHIEF):
         frame = inject(kind, 1, attacker)
         if frame is not None:
             stories[f"attack-{kind}"] = [Event(1, 0, frame)]
