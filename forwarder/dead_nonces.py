@@ -1,7 +1,8 @@
 """Dead nonce list: Interests that have left the PIT and may come back (NFD developer guide, section 3.5).
 
-A loop longer than an entry's life is not seen in the PIT. Two generations are enough to keep each nonce
-for at least half of the list's lifetime, and to forget a whole generation at once.
+A loop longer than an entry's life is not seen in the PIT. Time is cut into generations of half a lifetime,
+of which the list holds two: so each nonce is kept for at least half of the lifetime, none for more than
+all of it, and a whole generation is forgotten at once.
 """
 
 LIFETIME = 6_000_000_000
@@ -23,12 +24,14 @@ class DeadNonces:
         self._most = most
         self._new: set[int] = set()
         self._old: set[int] = set()
-        self._turn = 0  # when the generations change next
+        self._turn = 0  # when the present generation ends
 
     def add(self, name: bytes, nonce: int, now: int) -> None:
         """Remember an Interest at `now` (ns)."""
-        if now >= self._turn or len(self._new) >= self._most:
+        if now >= self._turn:
             self._turn_over(now)
+        if len(self._new) >= self._most:
+            self._old, self._new = self._new, set()
         self._new.add(hash((name, nonce)))
 
     def has(self, name: bytes, nonce: int, now: int) -> bool:
@@ -39,9 +42,10 @@ class DeadNonces:
         return known in self._new or known in self._old
 
     def _turn_over(self, now: int) -> None:
-        self._old = self._new if now < self._turn + LIFETIME // 2 else set()
+        half = LIFETIME // 2
+        self._old = self._new if now < self._turn + half else set()
         self._new = set()
-        self._turn = now + LIFETIME // 2
+        self._turn = now - now % half + half
 
     def __len__(self) -> int:
         return len(self._new) + len(self._old)

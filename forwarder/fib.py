@@ -1,6 +1,6 @@
 """Forwarding Information Base: name prefixes to next hops, looked up by longest prefix match."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from forwarder.wire.name import prefix_ends
@@ -96,6 +96,18 @@ class Fib:
                 if hops is not None:
                     return hops
         return ()
+
+    def items(self) -> Iterator[tuple[bytes, tuple[NextHop, ...]]]:
+        """Iterate over the prefixes and their next hops, cheapest first; what rests is left out."""
+        yield from self._routes.items()
+
+    def longest_prefix(self, name: bytes) -> bytes:
+        """Return the longest prefix of a well-formed name that has a route, the empty one if none has."""
+        ends = prefix_ends(name)
+        for length in self._lengths:
+            if 0 < length <= len(ends) and name[: ends[length - 1]] in self._routes:
+                return name[: ends[length - 1]]
+        return b""
 
     def __len__(self) -> int:
         return len(self._routes)

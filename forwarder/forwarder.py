@@ -165,6 +165,7 @@ class Forwarder:
         unsolicited: whether Data that nobody has asked for are kept: "drop-all", "admit-local",
             "admit-network" or "admit-all".
         on_announcement: called with (face, announcement, now) when a strategy has learnt a route.
+        on_withdrawal: called with (face, name, now) when such a route has led nowhere.
         announcement_of: called with (name, now): the announcement of an application of this node, or None.
     """
 
@@ -188,6 +189,7 @@ class Forwarder:
         self.regions: set[bytes] = set()
         self.unsolicited = "drop-all"
         self.on_announcement: Callable[[int, bytes, int], None] | None = None
+        self.on_withdrawal: Callable[[int, bytes, int], None] | None = None
         self.announcement_of: Callable[[bytes, int], bytes | None] | None = None
         self._outputs: list[tuple[int, bytes]] = []
         self._now = 0
@@ -264,6 +266,17 @@ class Forwarder:
         """Make a route from a prefix announcement that came in; see forwarder.strategy.Node."""
         if self.on_announcement is not None:
             self.on_announcement(face, announcement, now)
+
+    def withdraw(self, face: int, name: bytes, now: int) -> None:
+        """Forget the learnt route of a name to a face; see forwarder.strategy.Node."""
+        if self.on_withdrawal is not None:
+            self.on_withdrawal(face, name, now)
+
+    def neighbours(self, entry: PitEntry, face: int) -> list[int]:
+        """Return the faces to the network that an Interest may be flooded to; see forwarder.strategy.Node."""
+        origin = self.faces[face]
+        others = [out for out in self.faces.values() if out.is_up and not out.is_local]
+        return [out.number for out in others if self._may_go(entry, origin, out.number, entry.name)]
 
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
         """Return what an application has announced for a name; see forwarder.strategy.Node."""
@@ -370,7 +383,7 @@ class Forwarder:
                 entry.strategy = self.strategies.find(interest.name, prefix_ends(interest.name))
             expiry = now + _FETCH_MS * MS
             entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
-            entry.set_out_record(OutRecord(face, nonce, now))
+            entry.set_out_record(OutRecord(face, nonce, now, expiry))
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
@@ -454,6 +467,7 @@ class Forwarder:
             entry.begin_passing(now)
         expiry = now + interest.lifetime_ms * MS
         entry.set_in_record(InRecord(face.number, nonce, expiry, token, interest.wire, persistent))
+        entry.tags = None
         if header is not None:
             if header.next_hop_face is not None and face.local_fields:
                 self.pit.extend(entry, expiry)
@@ -471,6 +485,8 @@ class Forwarder:
         if faces is None:
             counters.no_route += 1
             self._refuse(entry, NO_ROUTE, now)
+            return
+        if not faces:
             return
         for out in faces:
             self._send_interest(entry, interest, nonce, out, now)
@@ -517,7 +533,7 @@ class Forwarder:
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
             return
-        entry.set_out_record(OutRecord(out, nonce, now))
+        entry.set_out_record(OutRecord(out, nonce, now, now + interest.lifetime_ms * MS))
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:

@@ -5,8 +5,10 @@ face, time as an argument. Applications are attached in the same process; what p
 the forwarder takes no time and no wire.
 """
 
+from collections.abc import Hashable
 from typing import Protocol
 
+from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
 from forwarder.link import LinkService
 from forwarder.pacing import Pacer
@@ -34,14 +36,21 @@ class Application(Protocol):
 
 
 class Host:
-    """A forwarder, its network faces and its applications' faces."""
+    """A forwarder, its network faces and its applications' faces.
 
-    def __init__(self, forwarder: Forwarder) -> None:
+    Args:
+        forwarder: the core.
+        first_face: number of the first face; a forwarder that others talk to leaves forwarder.face.FIRST_FACE
+            and above to them.
+    """
+
+    def __init__(self, forwarder: Forwarder, first_face: int = 1) -> None:
         self.forwarder = forwarder
         self._links: dict[int, LinkService] = {}
+        self._reliable: dict[int, LinkService] = {}
         self._applications: dict[int, Application] = {}
         self._pacers: dict[int, Pacer] = {}
-        self._faces = 0
+        self._next_face = first_face
         self._now = 0
         self._outputs: list[tuple[int, bytes]] = []
 
@@ -53,37 +62,84 @@ class Host:
         """
         pacer = None if rate_mbit is None else Pacer(rate_mbit)
         face = self._new_face(local=False, pacer=pacer)
-        self._links[face] = self._link_service(mtu)
+        self._links[face.number] = LinkService(mtu, self.forwarder.rng.getrandbits(64), face=face)
         if pacer is not None:
-            self._pacers[face] = pacer
+            self._pacers[face.number] = pacer
+        return face.number
+
+    def add_face(
+        self,
+        *,
+        mtu: int | None = None,
+        local: bool = False,
+        link_type: LinkType = LinkType.POINT_TO_POINT,
+    ) -> Face:
+        """Add a face at run time; return its record.
+
+        `mtu` is the largest frame that it takes, None if it takes any. What else is set on the record
+        holds once configure() has been called.
+        """
+        face = self._new_face(local=local, link_type=link_type)
+        face.mtu = mtu
+        sequence = self.forwarder.rng.getrandbits(64)
+        self._links[face.number] = LinkService(mtu, sequence, face=face, overhead=0)
         return face
 
-    def _link_service(self, mtu: int) -> LinkService:
-        return LinkService(mtu, self.forwarder.rng.getrandbits(64))
+    def configure(self, face: int) -> None:
+        """Let a face that add_face() has made follow its record: mtu, reliability, marking."""
+        link = self._links[face]
+        link.configure(link.face.mtu)
+        if link.reliability is not None:
+            self._reliable[face] = link
+        else:
+            self._reliable.pop(face, None)
+
+    def remove_face(self, face: int, now: int) -> None:
+        """Remove a face, with all that waits for it or on it; no effect if there is none of that number."""
+        if face in self.forwarder.faces:
+            self._now = now
+            for gone in (self._links, self._reliable, self._applications, self._pacers):
+                gone.pop(face, None)
+            self.forwarder.remove_face(face, now)
+            self._settle(now)
+
+    def link(self, face: int) -> LinkService:
+        """Return a face's link service."""
+        return self._links[face]
 
     def set_link(self, face: int, up: bool, now: int) -> None:
         """Take note that a link is down, or up again."""
         self._now = now
-        self._links[face] = self._link_service(self._links[face].mtu)
+        self._links[face].reset(self.forwarder.rng.getrandbits(64))
         self.forwarder.set_face(face, up, now)
         self._settle(now)
 
-    def attach(self, application: Application) -> int:
-        """Attach an application; return its face's number."""
-        face = self._new_face(local=True)
-        self._applications[face] = application
-        return face
+    def attach(self, application: Application, number: int | None = None) -> int:
+        """Attach an application; return its face's number, which is the given one or the next."""
+        face = self._new_face(local=True, number=number)
+        self._applications[face.number] = application
+        return face.number
 
-    def _new_face(self, *, local: bool, pacer: Pacer | None = None) -> int:
-        self._faces += 1
-        self.forwarder.add_face(self._faces, local=local, pacer=pacer)
-        return self._faces
+    def _new_face(
+        self,
+        *,
+        local: bool,
+        pacer: Pacer | None = None,
+        link_type: LinkType = LinkType.POINT_TO_POINT,
+        number: int | None = None,
+    ) -> Face:
+        if number is None:
+            number = self._next_face
+            self._next_face += 1
+        return self.forwarder.add_face(number, local=local, pacer=pacer, link_type=link_type)
 
-    def receive(self, face: int, frame: bytes, now: int) -> None:
-        """Take in a frame from the network."""
+    def receive(self, face: int, frame: bytes, now: int, sender: Hashable = None) -> None:
+        """Take in a frame from the network; `sender` tells neighbours apart that share a face."""
         self._now = now
+        link = self._links[face]
+        link.face.in_bytes += len(frame)
         try:
-            packet = self._links[face].receive(frame, now)
+            packet = link.receive(frame, now, sender)
         except MalformedPacket:
             self.forwarder.counters.malformed += 1
             return
@@ -101,6 +157,10 @@ class Host:
             for face, packet in self.forwarder.take_outputs():
                 self._transmit(face, packet)
             self._all_sent()
+        for face, link in self._reliable.items():
+            for frame in link.take_frames():
+                link.face.out_bytes += len(frame)
+                self._outputs.append((face, frame))
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -112,20 +172,22 @@ class Host:
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         deadline = self.forwarder.next_deadline()
-        for application in self._applications.values():
-            own = application.next_deadline()
-            if own is not None and (deadline is None or own < deadline):
-                deadline = own
+        for waiting in (self._applications, self._reliable):
+            for each in waiting.values():
+                own = each.next_deadline()
+                if own is not None and (deadline is None or own < deadline):
+                    deadline = own
         return deadline
 
     def wake(self, now: int) -> None:
-        """Let the forwarder and the applications act on their deadlines."""
+        """Let the forwarder, the links and the applications act on their deadlines."""
         self._now = now
         self.forwarder.wake(now)
-        for application in self._applications.values():
-            deadline = application.next_deadline()
-            if deadline is not None and deadline <= now:
-                application.wake(now)
+        for waiting in (self._applications, self._reliable):
+            for each in waiting.values():
+                deadline = each.next_deadline()
+                if deadline is not None and deadline <= now:
+                    each.wake(now)
         self._settle(now)
 
     def _settle(self, now: int) -> None:
@@ -134,12 +196,13 @@ class Host:
         while busy:
             busy = False
             for face, packet in self.forwarder.take_outputs():
-                if face in self._links:
+                application = self._applications.get(face)
+                if application is None:
                     self._transmit(face, packet)
                 else:
-                    self._applications[face].receive(packet, now)
+                    application.receive(packet, now)
             self._all_sent()
-            for face, application in self._applications.items():
+            for face, application in list(self._applications.items()):
                 for packet in application.take_outputs():
                     self.forwarder.receive(face, packet, now)
                     busy = True
@@ -149,8 +212,12 @@ class Host:
             pacer.all_sent()
 
     def _transmit(self, face: int, packet: bytes) -> None:
+        link = self._links.get(face)
+        if link is None:
+            return  # it has just been removed
         pacer = self._pacers.get(face)
-        for frame in self._links[face].send(packet):
+        for frame in link.send(packet, self._now):
+            link.face.out_bytes += len(frame)
             self._outputs.append((face, frame))
             if pacer is not None:
                 pacer.sent(len(frame), self._now)

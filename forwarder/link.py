@@ -1,141 +1,213 @@
-"""NDNLPv2 fragmentation and reassembly on one link, sans-IO.
+"""The link service of one face, sans-IO: NDNLPv2 between the core's packets and the frames of a link.
 
-Whole packets pass through as they are. A packet larger than the link takes is cut into LpPackets with
-consecutive Sequence numbers; the receiver puts them together again whatever their order, and gives up
-on an unfinished packet when it is the oldest of too many or has waited too long.
+Whole packets pass through as they are, in one step. A packet larger than the link takes is cut into
+LpPackets with consecutive Sequence numbers, which forwarder.reassembly puts together again. If the face says
+so, lost frames are sent again (forwarder.reliability), and what makes a queue is marked (forwarder.marking).
 """
 
-from forwarder.wire.lp import LP_PACKET, LpPacket, make_lp, parse_lp
-from forwarder.wire.tlv import MalformedPacket
+from collections.abc import Hashable
+from itertools import pairwise
+
+from forwarder.face import Face
+from forwarder.marking import Marking
+from forwarder.reassembly import MAX_FRAGMENTS, Reassembler
+from forwarder.reliability import Reliability
+from forwarder.wire.lp import LP_PACKET, parse_lp
+from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame, open_frame
 
 UDP_IPV4_HEADERS = 28
 MIN_MTU = 256
 """Smallest MTU that a link may have, bytes: every header field fits into one fragment, and leaves room."""
+MIN_FRAME = 64
+"""Smallest frame that a face may be limited to, bytes (NFD); long header fields do not fit into it."""
 _FRAGMENT_HEADERS = 34
 """Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
-
-_REASSEMBLY_NS = 500_000_000
-_MAX_PARTIAL = 64
-_MAX_FRAGMENTS = 64
+_MARK_BYTES = 5
 _SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
-
-
-class _Partial:
-    __slots__ = ("missing", "parts", "since")
-
-    def __init__(self, count: int, since: int) -> None:
-        self.parts: list[LpPacket | None] = [None] * count
-        self.missing = count
-        self.since = since
+_EVERYTHING = 1 << 62
 
 
 class LinkService:
     """One end of a link.
 
     Args:
-        mtu: largest IPv4 packet that the link takes, bytes; at least MIN_MTU.
+        mtu: largest packet that the link takes, bytes; at least MIN_MTU. None if it takes any.
         sequence: where the fragments' Sequence begins; random, or the neighbour of a node that starts anew
             could join fragments from before and after.
+        face: the record that says what the link is to do, and on which it counts.
+        overhead: what the network below adds to a frame. If nothing, `mtu` is at least MIN_FRAME.
 
     Attributes:
-        oversized: packets not sent because they need more fragments than a receiver accepts.
-        reassembly_failures: packets given up for want of a fragment.
+        mtu, face: see above.
+        oversized: packets not sent because they need more fragments than a receiver accepts, or have header
+            fields for which a fragment has no room.
+        reassembler: the packets that wait for fragments.
+        reliability: what waits for an acknowledgement; None if lost frames are not sent again.
     """
 
-    __slots__ = ("_partial", "_payload", "_sequence", "mtu", "oversized", "reassembly_failures")
+    __slots__ = (
+        "_as_is",
+        "_marking",
+        "_payload",
+        "_sequence",
+        "face",
+        "mtu",
+        "oversized",
+        "reassembler",
+        "reliability",
+    )
 
-    def __init__(self, mtu: int = 1500, sequence: int = 0) -> None:
-        if mtu < MIN_MTU:
-            raise ValueError(f"MTU {mtu}: a link takes at least {MIN_MTU} bytes")
+    def __init__(
+        self,
+        mtu: int | None = 1500,
+        sequence: int = 0,
+        *,
+        face: Face | None = None,
+        overhead: int = UDP_IPV4_HEADERS,
+    ) -> None:
+        least = MIN_MTU if overhead else MIN_FRAME
+        if mtu is not None and mtu < least:
+            raise ValueError(f"MTU {mtu}: a link takes at least {least} bytes")
         self.mtu = mtu
-        self._payload = mtu - UDP_IPV4_HEADERS
-        self._sequence = sequence & _SEQUENCE_MASK
-        self._partial: dict[int, _Partial] = {}
+        self.face = face or Face(0)
         self.oversized = 0
-        self.reassembly_failures = 0
+        self._payload = _EVERYTHING if mtu is None else mtu - overhead
+        self._as_is = self._payload
+        self.reset(sequence)
 
-    def send(self, packet: bytes) -> list[bytes]:
-        """Return the frames (UDP payloads) that carry a network-layer packet or LpPacket.
+    def reset(self, sequence: int) -> None:
+        """Forget all that is under way, and begin with another Sequence."""
+        self._sequence = sequence & _SEQUENCE_MASK
+        self.reassembler = Reassembler()
+        self.reliability: Reliability | None = None
+        self._marking: Marking | None = None
+        self.configure()
 
-        There are none if the packet is too large to be reassembled.
+    def configure(self, mtu: int | None = None) -> None:
+        """Follow the face's record, and a new MTU (without overhead) if one is given."""
+        if mtu is not None:
+            self.mtu = self._payload = mtu
+        if self.face.is_reliable and self.reliability is None:
+            self.reliability = Reliability(self._payload)
+        elif self.face.is_reliable and self.reliability is not None:
+            self.reliability.payload = self._payload
+        elif not self.face.is_reliable:
+            self.reliability = None
+        if not self.face.is_marking:
+            self._marking = None
+        self._choose_path()
+
+    def _choose_path(self) -> None:
+        """Set the size up to which packets leave as they are."""
+        is_plain = self.reliability is None and self._marking is None
+        self._as_is = self._payload if is_plain else -1
+
+    @property
+    def reassembly_failures(self) -> int:
+        """Packets given up for want of a fragment."""
+        return self.reassembler.failures
+
+    def send(self, packet: bytes, now: int = 0) -> list[bytes]:
+        """Return the frames that carry a network-layer packet or LpPacket.
+
+        There are none if the packet is too large to be reassembled. `now` (ns) counts for a link that is
+        reliable or marks.
         """
-        if len(packet) <= self._payload:
+        if len(packet) <= self._as_is:
             return [packet]
-        whole = parse_lp(packet)
-        if not whole.fragment:
+        mark = self._marking is not None and self._marking.is_due(now)
+        if len(packet) <= self._payload - _MARK_BYTES and self.reliability is None and not mark:
+            return [packet]
+        if mark and parse_lp(packet).congestion_mark:
+            mark = False
+        if self.reliability is not None:
+            return self._send_reliably(open_frame(packet), mark, self.reliability, now)
+        if not mark and len(packet) <= self._payload:
+            return [packet]
+        frame = open_frame(packet)
+        if not frame.fragment:
             return [packet]  # nothing in it that could be cut; the network below may
-        room = self._payload - _FRAGMENT_HEADERS
-        first = room - (len(packet) - len(whole.fragment))  # header fields go with the first fragment
-        body = whole.fragment
-        cuts = [0, *range(first, len(body), room), len(body)]
-        count = len(cuts) - 1
-        if count > _MAX_FRAGMENTS:
-            self.oversized += 1
-            return []
+        if mark and len(packet) + _FRAGMENT_HEADERS + _MARK_BYTES <= self._payload:
+            return [close_frame(frame, mark=True)]
+        parts = self._cut(frame, len(packet), _MARK_BYTES if mark else 0)
         frames = []
-        for index in range(count):
-            head = whole if index == 0 else LpPacket()
+        for index, part in enumerate(parts):
             frames.append(
-                make_lp(
-                    body[cuts[index] : cuts[index + 1]],
+                close_frame(
+                    part,
                     sequence=self._sequence,
                     frag_index=index,
-                    frag_count=count,
-                    nack_reason=head.nack_reason,
-                    pit_token=head.pit_token,
-                    congestion_mark=head.congestion_mark,
-                    tip=head.tip,
-                    limit=head.limit,
+                    frag_count=len(parts),
+                    mark=mark and index == 0,
                 )
             )
             self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
         return frames
 
-    def receive(self, frame: bytes, now: int) -> bytes | None:
-        """Take in a frame; return the packet that is whole now, None if it waits for more.
+    def _cut(self, frame: Frame, size: int, reserved: int) -> list[Frame]:
+        """Cut a frame that came as a packet of `size` bytes; `reserved` for fields that will be added.
 
-        Raises MalformedPacket.
+        All header fields go with the first fragment. Empty if that cannot be.
+        """
+        body = frame.fragment
+        room = self._payload - _FRAGMENT_HEADERS - reserved
+        first = room - (size - len(body))
+        if first <= 0 or -(-(len(body) - first) // room) >= MAX_FRAGMENTS:
+            self.oversized += 1
+            return []
+        cuts = [0, *range(first, len(body), room), len(body)]
+        parts = [Frame(b"", b"", body[start:end]) for start, end in pairwise(cuts)]
+        parts[0] = Frame(frame.head, frame.tail, parts[0].fragment)
+        return parts
+
+    def _send_reliably(self, frame: Frame, mark: bool, reliability: Reliability, now: int) -> list[bytes]:
+        size = len(frame.head) + len(frame.tail) + len(frame.fragment)
+        if not frame.fragment:
+            return reliability.send_unreliably(frame, mark)
+        reserved = ACK_BYTES + (_MARK_BYTES if mark else 0)
+        if size + _FRAGMENT_HEADERS + reserved <= self._payload:
+            parts = [frame]
+        else:
+            parts = self._cut(frame, size, reserved)
+        first = self._sequence
+        self._sequence = (first + len(parts)) & _SEQUENCE_MASK
+        return reliability.send(parts, first, mark, now)
+
+    def receive(self, frame: bytes, now: int, sender: Hashable = None) -> bytes | None:
+        """Take in a frame; return the packet that is whole now, None if it waits for more, or was idle.
+
+        `sender` tells neighbours apart whose frames come in on one face. Raises MalformedPacket.
         """
         if not frame or frame[0] != LP_PACKET:
             return frame
         packet = parse_lp(frame)
+        if self.reliability is not None and not self.reliability.receive(packet, now):
+            return None
         if packet.frag_count == 1:
             return frame
-        if packet.sequence is None or packet.frag_count > _MAX_FRAGMENTS:
-            raise MalformedPacket("a fragment without Sequence, or one of too many")
-        key = (packet.sequence - packet.frag_index) & _SEQUENCE_MASK
-        partial = self._partial.get(key)
-        if partial is not None and partial.since + _REASSEMBLY_NS <= now:
-            del self._partial[key]  # of another packet: who starts anew counts anew
-            self.reassembly_failures += 1
-            partial = None
-        if partial is None:
-            self._make_room(now)
-            partial = self._partial[key] = _Partial(packet.frag_count, now)
-        if len(partial.parts) != packet.frag_count:
-            raise MalformedPacket("fragments disagree on their number")
-        if partial.parts[packet.frag_index] is not None:
-            return None
-        partial.parts[packet.frag_index] = packet
-        partial.missing -= 1
-        if partial.missing:
-            return None
-        del self._partial[key]
-        parts = [part for part in partial.parts if part is not None]
-        head = parts[0]
-        return make_lp(
-            b"".join(part.fragment for part in parts),
-            nack_reason=head.nack_reason,
-            pit_token=head.pit_token,
-            congestion_mark=head.congestion_mark,
-            tip=head.tip,
-            limit=head.limit,
-        )
+        return self.reassembler.add(frame, packet, sender, now)
 
-    def _make_room(self, now: int) -> None:
-        """Give up what has waited too long, and the oldest if there are too many."""
-        for key, partial in list(self._partial.items()):
-            if partial.since + _REASSEMBLY_NS > now and len(self._partial) < _MAX_PARTIAL:
-                break
-            del self._partial[key]
-            self.reassembly_failures += 1
+    def set_queue(self, size: int, now: int) -> None:
+        """Tell how many bytes wait for being sent on the link; see forwarder.marking."""
+        if not self.face.is_marking:
+            return
+        if self._marking is None:
+            if size <= self.face.marking_threshold:
+                return
+            self._marking = Marking(self.face.marking_interval)
+        if not self._marking.update(size > self.face.marking_threshold, now):
+            self._marking = None
+        self._choose_path()
+
+    def take_frames(self) -> list[bytes]:
+        """Return the frames that are to be sent though no packet asks for it: acknowledgements, repeats."""
+        return [] if self.reliability is None else self.reliability.take_frames()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns; None if nothing is waited for."""
+        return None if self.reliability is None else self.reliability.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline: take_frames() has what comes of it."""
+        if self.reliability is not None:
+            self.reliability.wake(now)

@@ -37,11 +37,15 @@ class InRecord:
 
 @dataclass(slots=True)
 class OutRecord:
-    """An Interest sent to `face` at time `sent` (ns); `nacked` is the reason if it was refused there."""
+    """An Interest sent to `face` at time `sent`, which waits there until `expiry` (both ns).
+
+    `nacked` is the reason if it was refused there.
+    """
 
     face: int
     nonce: int
     sent: int
+    expiry: int
     nacked: int | None = None
 
 
@@ -68,7 +72,6 @@ class PitEntry:
         key: (name, CanBePrefix, MustBeFresh).
         in_records, out_records: at most one a face.
         deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
-        suppress_ns: current retransmission suppression interval, ns; the strategy's.
         passed: names of Data that have passed a persistent Interest, oldest first; None if there is none.
         strategy: what decides about it.
         notes: whatever the strategy wants to remember with it.
@@ -83,7 +86,6 @@ class PitEntry:
         "out_records",
         "passed",
         "strategy",
-        "suppress_ns",
         "tags",
     )
 
@@ -92,7 +94,6 @@ class PitEntry:
         self.in_records: list[InRecord] = []
         self.out_records: list[OutRecord] = []
         self.deadline = -1
-        self.suppress_ns = 0
         self.passed: dict[bytes, None] | None = None
         self.strategy: Any = None
         self.notes: Any = None
@@ -114,6 +115,14 @@ class PitEntry:
             if record.face == face:
                 return record
         return None
+
+    def is_pending(self, now: int) -> bool:
+        """Tell whether it has been sent somewhere that may still answer."""
+        return any(record.nacked is None and record.expiry > now for record in self.out_records)
+
+    def last_sent(self) -> int:
+        """Return when it was sent last, ns; it has been sent."""
+        return max([record.sent for record in self.out_records])
 
     def is_loop(self, face: int, nonce: int) -> bool:
         """Tell whether an Interest from `face` with `nonce` has been here before, and left.

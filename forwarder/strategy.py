@@ -2,9 +2,14 @@
 
 A strategy is a class in a file of its own in forwarder.strategies, or anywhere else: it says where an
 Interest goes, and may learn from what comes back. The core does the rest: it passes on only next hops that
-may be used, keeps the PIT, sends, and tells who waits when there is no way to go.
+may be used, keeps the PIT, sends, and tells who waits when there is no way to go. A strategy has no timer:
+what is overdue it finds when it is asked next.
+
+What it remembers with a pending Interest goes into the entry's `notes`; for what it knows of names there is
+forwarder.measurements, for repeated Interests forwarder.suppression.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import ClassVar, Protocol
@@ -14,9 +19,6 @@ from forwarder.fib import Fib, NextHop
 from forwarder.pit import PitEntry
 from forwarder.wire.packet import Data
 
-INITIAL_SUPPRESSION_NS = 10_000_000
-MAXIMUM_SUPPRESSION_NS = 250_000_000
-
 
 class Node(Protocol):
     """What a strategy may look at of the forwarder that it works for."""
@@ -25,12 +27,26 @@ class Node(Protocol):
     fib: Fib
     rng: Random
 
+    def neighbours(self, entry: PitEntry, face: int) -> list[int]:
+        """Return the faces to the network, route or not, that an Interest from `face` may go out of.
+
+        They are up, and neither lead back nor out of its scope.
+        """
+        ...
+
     def announce(self, face: int, announcement: bytes, now: int) -> None:
         """Make a route to `face` from a prefix announcement (a Data packet) that came in there."""
         ...
 
+    def withdraw(self, face: int, name: bytes, now: int) -> None:
+        """Forget the route to `face` that announce() has made and by which `name` was sent there, if any."""
+        ...
+
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
-        """Return the announcement of the longest prefix of `name` that an application has announced."""
+        """Return the announcement that made the route of the longest prefix of `name`, None if none did.
+
+        An application of this node has made it, or it has come to announce().
+        """
         ...
 
 
@@ -39,21 +55,42 @@ class Strategy:
 
     Class attributes:
         NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
+        PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
+            takes numbers from 0 on.
 
     Args:
         node: the forwarder.
         parameters: by name, as text, from the strategy's name or a configuration file.
+
+    Attributes:
+        parameters: the values of all its parameters.
 
     Raises ValueError, with a line for the user, if it does not take a parameter.
     """
 
     NAME: ClassVar[str] = ""
     VERSION: ClassVar[int] = 1
+    PARAMETERS: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
         self.node = node
-        if parameters:
-            raise ValueError(f"strategy {self.NAME} takes no parameters")
+        self.parameters = {**self.PARAMETERS}
+        for name, text in parameters.items():
+            if name not in self.PARAMETERS:
+                known = ", ".join(self.PARAMETERS) or "none"
+                raise ValueError(f"strategy {self.NAME} has no parameter {name!r}; there are: {known}")
+            self.parameters[name] = self._read(name, text)
+
+    def _read(self, name: str, text: str) -> float:
+        is_whole = type(self.PARAMETERS[name]) is int
+        try:
+            value = int(text) if is_whole else float(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value < math.inf:
+            kind = "whole number" if is_whole else "number"
+            raise ValueError(f"strategy {self.NAME}: {name}: {text!r} is not a {kind} from 0 on")
+        return value
 
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
@@ -61,7 +98,8 @@ class Strategy:
         """Choose the faces to send an Interest to that came from `face` at `now` (ns).
 
         `hops` are the next hops that it may go to, cheapest first: never back to `face`, and never out of
-        its scope. It is no repetition if the entry has no out-records yet.
+        its scope. `entry.is_pending(now)` tells whether it is a repetition. `entry.tags` are the header
+        fields that it came with, and those that it will be sent with.
 
         Empty: it waits, another one is on its way. None: there is no way to go (Nack NoRoute).
         """
@@ -78,7 +116,8 @@ class Strategy:
         """Learn from Data that came in on `face`, before it goes to whoever waits for it.
 
         Return how long the entry is to stay, ns, without its in-records, to learn from other answers; 0
-        is usual. The Data of such an entry come here too, and then nobody waits.
+        is usual. The Data of such an entry come here too, and then nobody waits. The Data go on with the
+        announcement in `entry.tags`.
         """
         return 0
 

@@ -21,8 +21,10 @@ from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
 from testbed.errors import UserError, shown
+from testbed.forward import forward
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
+from testbed.status import status
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)
@@ -58,6 +60,8 @@ def feednet() -> None:
 @click.option("--topology", "topology_file", type=click.Path(path_type=Path), help="Mini-NDN topology file.")
 @click.option("--layering", "layerings", multiple=True, help="Layering to run (repeatable).")
 @click.option("--set", "settings", multiple=True, metavar="LAYERING.NAME=VALUE", help="Layering parameter.")
+@click.option("--strategy", metavar="NAME[/PARAMETER~VALUE...]", help="Forwarding strategy of all nodes.")
+@click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
@@ -72,6 +76,8 @@ def run(
     topology_file: Path | None,
     layerings: tuple[str, ...],
     settings: tuple[str, ...],
+    strategy: str | None,
+    strategy_files: tuple[str, ...],
     out: Path | None,
     master: str | None,
     no_report: bool,
@@ -86,6 +92,8 @@ def run(
         topology_file=str(topology_file) if topology_file else None,
         loss_percent=loss,
         parameters=_parse_settings(settings),
+        strategy=strategy,
+        strategy_files=strategy_files,
     )
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
@@ -250,6 +258,8 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 
 
 feednet.add_command(simulate)
+feednet.add_command(forward)
+feednet.add_command(status)
 
 
 def main() -> None:

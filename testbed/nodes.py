@@ -18,7 +18,7 @@ from ssb_over_ndn.subscriber import Subscriber, Subscription
 from testbed import routing
 from testbed.archive import Archivist
 from testbed.layerings import LAYERINGS, Endpoint
-from testbed.scenario import Scenario
+from testbed.scenario import Scenario, choose_strategies
 from testbed.sections import Change, PlanSpec
 from testbed.timeline import Timeline
 from testbed.workload import Feed, Load
@@ -96,13 +96,15 @@ class Node:
         if archive is not None and self.name in self._scenario.sources:
             # What the publisher does not retain, its own node's caches do not either.
             limits = {"cs_capacity": archive.retain, "feed_store": FeedStore(max_items=archive.retain)}
-        return Forwarder(
+        forwarder = Forwarder(
             rng=self._rng,
             controlled_push=self._kind.controlled_push,
             recovery=self._kind.recovery,
             persistent=self._kind.persistent,
             **limits,
         )
+        choose_strategies(forwarder, self._scenario.strategies)
+        return forwarder
 
     def _add_feeds(self) -> None:
         """Attach what publishes and follows feeds, and route to it."""

@@ -9,10 +9,14 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from forwarder import strategies
+from forwarder.forwarder import Forwarder
+from forwarder.wire.name import from_uri
 from testbed.errors import UserError, shown
 from testbed.layerings import LAYERINGS, Parameters
 from testbed.sections import (
@@ -36,6 +40,9 @@ class Scenario(Section):
 
     Times: subscribers start at 0, the publishers after `warmup_ms`; subscriptions end `settle_ms` after
     the last item and the last thing that `events` and `plans` name, and the run another `drain_ms` later.
+
+    `strategies` are those of all nodes' forwarders: name prefix -> strategy and parameters, as
+    forwarder.strategies.parse() reads them. `strategy_files` define more of them than there are.
     """
 
     name: str = Field(min_length=1, pattern=r"^[^/\x00]*$")
@@ -53,6 +60,8 @@ class Scenario(Section):
     archive: Archive | None = None
     cross_traffic: tuple[CrossTraffic, ...] = ()
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    strategy_files: tuple[str, ...] = ()
+    strategies: dict[str, str] = Field(default_factory=dict)
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
     drain_ms: int = Field(default=1500, ge=0, le=DAY_MS)
@@ -67,6 +76,19 @@ class Scenario(Section):
         if not layerings or len(set(layerings)) != len(layerings):
             raise ValueError("name at least one layering, each once")
         return layerings
+
+    @field_validator("strategy_files")
+    @classmethod
+    def _load_strategies(cls, files: tuple[str, ...]) -> tuple[str, ...]:
+        for file in files:
+            strategies.load(Path(file))
+        return files
+
+    @field_validator("strategies")
+    @classmethod
+    def _known_strategies(cls, chosen: dict[str, str]) -> dict[str, str]:
+        choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+        return chosen
 
     @cached_property
     def network(self) -> Topology:
@@ -99,6 +121,12 @@ class Scenario(Section):
         return LAYERINGS[layering].parameters.model_validate(self.parameters.get(layering, {}))
 
 
+def choose_strategies(forwarder: Forwarder, chosen: dict[str, str]) -> None:
+    """Give a forwarder the strategies of a scenario; raise ValueError, with a line for the user."""
+    for prefix, text in chosen.items():
+        forwarder.choose_strategy(from_uri(prefix), *strategies.parse(text))
+
+
 def available() -> dict[str, Path]:
     """Return the scenarios that come with feednet, by name."""
     return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
@@ -114,10 +142,13 @@ def load(
     topology_file: str | None = None,
     loss_percent: float | None = None,
     parameters: dict[str, dict[str, Any]] | None = None,
+    strategy: str | None = None,
+    strategy_files: tuple[str, ...] = (),
 ) -> Scenario:
     """Read a scenario by name or path and check all of it; raise UserError.
 
-    What is given besides replaces what the file says; `parameters` is {layering: {name: value}}.
+    What is given besides replaces what the file says; `parameters` is {layering: {name: value}}, `strategy`
+    that of all names for which the file has no other.
     """
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
@@ -140,6 +171,8 @@ def load(
     _replace_in(table, "workload", {"feed": feed, "items": items})
     for layering, values in (parameters or {}).items():
         _replace_in(table.setdefault("parameters", {}), layering, values)
+    _replace(table, {"strategy_files": [*table.get("strategy_files", ()), *strategy_files] or None})
+    _replace_in(table, "strategies", {"/": strategy})
     if topology_file is not None:
         table["topology"] = {"file": topology_file}
     if loss_percent is not None:
@@ -165,6 +198,9 @@ def _resolve_files(table: dict[str, Any], directory: Path) -> None:
         inner = table.get(section)
         if isinstance(inner, dict) and isinstance(inner.get(key), str):
             inner[key] = str(directory / inner[key])
+    files = table.get("strategy_files")
+    if isinstance(files, list):
+        table["strategy_files"] = [str(directory / file) if isinstance(file, str) else file for file in files]
 
 
 def _replace(table: Any, values: dict[str, Any]) -> None:

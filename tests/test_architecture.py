@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
-SHELL = {"forwarder/faces"}
+SHELL = {"forwarder/daemon", "forwarder/faces"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
 SANS_IO = {"forwarder", "ssb_over_ndn", "ndn_over_ssb"}
 

@@ -1,101 +1,200 @@
-"""UDP unicast faces of a Host on an asyncio event loop.
-
-One connected socket a neighbour, drained in bursts when it is readable: that costs less than half of what
-asyncio's datagram protocol does.
-"""
+"""UDP faces: one connected socket a neighbour, and a channel that makes faces for those who write first."""
 
 import asyncio
 import socket
-import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
 
+from forwarder.faces.driver import BATCH, BURST, Driver
+from forwarder.faces.uri import PORT, FaceUri, from_address
 from forwarder.host import Host
 
-PORT = 6363
-"""NDN over UDP."""
+__all__ = ["PORT", "UdpChannel", "UdpDriver", "UdpTransport"]
 
-_BURST = 64
 _BUFFER = 4 << 20
+_LARGEST = 65535
+_IP_MTU_DISCOVER = 10
+_IP_PMTUDISC_DONT = 0
 
 
-class UdpDriver:
-    """Runs a Host over UDP: the only place where it meets sockets and the clock (CLOCK_REALTIME, ns)."""
+class UdpTransport:
+    """One face's connected socket.
+
+    Args:
+        driver: whose host the face is of.
+        face: its number.
+        sock: connected, does not block.
+    """
+
+    def __init__(self, driver: Driver, face: int, sock: socket.socket) -> None:
+        self._driver = driver
+        self._face = face
+        self._socket = sock
+        driver.transports[face] = self
+        driver.loop.add_reader(sock, self._on_readable)
+
+    def send(self, frames: list[bytes]) -> None:
+        """See Transport. A full socket buffer is a full queue: a frame is lost, as on any link."""
+        send = self._socket.send
+        for frame in frames:
+            try:
+                send(frame)
+            except OSError:
+                continue  # so is one to a neighbour, or over an interface, that is down
+
+    def close(self) -> None:
+        """See Transport."""
+        self._driver.loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def _on_readable(self) -> None:
+        driver, face, recv = self._driver, self._face, self._socket.recv
+        receive, clock, transports = driver.host.receive, driver.clock, driver.transports
+        since = 0
+        for _ in range(BURST):
+            try:
+                frame = recv(_LARGEST)
+            except BlockingIOError:
+                break
+            except OSError:
+                continue  # the fate of a frame sent before: a connected socket reports it once and lives on
+            receive(face, frame, clock())
+            since += 1
+            if since == BATCH:
+                driver.send()
+                since = 0
+                if face not in transports:
+                    break
+        driver.flush()
+
+
+class UdpDriver(Driver):
+    """Runs a Host whose faces are all to known neighbours over UDP, as a Mininet node's are."""
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
-        self._host = host
-        self._loop = loop
-        self._sockets: dict[int, socket.socket] = {}
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0
+        super().__init__(host, loop)
 
     def open(self, face: int, local: tuple[str, int], remote: tuple[str, int]) -> tuple[str, int]:
         """Bind a face to a socket from `local` to `remote`; return `local`, with the port chosen if it is 0.
 
         Raises OSError.
         """
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setblocking(False)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock = _new_socket(socket.AF_INET)
         sock.bind(local)
         sock.connect(remote)
-        self._sockets[face] = sock
-        self._loop.add_reader(sock, self._on_readable, face, sock)
+        UdpTransport(self, face, sock)
         host, port = sock.getsockname()
         return host, port
 
-    def start(self) -> None:
-        """Let the host act: for the first time, or after something has been done to it."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._on_alarm()
+
+class Neighbours(Protocol):
+    """Who makes and counts the faces of a channel (forwarder.faces.system)."""
+
+    def accept_udp(
+        self, channel: "UdpChannel", remote: FaceUri, sock: Callable[[], socket.socket]
+    ) -> int | None:
+        """Make a face for a neighbour that has written first; return its number, None if it may not be."""
+        ...
+
+
+class UdpChannel:
+    """A port that anybody may write to.
+
+    What comes from a neighbour that has no face makes one, with a socket of its own that is connected to
+    it; the kernel then tells the neighbours apart, and each has a queue of its own.
+
+    Args:
+        driver, neighbours: who is told.
+        host, port: where; port 0 lets the system choose. Raises OSError.
+        mtu: largest frame that its faces send, bytes.
+        idle_ns: how long faces that it makes stay without receiving anything; 0 for ever.
+        limit: most faces that it makes.
+
+    Attributes:
+        uri, mtu, idle_ns, limit: see above, with the port chosen.
+        family: of its addresses.
+        faces: by the neighbour's FaceUri.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        neighbours: Neighbours,
+        host: str,
+        port: int,
+        *,
+        mtu: int,
+        idle_ns: int,
+        limit: int,
+    ) -> None:
+        self._driver = driver
+        self._neighbours = neighbours
+        self.family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = _new_socket(self.family)
+        try:
+            self._socket.bind((host, port))
+        except OSError:
+            self._socket.close()
+            raise
+        self._address: Any = self._socket.getsockname()
+        self.uri = from_address("udp", self._address)
+        self.mtu = mtu
+        self.idle_ns = idle_ns
+        self.limit = limit
+        self.faces: dict[FaceUri, int] = {}
+        driver.loop.add_reader(self._socket, self._on_readable)
+
+    def connect(self, remote: FaceUri) -> socket.socket:
+        """Return a socket from this channel's port to a neighbour; raise OSError."""
+        sock = _new_socket(self.family)
+        try:
+            sock.bind(self._address)
+            sock.connect(remote.address)
+        except OSError:
+            sock.close()
+            raise
+        # Until it was connected, anybody could write to it.
+        with suppress(OSError):
+            for _ in range(BURST):
+                frame, address = sock.recvfrom(_LARGEST)
+                self._driver.loop.call_soon(self._on_frame, frame, address)
+        return sock
 
     def close(self) -> None:
-        """Close all sockets."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        for sock in self._sockets.values():
-            self._loop.remove_reader(sock)
-            sock.close()
-        self._sockets.clear()
+        """Stop listening; the faces stay."""
+        self._driver.loop.remove_reader(self._socket)
+        self._socket.close()
 
-    def _on_readable(self, face: int, sock: socket.socket) -> None:
-        receive = self._host.receive
-        for _ in range(_BURST):
+    def _on_readable(self) -> None:
+        for _ in range(BURST):
             try:
-                frame = sock.recv(65535)
+                frame, address = self._socket.recvfrom(_LARGEST)
             except BlockingIOError:
                 break
             except OSError:
-                continue  # the fate of a frame sent before: a connected socket reports it once and lives on
-            receive(face, frame, time.time_ns())
-            if not self._host.is_deferring:
-                self._send()  # at once: the next frame of a burst may take long
-        self._send()
-        self._arm()
+                continue
+            self._on_frame(frame, address)
+        self._driver.flush()
 
-    def _on_alarm(self) -> None:
-        self._alarm = None
-        self._host.wake(time.time_ns())
-        self._send()
-        self._arm()
+    def _on_frame(self, frame: bytes, address: Any) -> None:
+        remote = from_address("udp", address)
+        face = self.faces.get(remote)
+        if face is None:
+            face = self._neighbours.accept_udp(self, remote, lambda: self.connect(remote))
+        if face is not None:
+            self._driver.receive(face, (frame,))
 
-    def _send(self) -> None:
-        for face, frame in self._host.take_outputs():
-            # A full socket buffer is a full queue: the frame is lost, as on any link.
-            try:
-                self._sockets[face].send(frame)
-            except OSError:
-                continue  # so is one to a neighbour, or over an interface, that is down
 
-    def _arm(self) -> None:
-        deadline = self._host.next_deadline()
-        if self._alarm is not None:
-            if deadline is not None and self._alarm_at <= deadline:
-                return  # an early alarm finds nothing due and sets itself again: cheaper than moving it
-            self._alarm.cancel()
-            self._alarm = None
-        if deadline is not None:
-            self._alarm_at = deadline
-            delay = max(deadline - time.time_ns(), 0) / 1e9
-            self._alarm = self._loop.call_later(delay, self._on_alarm)
+def _new_socket(family: socket.AddressFamily) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    else:
+        # Frames may be larger than what the path takes: routers on it are to cut them, not to refuse them.
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT)
+    return sock

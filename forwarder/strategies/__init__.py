@@ -1,7 +1,7 @@
 """The strategies: one file each, found by being here.
 
 A strategy of one's own is a file with a class derived from forwarder.strategy.Strategy; put it here, or
-name the file to load().
+name the file to load(). docs/strategies.md shows how to write one.
 """
 
 import importlib
@@ -31,6 +31,32 @@ def _all() -> dict[str, type[Strategy]]:
 
 STRATEGIES: dict[str, type[Strategy]] = _all()
 """All strategies by name."""
+
+
+_PREFIX = "/localhost/nfd/strategy/"
+
+
+def parse(text: str) -> tuple[type[Strategy], dict[str, str]]:
+    """Read a strategy's name with its version and parameters, if any, such as "asf/v=5/max-timeouts~5".
+
+    "/localhost/nfd/strategy/" may stand before it. Returns the class, and parameters for it. Raises
+    ValueError, with a line for the user, if there is no such strategy, or not of that version.
+    """
+    name, *rest = text.removeprefix(_PREFIX).split("/")
+    strategy = STRATEGIES.get(name)
+    if strategy is None:
+        raise ValueError(f"there is no strategy {name!r}; there are {', '.join(STRATEGIES)}")
+    parameters = {}
+    for number, part in enumerate(rest):
+        key, tilde, value = part.partition("~")
+        if tilde and key and value:
+            parameters[key] = value
+        elif number or part != f"v={strategy.VERSION}":
+            raise ValueError(
+                f"{text!r}: {part!r} is neither v={strategy.VERSION}, the version of {name}, nor a parameter,"
+                " which is written NAME~VALUE"
+            )
+    return strategy, parameters
 
 
 def load(path: Path) -> list[str]:

@@ -1,34 +1,37 @@
-"""multicast: every next hop (NFD developer guide, section 5.2.2)."""
+"""multicast: every next hop (NFD developer guide, section 5.2.2).
 
-from collections.abc import Sequence
+Theory of operation. An Interest goes to every next hop at once, and the first answer is the answer.
+Repetitions are held back for each next hop by itself: until its suppression interval has passed since the
+Interest was sent there. Another consumer's Interest so reaches the face where the first one came from, and no
+other a second time.
+"""
+
+from collections.abc import Mapping, Sequence
 
 from forwarder.fib import NextHop
 from forwarder.pit import PitEntry
-from forwarder.strategy import INITIAL_SUPPRESSION_NS, MAXIMUM_SUPPRESSION_NS, Strategy
+from forwarder.strategy import Node, Strategy
+from forwarder.suppression import PARAMETERS, Suppression
 
 
 class Multicast(Strategy):
-    """Send to every next hop; a repetition to each that it has not just been sent to.
-
-    Just means within the suppression interval, which grows as best-route's does.
-    """
+    """Every next hop; an entry's notes are suppression intervals, ns, by face, once it has been repeated."""
 
     NAME = "multicast"
     VERSION = 5
+    PARAMETERS = PARAMETERS
+
+    def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
+        super().__init__(node, parameters)
+        self._suppression = Suppression(self.parameters)
 
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
         """See Strategy."""
-        sent_at = {record.face: record.sent for record in entry.out_records}
-        if not sent_at:
-            entry.suppress_ns = INITIAL_SUPPRESSION_NS
+        if not entry.out_records:
             return [hop.face for hop in hops] or None
-        free = [
-            hop.face
-            for hop in hops
-            if hop.face not in sent_at or now >= sent_at[hop.face] + entry.suppress_ns
-        ]
-        if any(out in sent_at for out in free):
-            entry.suppress_ns = min(entry.suppress_ns * 2, MAXIMUM_SUPPRESSION_NS)
-        return free
+        if entry.notes is None:
+            entry.notes = {}
+        may = self._suppression.lets_through
+        return [hop.face for hop in hops if may(entry, hop.face, entry.notes, now)]

@@ -361,6 +361,7 @@ def make_data(
     *,
     freshness_ms: int | None = None,
     content_type: int | None = None,
+    final_block: bytes | None = None,
     signature_type: int = DIGEST_SHA256,
     key_name: bytes | None = None,
     sign: Callable[[bytes], bytes] | None = None,
@@ -368,13 +369,16 @@ def make_data(
     """Build a Data packet.
 
     `sign` maps the signed portion to the signature; without it the packet carries its SHA-256
-    (DigestSha256), which guards integrity and nothing more. `key_name` goes into a KeyLocator.
+    (DigestSha256), which guards integrity and nothing more. `key_name` goes into a KeyLocator,
+    `final_block`, a name component, into FinalBlockId.
     """
     meta = b""
     if content_type is not None:
         meta += element(_CONTENT_TYPE, nni(content_type))
     if freshness_ms is not None:
         meta += element(_FRESHNESS, nni(freshness_ms))
+    if final_block is not None:
+        meta += element(_FINAL_BLOCK, final_block)
     info = element(_SIGNATURE_TYPE, nni(signature_type))
     if key_name is not None:
         info += element(_KEY_LOCATOR, element(NAME, key_name))

@@ -1,4 +1,4 @@
-"""The Content Store against a list, most recently used last."""
+"""The Content Store against a list, under each of its policies."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from forwarder.content_store import ContentStore
+from forwarder.eviction import POLICIES
 from forwarder.wire.name import component, components, from_uri
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 
@@ -34,35 +35,107 @@ DATA = [packet(name, freshness, content) for name in NAMES for freshness, conten
 INTEREST_NAMES = [*NAMES[1:], *(data.name + digest_of(data) for data in DATA), component(1, bytes(32))]
 
 
-@dataclass
+CAPACITIES = st.sampled_from([0, 1, 2, 3, 5, 100])
+
+
+@dataclass(eq=False)
 class Held:
     data: Data
     arrived: int
+    number: int  # of its arrival
+    used: int  # number of its last use
+    is_unsolicited: bool
+
+    @property
+    def stale_at(self) -> int:
+        return self.arrived + self.data.freshness_ms * MS
+
+
+def least_recently_used(held: list[Held], now: int) -> Held:
+    return min(held, key=lambda one: one.used)
+
+
+def by_priority(held: list[Held], now: int) -> Held:
+    """NFD's queues: unsolicited, stale in the order in which they became so, the others as they came."""
+    unsolicited = [one for one in held if one.is_unsolicited]
+    stale = sorted(
+        (one for one in held if not one.is_unsolicited and one.stale_at <= now),
+        key=lambda one: (one.stale_at, one.number),
+    )
+    others = [one for one in held if not one.is_unsolicited and one.stale_at > now]
+    ordered = [
+        *sorted(unsolicited, key=lambda one: one.number),
+        *stale,
+        *sorted(others, key=lambda one: one.number),
+    ]
+    return ordered[0]
+
+
+VICTIM = {"lru": least_recently_used, "priority_fifo": by_priority}
 
 
 class StoreAgainstList(RuleBasedStateMachine):
-    @initialize(capacity=st.sampled_from([0, 1, 2, 5, 100]))
-    def begin(self, capacity: int) -> None:
-        self.store = ContentStore(capacity)
+    @initialize(capacity=CAPACITIES, policy=st.sampled_from(sorted(POLICIES)))
+    def begin(self, capacity: int, policy: str) -> None:
+        self.store = ContentStore(capacity, policy)
+        assert self.store.policy == policy
+        self.victim = VICTIM[policy]
+        self.capacity = capacity
+        self.admits = self.serves = True
         self.held: list[Held] = []
         self.now = 0
+        self.latest = 0  # arrival: what the policy knows of time
+        self.number = 0
 
-    @rule(data=st.sampled_from(DATA))
-    def insert(self, data: Data) -> None:
-        self.store.insert(data, self.now)
+    @rule(data=st.sampled_from(DATA), is_unsolicited=st.booleans())
+    def insert(self, data: Data, is_unsolicited: bool) -> None:
+        self.store.insert(data, self.now, is_unsolicited=is_unsolicited)
+        if not self.admits or not self.capacity:
+            return
+        self.latest = self.now
+        self.number += 1
+        before = [held for held in self.held if held.data.name == data.name]
         self.held = [held for held in self.held if held.data.name != data.name]
-        self.held.append(Held(data, self.now))
-        if len(self.held) > self.store.capacity:
-            del self.held[0]
+        one = Held(data, self.now, self.number, self.number, is_unsolicited)
+        if is_unsolicited and before and not before[0].is_unsolicited:
+            one = self.refreshed(before[0], one)
+        self.held.append(one)
+        self.evict()
+
+    def refreshed(self, before: Held, one: Held) -> Held:
+        """Whoever has asked for it has not asked for nothing."""
+        return Held(one.data, one.arrived, one.number, one.used, False)
+
+    def evict(self) -> None:
+        while len(self.held) > self.capacity:
+            self.held.remove(self.victim(self.held, self.latest))
+
+    @rule(capacity=CAPACITIES)
+    def resize(self, capacity: int) -> None:
+        self.store.capacity = self.capacity = capacity
+        self.evict()
+
+    @rule(admits=st.booleans(), serves=st.booleans())
+    def switch(self, admits: bool, serves: bool) -> None:
+        self.store.admits, self.store.serves = admits, serves
+        self.admits, self.serves = admits, serves
+
+    @rule(prefix=st.sampled_from(NAMES), limit=st.sampled_from([0, 1, 2, 100]))
+    def erase(self, prefix: bytes, limit: int) -> None:
+        wanted = components(prefix)
+        under = [held for held in self.held if components(held.data.name)[: len(wanted)] == wanted]
+        gone = sorted(under, key=lambda held: held.data.name)[:limit]
+        assert self.store.erase(prefix, limit) == len(gone)
+        self.held = [held for held in self.held if held not in gone]
 
     @rule(name=st.sampled_from(INTEREST_NAMES), can_be_prefix=st.booleans(), must_be_fresh=st.booleans())
     def find(self, name: bytes, can_be_prefix: bool, must_be_fresh: bool) -> None:
         found = self.store.find(interest(name, can_be_prefix, must_be_fresh), self.now)
-        expected = self.search(components(name), can_be_prefix, must_be_fresh)
+        expected = self.search(components(name), can_be_prefix, must_be_fresh) if self.serves else None
         assert found is (expected.data if expected else None)
         if expected:
-            self.held.remove(expected)
-            self.held.append(expected)
+            self.number += 1
+            expected.used = self.number
 
     @rule(ns=st.sampled_from([1, MS - 1, MS, 10 * MS]))
     def wait(self, ns: int) -> None:
@@ -86,11 +159,12 @@ class StoreAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def same_size(self) -> None:
-        assert len(self.store) == len(self.held) <= self.store.capacity
+        assert len(self.store) == len(self.held) <= self.store.capacity == self.capacity
+        assert (self.store.admits, self.store.serves) == (self.admits, self.serves)
 
 
 TestStoreAgainstList = StoreAgainstList.TestCase
-TestStoreAgainstList.settings = settings(max_examples=100, stateful_step_count=40)
+TestStoreAgainstList.settings = settings(max_examples=200, stateful_step_count=50)
 
 
 def test_exact_name() -> None:

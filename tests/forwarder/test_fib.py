@@ -1,8 +1,9 @@
 """The FIB against a list of routes that is searched from end to end."""
 
 import pytest
-from hypothesis import given
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from forwarder.fib import Fib, NextHop
 from forwarder.wire.name import component, components, from_uri, prefix_ends
@@ -13,15 +14,6 @@ PARTS = st.sampled_from(
 )
 NAMES = st.lists(PARTS, max_size=4).map(b"".join)
 FACES = st.integers(1, 3)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), NAMES, FACES, st.integers(0, 2)),
-        st.tuples(st.just("remove"), NAMES, FACES, st.just(0)),
-        st.tuples(st.just("remove_face"), st.just(b""), FACES, st.just(0)),
-    ),
-    max_size=25,
-)
-
 Routes = dict[tuple[bytes, int], int]
 
 
@@ -36,23 +28,64 @@ def longest_match(routes: Routes, name: bytes) -> list[tuple[int, int]]:
     return sorted(hops, key=lambda hop: (hop[1], hop[0]))
 
 
-@given(STEPS, st.lists(NAMES, min_size=1, max_size=6))
-def test_fib_against_a_list(steps: list[tuple[str, bytes, int, int]], names: list[bytes]) -> None:
-    fib, routes = Fib(), Routes()
-    for step, prefix, face, cost in steps:
-        if step == "add":
-            fib.add(prefix, face, cost)
-            routes[prefix, face] = cost
-        elif step == "remove":
-            fib.remove(prefix, face)
-            routes.pop((prefix, face), None)
-        else:
-            fib.remove_face(face)
-            routes = {key: cost for key, cost in routes.items() if key[1] != face}
-        assert len(fib) == len({prefix for prefix, _ in routes})
-        for name in [*names, prefix]:
-            assert list(fib.lookup(name)) == longest_match(routes, name)
-            assert fib.lookup(name, prefix_ends(name)) == fib.lookup(name)
+class FibAgainstList(RuleBasedStateMachine):
+    """All routes in one dict, and a set of the faces whose routes rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fib = Fib()
+        self.routes = Routes()
+        self.resting: set[int] = set()
+
+    @rule(prefix=NAMES, face=FACES, cost=st.integers(0, 2))
+    def add(self, prefix: bytes, face: int, cost: int) -> None:
+        self.fib.add(prefix, face, cost)
+        self.routes[prefix, face] = cost
+
+    @rule(prefix=NAMES, face=FACES)
+    def remove(self, prefix: bytes, face: int) -> None:
+        self.fib.remove(prefix, face)
+        self.routes.pop((prefix, face), None)
+
+    @rule(face=FACES)
+    def remove_face(self, face: int) -> None:
+        """Its number may be given to another one, which is up."""
+        self.fib.remove_face(face)
+        self.routes = {key: cost for key, cost in self.routes.items() if key[1] != face}
+        self.resting.discard(face)
+
+    @rule(face=FACES)
+    def suspend(self, face: int) -> None:
+        self.fib.suspend(face)
+        self.resting.add(face)
+
+    @rule(face=FACES)
+    def resume(self, face: int) -> None:
+        self.fib.resume(face)
+        self.resting.discard(face)
+
+    @rule(name=NAMES)
+    def lookup(self, name: bytes) -> None:
+        routes = self.in_use()
+        expected = longest_match(routes, name)
+        assert list(self.fib.lookup(name)) == expected
+        assert self.fib.lookup(name, prefix_ends(name)) == self.fib.lookup(name)
+        prefix = self.fib.longest_prefix(name)
+        assert components(prefix) == components(name)[: len(components(prefix))]
+        assert list(self.fib.lookup(prefix)) == expected
+        if expected and prefix:
+            assert any(route == prefix for route, _ in routes)
+
+    @invariant()
+    def same_size(self) -> None:
+        assert len(self.fib) == len({prefix for prefix, _ in self.in_use()})
+
+    def in_use(self) -> Routes:
+        return {key: cost for key, cost in self.routes.items() if key[1] not in self.resting}
+
+
+TestFibAgainstList = FibAgainstList.TestCase
+TestFibAgainstList.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def test_longest_prefix_and_lowest_cost() -> None:

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forwarder.pit import InRecord, Key, OutRecord, Pit, PitEntry
+from forwarder.pit import InRecord, Key, OutRecord, Pit, PitEntry, Tags
 from forwarder.wire.name import component, components, ends_with_digest, from_uri
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
@@ -58,14 +58,16 @@ class PitAgainstList(RuleBasedStateMachine):
         self.pit = Pit()
         self.entries: dict[Key, PitEntry] = {}
         self.deadlines: dict[Key, int] = {}
+        self.waiting: dict[Key, set[int]] = {}  # faces; empty once satisfied
 
     @rule(
         name=st.sampled_from(NAMES),
         can_be_prefix=st.booleans(),
         must_be_fresh=st.booleans(),
         expiry=st.integers(0, 5 * MS),
+        face=st.integers(1, 3),
     )
-    def pend(self, name: bytes, can_be_prefix: bool, must_be_fresh: bool, expiry: int) -> None:
+    def pend(self, name: bytes, can_be_prefix: bool, must_be_fresh: bool, expiry: int, face: int) -> None:
         wanted = interest(name, can_be_prefix, must_be_fresh)
         key = (name, can_be_prefix, must_be_fresh)
         entry = self.pit.find(wanted)
@@ -73,6 +75,10 @@ class PitAgainstList(RuleBasedStateMachine):
         if entry is None:
             entry = self.entries[key] = self.pit.insert(wanted)
             assert entry.key == key
+            assert (entry.notes, entry.tags, entry.strategy, entry.passed) == (None, None, None, None)
+            self.waiting[key] = set()
+        entry.set_in_record(came(face, expiry))
+        self.waiting[key].add(face)
         self.pit.extend(entry, expiry)
         self.deadlines[key] = max(self.deadlines.get(key, -1), expiry)
         assert entry.deadline == self.deadlines[key]
@@ -86,6 +92,19 @@ class PitAgainstList(RuleBasedStateMachine):
             if remove:
                 self.pit.remove(entry)
                 del self.entries[entry.key], self.deadlines[entry.key]
+
+    @precondition(lambda self: self.entries)
+    @rule(draw=st.data(), deadline=st.integers(0, 5 * MS))
+    def satisfy(self, draw: st.DataObject, deadline: int) -> None:
+        """Nobody waits any more; the entry stays for its strategy, for longer or shorter than else."""
+        key = draw.draw(st.sampled_from(sorted(self.entries)))
+        entry = self.entries[key]
+        entry.in_records = []
+        self.waiting[key] = set()
+        entry.notes = "learnt"
+        entry.tags = Tags(announcement=b"a")
+        self.pit.expire_at(entry, deadline)
+        self.deadlines[key] = deadline
 
     @precondition(lambda self: self.entries)
     @rule(draw=st.data())
@@ -105,6 +124,10 @@ class PitAgainstList(RuleBasedStateMachine):
     def same_entries(self) -> None:
         assert len(self.pit) == len(self.entries)
         assert set(self.pit) == set(self.entries.values())
+        for key, entry in self.entries.items():
+            assert entry.deadline == self.deadlines[key]
+            assert {record.face for record in entry.in_records} == self.waiting[key]
+            assert entry.is_satisfied == (not self.waiting[key])
         assert self.pit.timers.next_deadline() == min(self.deadlines.values(), default=None)
         # These decide what a Data packet is looked up by, so they must come back to 0.
         assert self.pit._prefixes == sum(can_be_prefix for _, can_be_prefix, _ in self.entries)
@@ -205,13 +228,26 @@ def came(face: int, nonce: int) -> InRecord:
 
 
 def test_one_record_a_face() -> None:
-    entry = entry_with(came(1, 10), came(2, 20), came(1, 11), OutRecord(3, 10, 0), OutRecord(3, 20, 5))
+    entry = entry_with(came(1, 10), came(2, 20), came(1, 11), OutRecord(3, 10, 0, 9), OutRecord(3, 20, 5, 9))
     assert sorted((r.face, r.nonce) for r in entry.in_records) == [(1, 11), (2, 20)]
     assert [(r.face, r.nonce, r.sent, r.nacked) for r in entry.out_records] == [(3, 20, 5, None)]
     entry.drop_in_record(1)
     entry.drop_out_record(3)
     assert [r.face for r in entry.in_records] == [2]
     assert entry.out_records == []
+
+
+def test_pending_until_refused_or_expired_everywhere() -> None:
+    entry = entry_with(came(1, 10))
+    assert not entry.is_pending(0)
+    entry.set_out_record(OutRecord(3, 10, 0, 9))
+    entry.set_out_record(OutRecord(4, 10, 2, 11))
+    assert entry.last_sent() == 2
+    assert [entry.is_pending(now) for now in (0, 8, 9, 10, 11)] == [True, True, True, True, False]
+    entry.out_records[1].nacked = 150
+    assert [entry.is_pending(now) for now in (8, 9)] == [True, False]
+    entry.set_out_record(OutRecord(4, 12, 12, 20))
+    assert entry.is_pending(12)
 
 
 @pytest.mark.parametrize(
@@ -228,5 +264,5 @@ def test_one_record_a_face() -> None:
     ],
 )
 def test_loop(face: int, nonce: int, loop: bool) -> None:
-    entry = entry_with(came(1, 10), OutRecord(3, 10, 0), OutRecord(5, 12, 0))
+    entry = entry_with(came(1, 10), OutRecord(3, 10, 0, 9), OutRecord(5, 12, 0, 9))
     assert entry.is_loop(face, nonce) == loop

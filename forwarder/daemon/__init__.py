@@ -1,0 +1,1 @@
+"""A forwarder as a program of its own: configuration, sockets, signals."""

@@ -1,0 +1,172 @@
+"""What `feednet forward` is told: a TOML file, checked whole before anything is opened."""
+
+import ipaddress
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from forwarder.faces.uri import PORT, parse
+from forwarder.link import MIN_FRAME
+from forwarder.wire.name import from_uri
+
+SAMPLE = Path(__file__).with_name("sample.toml")
+"""A configuration with everything in it commented out."""
+_SHOWN = 60
+
+
+class ConfigError(ValueError):
+    """What the user can mend; the message is one line that says what, where and how."""
+
+
+def _name(text: str) -> str:
+    from_uri(text)
+    return text
+
+
+def _address(text: str) -> str:
+    return str(ipaddress.ip_address(text))
+
+
+def _face_uri(text: str) -> str:
+    parse(text)
+    return text
+
+
+Prefix = Annotated[str, AfterValidator(_name)]
+Address = Annotated[str, AfterValidator(_address)]
+MaxFaces = Annotated[int, Field(ge=1, le=65536)]
+
+
+class Section(BaseModel):
+    """A table: its keys are known, and what is read stays as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UnixSection(Section):
+    """The Unix socket."""
+
+    listen: bool = True
+    path: str | None = Field(default=None, min_length=1, max_length=107)
+    max_faces: MaxFaces = 1024
+
+
+class IpSection(Section):
+    """TCP: a channel at each address."""
+
+    listen: bool = True
+    addresses: tuple[Address, ...] = ("0.0.0.0", "::")
+    port: int = Field(default=PORT, ge=0, le=65535)
+    max_faces: MaxFaces = 1024
+
+
+class UdpSection(IpSection):
+    """UDP: a channel at each address, one for each version of IP at most."""
+
+    mtu: int = Field(default=8800, ge=MIN_FRAME, le=65467)
+    idle_s: float = Field(default=600.0, ge=0, le=1e9, allow_inf_nan=False)
+
+
+class ContentStoreSection(Section):
+    """The content store."""
+
+    capacity: int = Field(default=65536, ge=0)
+    unsolicited: Literal["drop-all", "admit-local", "admit-network", "admit-all"] = "drop-all"
+
+
+class FaceSection(Section):
+    """A neighbour, and what is reached by it."""
+
+    uri: Annotated[str, AfterValidator(_face_uri)]
+    persistency: Literal["persistent", "permanent"] = "persistent"
+    mtu: int | None = Field(default=None, ge=MIN_FRAME, le=65467)
+    reliable: bool = False
+    routes: tuple[Prefix, ...] = ()
+    cost: int = Field(default=0, ge=0)
+
+
+class StrategySection(Section):
+    """The strategy for a prefix."""
+
+    prefix: Prefix
+    strategy: str
+    parameters: dict[str, str] = Field(default_factory=dict)
+
+
+_STRATEGIES = (
+    StrategySection(prefix="/localhost", strategy="multicast"),
+    StrategySection(prefix="/localhost/nfd", strategy="best-route"),
+    StrategySection(prefix="/ndn/broadcast", strategy="multicast"),
+)
+
+
+class Config(Section):
+    """A configuration; see sample.toml for what its keys mean."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    congestion_marking: bool = True
+    authorizations: str | None = None
+    strategy_files: tuple[str, ...] = ()
+    regions: tuple[Prefix, ...] = ()
+    unix: UnixSection = UnixSection()
+    tcp: IpSection = IpSection()
+    udp: UdpSection = UdpSection()
+    content_store: ContentStoreSection = ContentStoreSection()
+    faces: tuple[FaceSection, ...] = ()
+    strategies: tuple[StrategySection, ...] = _STRATEGIES
+
+
+def load(path: Path | None) -> Config:
+    """Read a configuration, or the defaults without one; raise ConfigError.
+
+    Paths in it are relative to the file.
+    """
+    if path is None:
+        return Config()
+    try:
+        table = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    try:
+        config = Config.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_first_line(error)}") from error
+    return config.model_copy(
+        update={
+            "unix": config.unix.model_copy(update={"path": _beside(path, config.unix.path)}),
+            "authorizations": _beside(path, config.authorizations),
+            "strategy_files": tuple(str(path.parent / each) for each in config.strategy_files),
+        }
+    )
+
+
+def _beside(path: Path, inner: str | None) -> str | None:
+    return None if inner is None else str(path.parent / inner)
+
+
+_PLAIN = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing",
+    "model_type": "must be a table",
+    "dict_type": "must be a table",
+}
+
+
+def _first_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
+    if first["type"] in ("missing", "value_error", "extra_forbidden"):
+        return f"{where}: {problem}"
+    return f"{where}: {problem} (got {_shown(first['input'])})"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

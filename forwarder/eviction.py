@@ -1,0 +1,121 @@
+"""Which Data packet leaves a full content store (NFD developer guide, section 3.3.2).
+
+A policy is told of every packet that the store takes in, uses and lets go of, and names the next victim.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Protocol
+
+from forwarder.wire.packet import Data
+
+MS = 1_000_000
+
+Entry = tuple[Data, int]
+"""A packet and when it arrived, ns."""
+
+
+class Policy(Protocol):
+    """An order in which packets are evicted. They are known by name.
+
+    Attributes:
+        NAME: what a configuration file calls it.
+        arrived: called with (data, arrival in ns, whether it is unsolicited) for what comes in, also in the
+            place of one of the same name; None if the policy does not care.
+        used: called with a name when that packet answers an Interest.
+        evict: takes a packet out of the store's, of which there is one at least; returns what stood there.
+    """
+
+    NAME: str
+    arrived: Callable[[Data, int, bool], None] | None
+    used: Callable[[bytes], None]
+    evict: Callable[[], tuple[bytes, Entry]]
+
+    def gone(self, name: bytes) -> None:
+        """Take note that a packet has been erased."""
+        ...
+
+
+class Lru:
+    """Least recently used: came in or answered an Interest.
+
+    The store's own order is that of arrival, and is made that of use.
+    """
+
+    NAME = "lru"
+
+    def __init__(self, packets: OrderedDict[bytes, Entry]) -> None:
+        self.arrived: Callable[[Data, int, bool], None] | None = None
+        self.used: Callable[[bytes], None] = packets.move_to_end
+        self.evict: Callable[[], tuple[bytes, Entry]] = partial(packets.popitem, False)
+
+    def gone(self, name: bytes) -> None:
+        """See Policy."""
+
+
+class PriorityFifo:
+    """Those that nobody has asked for; then those that are stale, the longest so first; then by arrival.
+
+    NFD moves packets to the stale ones by timers. Here they stand in a heap by the time at which they become
+    stale, and are looked at when one has to go. Time is that of the latest arrival.
+    """
+
+    NAME = "priority_fifo"
+
+    def __init__(self, packets: OrderedDict[bytes, Entry]) -> None:
+        self._packets = packets
+        self._unsolicited: OrderedDict[bytes, None] = OrderedDict()
+        self._fifo: OrderedDict[bytes, int] = OrderedDict()  # with the number of its arrival
+        self._stale: list[tuple[int, int, bytes]] = []  # (when, number, name) also of some that are gone
+        self._number = 0
+        self._now = 0
+        self.arrived: Callable[[Data, int, bool], None] | None = self._arrived
+        self.used: Callable[[bytes], None] = _ignore
+        self.evict: Callable[[], tuple[bytes, Entry]] = self._evict
+
+    def _arrived(self, data: Data, now: int, is_unsolicited: bool) -> None:
+        self._now = now
+        name = data.name
+        if is_unsolicited and name not in self._fifo:  # such a copy does not make the other one unwanted
+            self._unsolicited[name] = None
+            self._unsolicited.move_to_end(name)
+            return
+        self.gone(name)
+        self._number += 1
+        self._fifo[name] = self._number
+        heappush(self._stale, (now + data.freshness_ms * MS, self._number, name))
+        if len(self._stale) > 2 * len(self._fifo) + 64:
+            self._stale = [item for item in self._stale if self._fifo.get(item[2]) == item[1]]
+            heapify(self._stale)
+
+    def gone(self, name: bytes) -> None:
+        """See Policy."""
+        self._unsolicited.pop(name, None)
+        self._fifo.pop(name, None)
+
+    def _evict(self) -> tuple[bytes, Entry]:
+        name = self._victim()
+        self.gone(name)
+        return name, self._packets.pop(name)
+
+    def _victim(self) -> bytes:
+        if self._unsolicited:
+            return next(iter(self._unsolicited))
+        while self._stale and self._stale[0][0] <= self._now:
+            _, number, name = self._stale[0]
+            if self._fifo.get(name) == number:
+                return name
+            heappop(self._stale)
+        return next(iter(self._fifo))
+
+
+def _ignore(name: bytes) -> None:
+    """Do nothing about a packet."""
+
+
+POLICIES: dict[str, Callable[[OrderedDict[bytes, Entry]], Policy]] = {
+    policy.NAME: policy for policy in (Lru, PriorityFifo)
+}
+"""All policies by name."""

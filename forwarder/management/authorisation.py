@@ -1,0 +1,214 @@
+"""Who may do what: the authorisation file, signatures, and protection against replays.
+
+What nfd.conf says in `authorizations`, `localhost_security`, `localhop_security` and
+`prefix_announcement_validation`, a TOML file says here:
+
+    [[authorize]]                   # on this machine: /localhost/nfd
+    certfile = "keys/alice.ndncert" # or "any"; a path is relative to this file
+    privileges = ["faces", "fib", "rib", "cs", "strategy-choice"]
+
+    [[localhop]]                    # one hop away: /localhop/nfd/rib; closed without such a rule
+    certfile = "keys/neighbour.ndncert"
+    prefixes = ["/site"]            # which it may register; any if this is left out
+
+    [[announcement]]                # whose prefix announcements make routes
+    certfile = "any"
+
+Without a file everybody on this machine may do everything, nobody from outside anything but announce to a
+strategy that learns from it.
+"""
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from forwarder.management.commands import Signature
+from forwarder.management.keys import (
+    Certificate,
+    is_data_right,
+    is_digest_right,
+    key_name_of,
+    load_certificate,
+)
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import DIGEST_SHA256, Data
+
+Privilege = Literal["faces", "fib", "rib", "cs", "strategy-choice"]
+MODULES: tuple[Privilege, ...] = get_args(Privilege)
+
+GRACE_NS = 120_000_000_000
+"""How far a command's time may be from ours."""
+
+ANY = "any"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AuthorizeRule(_Strict):
+    """Who may do what on this machine."""
+
+    certfile: str
+    privileges: tuple[Privilege, ...]
+
+
+class LocalhopRule(_Strict):
+    """Who may register routes from one hop away."""
+
+    certfile: str
+    prefixes: tuple[str, ...] | None = None
+
+    @field_validator("prefixes")
+    @classmethod
+    def _are_names(cls, prefixes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for prefix in prefixes or ():
+            from_uri(prefix)
+        return prefixes
+
+
+class AnnouncementRule(_Strict):
+    """Whose prefix announcements make routes."""
+
+    certfile: str
+
+
+class AuthorisationFile(_Strict):
+    """The file."""
+
+    authorize: tuple[AuthorizeRule, ...] = (AuthorizeRule(certfile=ANY, privileges=MODULES),)
+    localhop: tuple[LocalhopRule, ...] = ()
+    announcement: tuple[AnnouncementRule, ...] = Field(default=(AnnouncementRule(certfile=ANY),))
+
+
+class _Keys:
+    """Certificates by key name."""
+
+    def __init__(self) -> None:
+        self.is_any = False
+        self._by_name: dict[bytes, Certificate] = {}
+
+    def trust(self, certificate: Certificate | None) -> None:
+        """Add one; None is anybody."""
+        if certificate is None:
+            self.is_any = True
+        else:
+            self._by_name[certificate.key_name] = certificate
+
+    def find(self, key_name: bytes) -> Certificate | None:
+        return self._by_name.get(key_name)
+
+
+class Authorisation:
+    """The rules, and what is remembered of the commands so far.
+
+    Args:
+        rules: what a file says; the defaults if None.
+        folder: where relative paths begin.
+
+    Raises ValueError with a line for the user if a certificate cannot be loaded.
+    """
+
+    def __init__(self, rules: AuthorisationFile | None = None, folder: Path = Path()) -> None:
+        rules = AuthorisationFile() if rules is None else rules
+        loaded: dict[str, Certificate | None] = {ANY: None}
+
+        def certificate(certfile: str) -> Certificate | None:
+            if certfile not in loaded:
+                try:
+                    loaded[certfile] = load_certificate(folder / certfile)
+                except (OSError, ValueError) as error:
+                    raise ValueError(f"certificate {folder / certfile}: {error}") from error
+            return loaded[certfile]
+
+        self._local: dict[str, _Keys] = {module: _Keys() for module in MODULES}
+        for rule in rules.authorize:
+            for module in rule.privileges:
+                self._local[module].trust(certificate(rule.certfile))
+        self._localhop: list[tuple[_Keys, Sequence[bytes] | None]] = []
+        for remote in rules.localhop:
+            keys = _Keys()
+            keys.trust(certificate(remote.certfile))
+            prefixes = None if remote.prefixes is None else [from_uri(prefix) for prefix in remote.prefixes]
+            self._localhop.append((keys, prefixes))
+        self._announcers = _Keys()
+        for announcer in rules.announcement:
+            self._announcers.trust(certificate(announcer.certfile))
+        self._last: dict[bytes, tuple[int, int]] = {}  # key name -> newest time (ms), sequence number
+
+    @classmethod
+    def load(cls, path: Path) -> "Authorisation":
+        """Read the file. Raises ValueError with a line for the user."""
+        try:
+            rules = AuthorisationFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{path}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: not UTF-8") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{path}: {key}: {first['msg']}") from error
+        return cls(rules, path.parent)
+
+    @property
+    def is_localhop_enabled(self) -> bool:
+        """Whether anybody may register routes from one hop away."""
+        return bool(self._localhop)
+
+    def check(self, module: str, signature: Signature, now: int) -> str | None:
+        """Return why a command of this machine is refused; None if it is not."""
+        return self._check([self._local[module]], signature, now)
+
+    def check_localhop(self, prefix: bytes, signature: Signature, now: int) -> str | None:
+        """Return why a neighbour's command for a route of a prefix is refused; None if it is not."""
+        rules = [
+            keys
+            for keys, prefixes in self._localhop
+            if prefixes is None or any(prefix.startswith(above) for above in prefixes)
+        ]
+        return self._check(rules, signature, now)
+
+    def is_announced(self, data: Data, now: int) -> bool:
+        """Tell whether a prefix announcement is signed by whom it may be. Raises MalformedPacket."""
+        announcers = self._announcers
+        return is_data_right(data, None if announcers.is_any else announcers.find, now)
+
+    def _check(self, rules: Iterable[_Keys], signature: Signature, now: int) -> str | None:
+        if signature.kind == DIGEST_SHA256 and not is_digest_right(signature.signed, signature.value):
+            return "wrong signature"
+        rules = list(rules)
+        if any(keys.is_any for keys in rules):
+            return None
+        name = None if signature.key is None else key_name_of(signature.key)
+        known = [found for keys in rules if name is not None and (found := keys.find(name)) is not None]
+        if name is None or not known:
+            return "not authorised"
+        certificate = known[0]
+        if certificate.kind != signature.kind or not certificate.is_valid(now):
+            return "not authorised"
+        if not certificate.verify(signature.signed, signature.value):
+            return "wrong signature"
+        return self._check_replay(name, signature, now)
+
+    def _check_replay(self, name: bytes, signature: Signature, now: int) -> str | None:
+        """Take a verified command's time for the newest of its key, if it is.
+
+        Only keys that are trusted come here: what is remembered is bounded by the file.
+        """
+        time = signature.time
+        if time is None:
+            return "a command says when it was signed"
+        if abs(time * 1_000_000 - now) > GRACE_NS:
+            return "signed too long ago, or not yet"
+        last_time, last_sequence = self._last.get(name, (-1, -1))
+        sequence = signature.sequence
+        if time <= last_time or (sequence is not None and sequence <= last_sequence):
+            return "replayed or out of order"
+        self._last[name] = (time, last_sequence if sequence is None else sequence)
+        return None

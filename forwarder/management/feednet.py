@@ -1,0 +1,90 @@
+"""The module feednet, ours: what NFD's datasets do not tell, as JSON under /localhost/nfd/feednet/status.
+
+Also an example of a module of one's own: pass it to Management(extensions=...).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from forwarder.forwarder import Forwarder
+from forwarder.lli.entry import FeedEntry
+from forwarder.management.module import Module
+from forwarder.wire.name import to_uri
+
+MS = 1_000_000
+
+MOST_FEEDS = 1000
+"""Feeds that one dataset lists at most; `feeds.entries` is the number of all."""
+
+
+class FeednetModule(Module):
+    """feednet/status.
+
+    Args:
+        forwarder: whose.
+        management: counters of the management, if they are to be told.
+    """
+
+    name = "feednet"
+
+    def __init__(self, forwarder: Forwarder, management: Counter[str] | None = None) -> None:
+        self._forwarder = forwarder
+        self._management = management
+        self.commands = {}
+        self.datasets = {"status": self._status}
+
+    def _status(self, _rest: Sequence[tuple[int, bytes]], now: int) -> bytes:
+        return json.dumps(self.status(now), separators=(",", ":")).encode()
+
+    def status(self, now: int) -> dict[str, Any]:
+        """Return the dataset: numbers, bytes, names as URIs, times left in ms."""
+        node, feeds = self._forwarder, self._forwarder.feeds
+        told: dict[str, Any] = {
+            "pit": {
+                "entries": len(node.pit),
+                "network_entries": node.pit_entries(),
+                "network_bytes": node.pit_bytes(),
+            },
+            "dead_nonces": len(node.dead_nonces),
+            "unsolicited": node.unsolicited,
+            "counters": node.counters.as_dict(),
+        }
+        if self._management is not None:
+            told["management"] = dict(self._management)
+        if feeds is not None:
+            entries = list(feeds)
+            told["feeds"] = {
+                "entries": len(entries),
+                "counters": dict(feeds.counters),
+                "list": [_feed(entry, now) for entry in entries[:MOST_FEEDS]],
+            }
+        return told
+
+
+def _feed(entry: FeedEntry, now: int) -> dict[str, Any]:
+    upstream = None
+    if entry.face is not None:
+        upstream = {
+            "face": entry.face,
+            "state": entry.upstream.state.value,
+            "next": entry.upstream.next,
+            "limit": entry.upstream.limit,
+            "known_tip": entry.upstream.known_tip,
+        }
+    return {
+        "feed": to_uri(entry.feed),
+        "tip": entry.tip,
+        "upstream": upstream,
+        "downstreams": [
+            {
+                "face": face,
+                "next": granted.next,
+                "limit": granted.limit,
+                "credit": max(granted.limit - granted.next + 1, 0),
+                "left_ms": max(granted.expiry - now, 0) // MS,
+            }
+            for face, granted in entry.ranges.items()
+        ],
+    }

@@ -1,0 +1,94 @@
+"""Putting fragmented packets together again (NDNLPv2, "Indexed Fragmentation").
+
+Whatever order the fragments come in, and from however many senders. An unfinished packet is given up when
+it is the oldest of too many, or has waited too long, or all of them take too much memory.
+"""
+
+from collections.abc import Hashable
+
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.lp_frame import Frame, close_frame, open_frame
+from forwarder.wire.tlv import MalformedPacket
+
+MAX_FRAGMENTS = 400
+"""Most fragments that a packet may have; NFD's limit too."""
+
+_SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_TIMEOUT_NS = 500_000_000
+_MAX_PARTIAL = 64
+_MAX_BYTES = 1 << 18
+_OVERHEAD = 128  # of what is kept for a fragment, bytes
+
+
+class _Partial:
+    __slots__ = ("bytes", "count", "header", "parts", "since")
+
+    def __init__(self, count: int, since: int) -> None:
+        self.parts: dict[int, bytes] = {}
+        self.count = count
+        self.since = since
+        self.bytes = 0
+        self.header = Frame(b"", b"", b"")  # of the first fragment
+
+
+class Reassembler:
+    """The unfinished packets of one link.
+
+    Attributes:
+        failures: packets given up for want of a fragment.
+    """
+
+    __slots__ = ("_bytes", "_partial", "failures")
+
+    def __init__(self) -> None:
+        self._partial: dict[tuple[int, Hashable], _Partial] = {}
+        self._bytes = 0
+        self.failures = 0
+
+    def __len__(self) -> int:
+        return len(self._partial)
+
+    def add(self, frame: bytes, packet: LpPacket, sender: Hashable, now: int) -> bytes | None:
+        """Take in a fragment, as bytes and parsed; return the packet if it is whole now.
+
+        Its header fields are those of its first fragment. Raises MalformedPacket.
+        """
+        count, index = packet.frag_count, packet.frag_index
+        if packet.sequence is None or count > MAX_FRAGMENTS:
+            raise MalformedPacket("a fragment without Sequence, or one of too many")
+        key = ((packet.sequence - index) & _SEQUENCE_MASK, sender)
+        partial = self._partial.get(key)
+        if partial is not None and partial.since + _TIMEOUT_NS <= now:
+            self._give_up(key)  # of another packet: who starts anew counts anew
+            partial = None
+        if partial is None:
+            self._make_room(now)
+            partial = self._partial[key] = _Partial(count, now)
+        if partial.count != count:
+            raise MalformedPacket("fragments disagree on their number")
+        if index in partial.parts:
+            return None
+        partial.parts[index] = packet.fragment
+        if index == 0:
+            partial.header = open_frame(frame)
+        size = len(frame) + _OVERHEAD
+        partial.bytes += size
+        self._bytes += size
+        if len(partial.parts) < count:
+            if self._bytes > _MAX_BYTES:
+                self._give_up(next(iter(self._partial)))
+            return None
+        del self._partial[key]
+        self._bytes -= partial.bytes
+        body = b"".join(partial.parts[index] for index in range(count))
+        return close_frame(partial.header._replace(fragment=body))
+
+    def _make_room(self, now: int) -> None:
+        for key, partial in list(self._partial.items()):
+            if partial.since + _TIMEOUT_NS > now and len(self._partial) < _MAX_PARTIAL:
+                break
+            self._give_up(key)
+
+    def _give_up(self, key: tuple[int, Hashable]) -> None:
+        self._bytes -= self._partial.pop(key).bytes
+        self.failures += 1

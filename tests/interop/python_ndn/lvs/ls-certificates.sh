@@ -1,0 +1,1 @@
+pyndnsec --path . --tpm tpm-file --tpm-path privKeys ls -vvv
