@@ -78,7 +78,9 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_gone_after_its_context(bug: str) -> None:
-    before = {name: dict(vars(module)) for name, module in sys.modules.items() if name.startswith("forwarder")}
+    before = {
+        name: dict(vars(module)) for name, module in sys.modules.items() if name.startswith("forwarder")
+    }
     with planted(bug):
         pass
     for name, attributes in before.items():
