@@ -1,4 +1,4 @@
-"""What stands at the ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker."""
+"""Who is at the ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker."""
 
 import hashlib
 from collections import Counter, deque
@@ -30,6 +30,8 @@ _LATE = 400 * MS
 _LARGE = 3000
 """Bytes of content that takes three frames."""
 _LIFETIME_MS = 2000
+_PATIENCE = 500 * MS
+"""Before asking again what was refused."""
 _POPULAR = 12
 """Names that many ask for."""
 _LONGEST_MS = 60_000
@@ -140,7 +142,7 @@ class Client:
             ask = None if interest is None else self._asks.get(interest.name)
             if ask is not None:
                 self.counts[f"{ask.how} refused"] += 1
-                self._again(ask, now)
+                ask.due = now + _PATIENCE
             return
         opened = open_data(packet)
         if opened is None:

@@ -1,11 +1,11 @@
 """A day, or as long as one likes, of mixed traffic through a small network in virtual time.
 
-Theory of operation. Two sites and a ring of three forwarders between them, an attacker at one of these. Servers
-and publishers at the sites and at one forwarder; clients everywhere, who ask again until they have what they
-should get; followers who come, go, or vanish; visitors behind faces of their own, some of them reliable, who
-leave without a word. Links lose frames and break, nodes start anew, strategies change. Caches are small, so that
-everything that is bounded soon is at its bound: from then on nothing may grow. At the end traffic ends, and
-what was asked for is waited for; then nothing may be left.
+Theory of operation. Two sites and a ring of three forwarders between them, an attacker at one of these.
+Servers and publishers at the sites and at one forwarder; clients everywhere, who ask again until they have
+what they should get; followers who come, go, or vanish; visitors behind faces of their own, some of them
+reliable, who leave without a word. Links lose frames and break, nodes start anew, strategies change. Caches
+are small, so that everything that is bounded soon is at its bound: from then on nothing may grow. At the end
+traffic ends, and what was asked for is waited for; then nothing may be left.
 """
 
 import gc
@@ -40,6 +40,7 @@ from topologies.model import Link, Topology
 HOUR = 3600 * SECOND
 SITES = ("a", "b", "r3")
 LINKS = (("a", "r1"), ("b", "r2"), ("r1", "r2"), ("r2", "r3"), ("r1", "r3"), ("m", "r3"))
+_LINK = {"bw_mbit": 20, "delay_ms": 5, "loss_percent": 0.5, "jitter_ms": 1, "duplicate_percent": 0.2}
 TOPOLOGY = Topology(
     ("a", "b", "r1", "r2", "r3", "m"),
     tuple(
@@ -50,12 +51,12 @@ TOPOLOGY = Topology(
 _ATTACKER = "m"
 _WORKING = tuple(node for node in TOPOLOGY.nodes if node != _ATTACKER)
 
-_CACHED = 48
+_CACHED = 24
 """Packets in a content store."""
-_FEEDS, _ITEMS = 6, 32
+_FEEDS, _ITEMS = 3, 8
 """Bounds of a feed cache."""
 _ASKING = 1500 * MS
-_PUBLISHING = 20 * SECOND
+_PUBLISHING = 10 * SECOND
 _ATTACKING = 10 * SECOND
 _BREAKING = 300 * SECOND
 _RESTARTING = 1800 * SECOND
@@ -73,11 +74,19 @@ _SAMPLES = 24
 """In each row of the table."""
 
 GROWTH = 1.3
-"""Most by which the last of the rows may exceed the first that counts, in objects of all nodes."""
+"""Most by which the last of the rows may exceed the second, in objects of all nodes."""
 
 
 class Row(NamedTuple):
-    """A span of time: until when (ns), frames and exchanges in it, means of samples, and tables at their largest."""
+    """A span of time.
+
+    Attributes:
+        until: its end, ns.
+        frames, answered: sent by all nodes, and got by clients, in it.
+        objects, kilobytes: of all nodes, mean of samples.
+        process: objects of the whole process.
+        tables: of all nodes, the largest of the samples.
+    """
 
     until: int
     frames: int
