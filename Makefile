@@ -1,6 +1,8 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests
 # make bench  how fast the forwarder is, as ratios within one run
+# make fuzz   look for inputs that break the codec, a node, its management: FUZZ_SECONDS=60 for each
+# make soak   a day of traffic in virtual time, then ten minutes against a daemon
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -10,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint bench fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +31,13 @@ lint: $(STAMPS)/dev
 
 bench: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench
+
+fuzz: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.fuzz
+
+soak: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.soak
+	@$(BIN)/python -m testbed.soak --real-minutes 10
 
 setup: $(STAMPS)/dev
 

@@ -82,6 +82,20 @@ BUGS = {
     "an LLI for what is no item": Bug(
         "node", "forwarder.lli.table", "FeedTable.on_lli", "if parts is None:", "if False:"
     ),
+    "a change before it is authorised": Bug(
+        "management",
+        "forwarder.management.manager",
+        "Management._on_command",
+        "command.check(parameters)",
+        "command.run(call); command.check(parameters)",
+    ),
+    "a route to no face": Bug(
+        "management",
+        "forwarder.management.manager",
+        "Management._on_request",
+        "module is not None and command is not None",
+        "command is not None or verb",
+    ),
     "Data sent to a link that is down": Bug(
         "node", "forwarder.pit", "PitEntry.drop_in_record", "r.face != face", "True"
     ),

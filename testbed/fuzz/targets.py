@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from testbed.fuzz import node, wire
+from testbed.fuzz import management, node, wire
 from testbed.fuzz.mutate import mutate
 
 
@@ -13,7 +13,6 @@ class Target(NamedTuple):
 
     Attributes:
         check: takes an input; raises if something is wrong.
-        rooms: modules whose coverage guides.
         longest: bytes of an input.
         split: takes an input apart into units that mean something by themselves.
         frame: splits a unit into what stands before its packet, and the packet.
@@ -22,7 +21,6 @@ class Target(NamedTuple):
     """
 
     check: Callable[[bytes], None]
-    rooms: tuple[str, ...]
     longest: int
     split: Callable[[bytes], list[bytes]]
     frame: Callable[[bytes], tuple[bytes, bytes]]
@@ -30,18 +28,28 @@ class Target(NamedTuple):
     head: Callable[[Random], bytes]
 
 
+_MOST = 0xFFFF
+
+
 def _events(data: bytes) -> list[bytes]:
     return [event.encode() for event in node.decode(data)]
 
 
 def _event(head: bytes, packet: bytes) -> bytes:
-    return node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:0xFFFF]).encode()
+    return node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:_MOST]).encode()
+
+
+def _commands(data: bytes) -> list[bytes]:
+    return [event.encode() for event in management.decode(data)]
+
+
+def _command(head: bytes, packet: bytes) -> bytes:
+    return management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode()
 
 
 TARGETS = {
     "wire": Target(
         wire.check,
-        ("forwarder.wire", "forwarder.link", "forwarder.reassembly"),
         2048,
         lambda data: [data],
         lambda unit: (b"", unit),
@@ -50,12 +58,19 @@ TARGETS = {
     ),
     "node": Target(
         node.check,
-        ("forwarder",),
         4096,
         _events,
         lambda unit: (unit[:1], unit[3:]),
         _event,
         lambda rng: bytes((rng.randrange(128),)),
+    ),
+    "management": Target(
+        management.check,
+        4096,
+        _commands,
+        lambda unit: (unit[:1], unit[3:]),
+        _command,
+        lambda rng: bytes((rng.randrange(256),)),
     ),
 }
 """By name."""

@@ -389,7 +389,7 @@ class Traffic:
 
 
 class Report(NamedTuple):
-    """What the daemon held before anybody came, after a third of the time, and at the end; and what went on."""
+    """What the daemon held before anybody came, after a third of the time and at the end; what went on."""
 
     before: Left
     third: Left

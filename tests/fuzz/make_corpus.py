@@ -14,8 +14,9 @@ from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
 from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.parameters import make_interest_with_parameters
 from forwarder.wire.persistent import make_persistent
-from forwarder.wire.tlv import element
-from testbed.fuzz import corpus
+from forwarder.wire.tlv import element, nni
+from testbed.fuzz import corpus, management
+from testbed.fuzz.commands import command
 from testbed.fuzz.node import (
     APPLICATION,
     CACHED,
@@ -176,9 +177,49 @@ def for_node() -> dict[str, bytes]:
     return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
 
 
+def for_management() -> dict[str, bytes]:
+    """Every command and dataset once, with parameters that make sense, and some that do not."""
+    prefix, face = element(7, from_uri("/p")), element(0x69, nni(257))
+    uri = element(0x72, b"udp4://192.0.2.9:6363")
+    strategy = element(0x6B, element(7, from_uri("/localhost/nfd/strategy/multicast/v=5")))
+    parameters = {
+        "/rib/register": prefix + element(0x6A, nni(3)) + element(0x6C, nni(3)) + element(0x6D, nni(500)),
+        "/rib/unregister": prefix,
+        "/fib/add-nexthop": prefix + face + element(0x6A, nni(1)),
+        "/fib/remove-nexthop": prefix + face,
+        "/faces/create": uri + element(0x85, nni(2)) + element(0x6C, nni(2)) + element(0x70, nni(2)),
+        "/faces/update": element(0x69, nni(256)) + element(0x6C, nni(1)) + element(0x70, nni(1)),
+        "/faces/destroy": face,
+        "/cs/config": element(0x83, nni(3)) + element(0x6C, nni(1)) + element(0x70, nni(3)),
+        "/cs/erase": prefix + element(0x84, nni(9)),
+        "/strategy-choice/set": prefix + strategy,
+        "/strategy-choice/unset": prefix,
+    }
+    stories = {}
+    for number, verb in enumerate(management.VERBS):
+        wanted = element(0x68, parameters[verb]) if verb in parameters else b""
+        ask = make_interest(
+            from_uri(f"/localhost/nfd{verb}"), nonce=number, can_be_prefix=True, must_be_fresh=True
+        )
+        stories[verb.strip("/").replace("/", "-")] = [
+            management.Event(management.COMMAND, number, wanted),
+            management.Event(management.PACKET, 0, ask),
+            management.Event(management.PAUSE, 2),
+        ]
+    period = element(0x6D, nni(1000))
+    announcement = make_data(from_uri("/pa/32=PA/v=1/seg=0"), period, content_type=5)
+    announce = management.VERBS.index("/rib/announce")
+    stories["announce"] = [management.Event(management.COMMAND, announce, announcement)]
+    signed = command(from_uri("/rib/list"), b"", nonce=5, time_ms=management.START_MS)
+    stories["signed"] = [
+        management.Event(kind, 0, signed) for kind in (management.PACKET, management.FROM_NEIGHBOUR)
+    ]
+    return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
+
+
 def main() -> None:
-    """Write both."""
-    for name, inputs in (("wire", for_wire()), ("node", for_node())):
+    """Write all."""
+    for name, inputs in (("wire", for_wire()), ("node", for_node()), ("management", for_management())):
         path = corpus.SEEDS / f"{name}.hex"
         found = {what: data for what, data in corpus.read(path).items() if what.startswith(FOUND)}
         path.parent.mkdir(exist_ok=True)
