@@ -1,6 +1,8 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
+# make fuzz   look for inputs that break the codec, a node, its management: FUZZ_SECONDS=60 for each
+# make soak   a day of traffic in virtual time, then ten minutes against a daemon
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -15,7 +17,7 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
-.PHONY: demo test test-compiled lint bench setup clean
+.PHONY: demo test test-compiled lint bench fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +44,13 @@ lint: $(STAMPS)/dev
 bench: $(STAMPS)/dev $(STAMPS)/compiled
 	@$(BIN)/python -m testbed.bench
 	@if [ -d $(COMPILED) ]; then $(WITH_COMPILED) $(BIN)/python -m testbed.bench; fi
+
+fuzz: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.fuzz
+
+soak: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.soak
+	@$(BIN)/python -m testbed.soak --real-minutes 10
 
 setup: $(STAMPS)/dev
 

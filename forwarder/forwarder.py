@@ -505,8 +505,11 @@ class Forwarder:
 
         Raises MalformedPacket if any of its names is not well formed.
         """
-        prefixes = [hint[:end] for hint in interest.forwarding_hint for end in prefix_ends(hint)]
-        return not self.regions.isdisjoint(prefixes)
+        for hint in interest.forwarding_hint:
+            prefix_ends(hint)
+        # Of well-formed names, the beginning of one is a prefix of it.
+        regions = tuple(self.regions)
+        return any(hint.startswith(regions) for hint in interest.forwarding_hint)
 
     def _next_hops(
         self, entry: PitEntry, face: Face, interest: Interest, ends: list[int], is_scoped: bool

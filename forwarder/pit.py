@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forwarder.lengths import Lengths
 from forwarder.timers import TimerWheel
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
 from forwarder.wire.packet import Data, Interest
@@ -189,7 +190,7 @@ class Pit:
 
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
-        self._prefixes = 0  # entries with CanBePrefix
+        self._prefixes = Lengths()  # of the names of entries with CanBePrefix
         self._digests = 0  # entries whose name ends with an implicit digest
         self.timers: TimerWheel[PitEntry] = TimerWheel()
 
@@ -201,7 +202,8 @@ class Pit:
         """Create the entry for an Interest that has none; the caller adds records and extends it."""
         key = (interest.name, interest.can_be_prefix, interest.must_be_fresh)
         entry = self._entries[key] = PitEntry(key)
-        self._prefixes += key[1]
+        if key[1]:
+            self._prefixes.add(key[0])
         self._digests += ends_with_digest(key[0])
         return entry
 
@@ -233,7 +235,8 @@ class Pit:
 
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
-        self._prefixes -= entry.key[1]
+        if entry.key[1]:
+            self._prefixes.remove(entry.key[0])
         if self._digests:
             self._digests -= ends_with_digest(entry.key[0])
 
@@ -260,7 +263,7 @@ class Pit:
         if entry := entries.get((name, False, True)):
             found.append(entry)
         if self._prefixes:
-            for end in prefix_ends(name):
+            for end in self._prefixes.among(prefix_ends(name)):
                 found += [e for fresh in (False, True) if (e := entries.get((name[:end], True, fresh)))]
         if self._digests:
             prefix_ends(name)  # a cut component could swallow the digest

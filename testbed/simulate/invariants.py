@@ -18,6 +18,7 @@ from typing import Any
 
 from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.feedcache.items import Item
+from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from testbed.simulate.frames import Frame
 
@@ -183,8 +184,8 @@ _NO_STATE = frozenset(
 _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
 
 
-def digest(host: Host) -> bytes:
-    """Return a hash of all that a host holds but counters and random generators.
+def digest(host: Host | Forwarder) -> bytes:
+    """Return a hash of all that a host, or a forwarder alone, holds but counters and random generators.
 
     It walks the whole tree of objects, private ones too: what a forged packet must not touch is everything.
     """
