@@ -15,7 +15,7 @@ from forwarder.host import Host
 BURST = 32
 """Most frames that a face has taken in before others get their turn."""
 BATCH = 16
-"""Most frames that are taken in before what comes of them is sent."""
+"""Frames that are taken in before what comes of them is sent, unless the host puts work off for a burst."""
 
 
 class Transport(Protocol):
@@ -42,14 +42,21 @@ class Driver:
         host, loop, clock: see above.
         transports: by face; the frames of a face without one are dropped.
         drops: frames, connections and neighbours that were turned away, by reason.
+        batch: see BATCH.
     """
 
     def __init__(
-        self, host: Host, loop: asyncio.AbstractEventLoop, clock: Callable[[], int] = time.time_ns
+        self,
+        host: Host,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], int] = time.time_ns,
+        *,
+        batch: int = BATCH,
     ) -> None:
         self.host = host
         self.loop = loop
         self.clock = clock
+        self.batch = batch
         self.transports: dict[int, Transport] = {}
         self.drops: Counter[str] = Counter()
         self._alarm: asyncio.TimerHandle | None = None
@@ -89,7 +96,7 @@ class Driver:
                 break  # closed on the way
             receive(face, frame, clock(), sender)
             since += 1
-            if since == BATCH:
+            if since >= self.batch and not self.host.is_deferring:
                 self.send()
                 since = 0
         self.flush()

@@ -119,7 +119,7 @@ class EthernetChannel:
             if about[2] in (_TO_ANOTHER_HOST, _OUTGOING) or len(frame) <= _HEADER:
                 continue
             self._on_frame(frame[:6], frame[6:12], frame[_HEADER:])
-            if number % BATCH == BATCH - 1:
+            if number % BATCH == BATCH - 1 and not self._driver.host.is_deferring:
                 self._driver.send()
         self._driver.flush()
 

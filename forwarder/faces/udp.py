@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from forwarder.faces.driver import BATCH, BURST, Driver
+from forwarder.faces.driver import BURST, Driver
 from forwarder.faces.uri import PORT, FaceUri, from_address
 from forwarder.host import Host
 
@@ -72,7 +72,7 @@ class UdpTransport:
                 continue  # the fate of a frame sent before: a connected socket reports it once and lives on
             receive(face, frame, clock())
             since += 1
-            if since == BATCH:
+            if since >= driver.batch and not driver.host.is_deferring:
                 driver.send()
                 since = 0
                 if face not in transports:
@@ -81,10 +81,13 @@ class UdpTransport:
 
 
 class UdpDriver(Driver):
-    """Runs a Host whose faces are all to known neighbours over UDP, as a Mininet node's are."""
+    """Runs a Host whose faces are all to known neighbours over UDP, as a Mininet node's are.
+
+    There everything is measured: what comes of a frame is sent before the next one is looked at.
+    """
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(host, loop)
+        super().__init__(host, loop, batch=1)
 
     def open(self, face: int, local: tuple[str, int], remote: tuple[str, int]) -> tuple[str, int]:
         """Bind a face to a socket from `local` to `remote`; return `local`, with the port chosen if it is 0.
