@@ -35,7 +35,7 @@ DATA = [packet(name, freshness, content) for name in NAMES for freshness, conten
 INTEREST_NAMES = [*NAMES[1:], *(data.name + digest_of(data) for data in DATA), component(1, bytes(32))]
 
 
-CAPACITIES = st.sampled_from([0, 1, 2, 3, 5, 100])
+CAPACITIES = st.sampled_from([0, 1, 2, 2, 3, 3, 5, 100])
 
 
 @dataclass(eq=False)
@@ -87,7 +87,12 @@ class StoreAgainstList(RuleBasedStateMachine):
         self.latest = 0  # arrival: what the policy knows of time
         self.number = 0
 
-    @rule(data=st.sampled_from(DATA), is_unsolicited=st.booleans())
+    @rule(data=st.lists(st.sampled_from(DATA), min_size=1, max_size=8), odd=st.sampled_from([0, 0, 1, 2, 3]))
+    def insert_some(self, data: list[Data], odd: int) -> None:
+        """Every second or third of them unsolicited, or none, or all."""
+        for number, one in enumerate(data):
+            self.insert(one, bool(odd) and number % odd == 0)
+
     def insert(self, data: Data, is_unsolicited: bool) -> None:
         self.store.insert(data, self.now, is_unsolicited=is_unsolicited)
         if not self.admits or not self.capacity:
