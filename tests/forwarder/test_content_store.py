@@ -246,6 +246,28 @@ def test_capacity_zero_keeps_nothing() -> None:
     assert store.find(interest(from_uri("/a"), can_be_prefix=True), 0) is None
 
 
+def test_what_is_not_served_is_kept_and_what_is_not_admitted_is_not() -> None:
+    store = ContentStore(10)
+    one, two = packet(from_uri("/a/1")), packet(from_uri("/a/2"))
+    store.insert(one, 0)
+    store.serves = False
+    for name, can_be_prefix in (
+        (one.name, False),
+        (from_uri("/a"), True),
+        (one.name + digest_of(one), False),
+    ):
+        assert store.find(interest(name, can_be_prefix), 0) is None
+    store.serves, store.admits = True, False
+    store.insert(two, 0)
+    store.capacity = 5
+    store.insert(two, 0)
+    assert (len(store), store.admits) == (1, False)
+    assert store.find(interest(one.name), 0) is one
+    store.admits = True
+    store.insert(two, 0)
+    assert store.find(interest(two.name), 0) is two
+
+
 def test_the_index_does_not_outgrow_the_store() -> None:
     """Whether names were indexed when they were let go, or not yet."""
     store = ContentStore(3)
