@@ -425,6 +425,23 @@ def test_a_strategy_is_told_what_an_application_has_announced() -> None:
     assert (data.content_type, data.content) == (5, element(0x6D, nni(30_000)))
 
 
+def test_what_a_neighbour_has_announced_is_passed_on_until_it_leads_nowhere() -> None:
+    node = Node()
+    one, two = (node.faces.add(f"udp4://192.0.2.{n}:6363", local=False).number for n in (8, 9))
+    wire = announcement("/site", period=60_000)
+    for face in (one, two):
+        node.forwarder.announce(face, wire, START)
+    assert node.forwarder.find_announcement(from_uri("/site/x"), START) == wire
+    node.forwarder.withdraw(one, from_uri("/site/x"), START)
+    assert [hop.face for hop in node.forwarder.fib.lookup(from_uri("/site/x"))] == [two]
+    node.forwarder.withdraw(two, from_uri("/elsewhere"), START)
+    ask(node, "rib/register", named("/site"), number(FACE_ID, two))
+    node.forwarder.withdraw(two, from_uri("/site/x"), START)
+    (left,) = node.management.rib.routes_of(from_uri("/site"))
+    assert (left.face, left.origin) == (two, 0)  # what was registered stays
+    assert node.forwarder.find_announcement(from_uri("/site/x"), START) is None
+
+
 def test_a_neighbours_route_is_no_announcement_of_ours() -> None:
     node = Node()
     remote = node.faces.add("udp4://192.0.2.9:6363", local=False).number
