@@ -55,6 +55,7 @@ _CLASSIC: Final = b"classic"  # all answers to classic Interests share a link as
 _LOCALHOST: Final = component(GENERIC, b"localhost")
 _LOCALHOP: Final = component(GENERIC, b"localhop")
 _SCOPED: Final = (_LOCALHOST, _LOCALHOP)
+_FOREIGN, _FORGED = Verdict.FOREIGN, Verdict.FORGED  # an Enum's members cost a look-up each time
 _ADMITTING: Final = (
     {"admit-network", "admit-all"},
     {"admit-local", "admit-all"},
@@ -466,14 +467,17 @@ class Forwarder:
                 return
             counters.cs_misses += 1
 
+        expiry = now + interest.lifetime_ms * MS
+        record = InRecord(face.number, nonce, expiry, token, interest.wire, persistent)
         if entry is None:
             entry = self.pit.insert(interest)
             entry.strategy = self.strategies.find(name, ends)
+            entry.in_records.append(record)
+        else:
+            entry.set_in_record(record)
+            entry.tags = None
         if persistent:
             entry.begin_passing(now)
-        expiry = now + interest.lifetime_ms * MS
-        entry.set_in_record(InRecord(face.number, nonce, expiry, token, interest.wire, persistent))
-        entry.tags = None
         if header is not None:
             if header.next_hop_face is not None and face.local_fields:
                 self.pit.extend(entry, expiry)
@@ -482,7 +486,9 @@ class Forwarder:
                 return
             if header.non_discovery:
                 entry.tags = Tags(non_discovery=True)
-        hops = self._next_hops(entry, face, interest, ends, is_scoped)
+        hops: Sequence[NextHop] = self.fib.lookup(name, ends)
+        if is_scoped or len(hops) != 1 or hops[0].face == face.number or interest.forwarding_hint:
+            hops = self._next_hops(entry, face, interest, hops, is_scoped)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
         if faces is None or faces or not face.is_local or entry.deadline < 0:
@@ -512,10 +518,9 @@ class Forwarder:
         return any(hint.startswith(regions) for hint in interest.forwarding_hint)
 
     def _next_hops(
-        self, entry: PitEntry, face: Face, interest: Interest, ends: list[int], is_scoped: bool
+        self, entry: PitEntry, face: Face, interest: Interest, hops: Sequence[NextHop], is_scoped: bool
     ) -> Sequence[NextHop]:
-        """Return the next hops that an Interest may take, cheapest first."""
-        hops = self.fib.lookup(interest.name, ends)
+        """Return the next hops that an Interest may take, of those by its name, or else by its hint."""
         for delegation in interest.forwarding_hint:
             hops = self.fib.lookup(delegation)
             if hops:
@@ -562,16 +567,14 @@ class Forwarder:
             self.counters.out_of_scope += 1
             return
         feeds = self.feeds
-        verdict = (
-            feeds.on_data(number, data, header, now) if feeds is not None and len(feeds) else Verdict.FOREIGN
-        )
-        entries = self.pit.match(data) if verdict is not Verdict.FORGED else []
+        verdict = feeds.on_data(number, data, header, now) if feeds is not None and len(feeds) else _FOREIGN
+        entries = self.pit.match(data) if verdict is not _FORGED else []
         counters = self.counters
         may_keep = header is None or not (header.no_cache and face.local_fields)
         if not entries:
             prefix_ends(data.name)  # any other is the name of an entry, or of data for one
             face.in_data += 1
-            if verdict is Verdict.FOREIGN:
+            if verdict is _FOREIGN:
                 counters.unsolicited += 1
                 if may_keep and self.unsolicited in _ADMITTING[face.is_local]:
                     self.cs.insert(data, now, is_unsolicited=True)
@@ -579,8 +582,7 @@ class Forwarder:
         face.in_data += 1
         if may_keep:
             self.cs.insert(data, now)
-        # A face gets it once, unless it tells its Interests apart by their tokens.
-        waiting: dict[tuple[int, bytes | None], bytes | None] = {}
+        waiting: list[tuple[int, bytes | None, bytes | None]] = []  # face, token, announcement
         for entry in entries:
             if entry.in_records:
                 counters.satisfied += 1
@@ -592,11 +594,13 @@ class Forwarder:
             for record in entry.in_records:
                 is_back = record.face == number and face.link_type is not LinkType.AD_HOC
                 if record.expiry > now and not is_back and (is_new or not record.persistent):
-                    waiting[record.face, record.token] = announcement
+                    waiting.append((record.face, record.token, announcement))
             if entry.passed is None or not entry.keep_persistent(now):
                 self._satisfy(entry, number, data, stay, now)
         mark = header.congestion_mark if header is not None else 0
-        for (out, token), announcement in waiting.items():
+        if len(waiting) > 1:  # a face gets it once, unless it tells its Interests apart by their tokens
+            waiting = [*dict.fromkeys(waiting)]
+        for out, token, announcement in waiting:
             if out != _FEEDS:  # they have seen it come in
                 self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
@@ -637,7 +641,8 @@ class Forwarder:
         newest = entry.in_records[-1]
         asking = parse_interest(newest.wire)
         origin = self.faces.get(newest.face, face)
-        hops = self._next_hops(entry, origin, asking, ends, asking.name.startswith(_SCOPED))
+        routed = self.fib.lookup(asking.name, ends)
+        hops = self._next_hops(entry, origin, asking, routed, asking.name.startswith(_SCOPED))
         for out in strategy.after_nack(entry, face.number, reason, hops, now):
             self._send_interest(entry, asking, newest.nonce, out, now)
         if all(record.nacked is not None for record in entry.out_records):
