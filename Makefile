@@ -1,6 +1,8 @@
 # make demo   run the fan-out scenario and write its report
-# make test   lint, types, all tests
-# make bench  how fast the forwarder is, as ratios within one run
+# make test   lint, types, all tests; those of the forwarder once more with it compiled
+# make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
+# make fuzz   look for inputs that break the codec, a node, its management: FUZZ_SECONDS=60 for each
+# make soak   a day of traffic in virtual time, then ten minutes against a daemon
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -9,8 +11,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
+COMPILED := .compiled
 
-.PHONY: demo test lint bench setup clean
+# Before all else on the path, .compiled holds nothing but the compiled forwarder: the rest is the tree's.
+WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
+TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
+
+.PHONY: demo test test-compiled lint bench fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,14 +28,29 @@ demo: $(STAMPS)/run
 
 test: $(STAMPS)/dev lint
 	@$(BIN)/pytest
+	@$(MAKE) --no-print-directory test-compiled
+
+test-compiled: $(STAMPS)/compiled
+	@if [ -d $(COMPILED) ]; then \
+		$(WITH_COMPILED) $(BIN)/pytest --compiled -o pythonpath=tests -o cache_dir=.pytest_cache/compiled \
+			$(TESTS_OF_COMPILED); \
+	fi
 
 lint: $(STAMPS)/dev
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-bench: $(STAMPS)/dev
+bench: $(STAMPS)/dev $(STAMPS)/compiled
 	@$(BIN)/python -m testbed.bench
+	@if [ -d $(COMPILED) ]; then $(WITH_COMPILED) $(BIN)/python -m testbed.bench; fi
+
+fuzz: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.fuzz
+
+soak: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.soak
+	@$(BIN)/python -m testbed.soak --real-minutes 10
 
 setup: $(STAMPS)/dev
 
@@ -52,5 +74,9 @@ $(STAMPS)/dev: $(STAMPS)/run
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# Anew when the forwarder has changed, or when there was no compiler.
+$(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh $(shell find forwarder -name '*.py')
+	@sh testbed/compile.sh $(BIN)/python $(COMPILED) && if [ -d $(COMPILED) ]; then touch $@; fi
+
 clean:
-	rm -rf $(VENV) $(STAMPS) build *.egg-info
+	rm -rf $(VENV) $(STAMPS) $(COMPILED) build *.egg-info

@@ -84,10 +84,12 @@ class Feeds:
             on_problem: told of what passes, in a word: "no-route", "loop", "refused", "gone" (the network has
                 newer items only). The subscription goes on trying.
 
-        Raises ValueError if it is not a feed's name, or is followed already. Iterating raises Forked, or
-        ConnectionError when the application's face is closed.
+        Raises ValueError if it is not a feed's name, or is followed or published here already. Iterating
+        raises Forked, or ConnectionError when the application's face is closed.
         """
         name = _feed_name(feed)
+        if name in self._feeds:
+            raise ValueError(f"{to_uri(name)} is published by this application: read its log")
         if name in self._subscriptions:
             raise ValueError(f"{to_uri(name)} is subscribed to already")
         consumer = Consumer(name, rng=SystemRandom(), after=after, credit=credit, lifetime_ms=LIFETIME_MS)

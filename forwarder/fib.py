@@ -1,6 +1,6 @@
 """Forwarding Information Base: name prefixes to next hops, looked up by longest prefix match."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from forwarder.wire.name import prefix_ends
@@ -81,7 +81,7 @@ class Fib:
         self._by_length[length] = self._by_length.get(length, 0) + change
         self._lengths = sorted((n for n, count in self._by_length.items() if count), reverse=True)
 
-    def lookup(self, name: bytes, ends: Sequence[int] | None = None) -> tuple[NextHop, ...]:
+    def lookup(self, name: bytes, ends: list[int] | None = None) -> tuple[NextHop, ...]:
         """Return the next hops of the longest prefix of `name` that has a route, cheapest first.
 
         `ends` are the name's prefix_ends(), if they are known. Raises MalformedPacket if the name is not

@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
+from typing import Final
 
 from forwarder.content_store import ContentStore
 from forwarder.dead_nonces import LIFETIME, DeadNonces
@@ -44,17 +45,20 @@ from forwarder.wire.packet import (
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
-MS = 1_000_000
+MS: Final = 1_000_000
 
-_FEEDS = 0
+_FEEDS: Final = 0
 """The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""
-_FETCH_MS = 4000
-_CLASSIC = b"classic"  # all answers to classic Interests share a link as one stream
+_FETCH_MS: Final = 4000
+_CLASSIC: Final = b"classic"  # all answers to classic Interests share a link as one stream
 
-_LOCALHOST = component(GENERIC, b"localhost")
-_LOCALHOP = component(GENERIC, b"localhop")
-_SCOPED = (_LOCALHOST, _LOCALHOP)
-_ADMITTING = ({"admit-network", "admit-all"}, {"admit-local", "admit-all"})  # by whether the face is local
+_LOCALHOST: Final = component(GENERIC, b"localhost")
+_LOCALHOP: Final = component(GENERIC, b"localhop")
+_SCOPED: Final = (_LOCALHOST, _LOCALHOP)
+_ADMITTING: Final = (
+    {"admit-network", "admit-all"},
+    {"admit-local", "admit-all"},
+)  # by whether the face is local
 
 
 class Counters:
@@ -501,11 +505,14 @@ class Forwarder:
 
         Raises MalformedPacket if any of its names is not well formed.
         """
-        prefixes = [hint[:end] for hint in interest.forwarding_hint for end in prefix_ends(hint)]
-        return not self.regions.isdisjoint(prefixes)
+        for hint in interest.forwarding_hint:
+            prefix_ends(hint)
+        # Of well-formed names, the beginning of one is a prefix of it.
+        regions = tuple(self.regions)
+        return any(hint.startswith(regions) for hint in interest.forwarding_hint)
 
     def _next_hops(
-        self, entry: PitEntry, face: Face, interest: Interest, ends: Sequence[int], is_scoped: bool
+        self, entry: PitEntry, face: Face, interest: Interest, ends: list[int], is_scoped: bool
     ) -> Sequence[NextHop]:
         """Return the next hops that an Interest may take, cheapest first."""
         hops = self.fib.lookup(interest.name, ends)

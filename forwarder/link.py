@@ -7,6 +7,7 @@ so, lost frames are sent again (forwarder.reliability), and what makes a queue i
 
 from collections.abc import Hashable
 from itertools import pairwise
+from typing import Final
 
 from forwarder.face import Face
 from forwarder.marking import Marking
@@ -15,16 +16,16 @@ from forwarder.reliability import MEMORY_NS, Reliability
 from forwarder.wire.lp import LP_PACKET, parse_lp
 from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame, open_frame
 
-UDP_IPV4_HEADERS = 28
-MIN_MTU = 256
+UDP_IPV4_HEADERS: Final = 28
+MIN_MTU: Final = 256
 """Smallest MTU that a link may have, bytes: every header field fits into one fragment, and leaves room."""
-MIN_FRAME = 64
+MIN_FRAME: Final = 64
 """Smallest frame that a face may be limited to, bytes (NFD); long header fields do not fit into it."""
-_FRAGMENT_HEADERS = 34
+_FRAGMENT_HEADERS: Final = 34
 """Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
-_MARK_BYTES = 5
-_SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
-_EVERYTHING = 1 << 62
+_MARK_BYTES: Final = 5
+_SEQUENCE_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
+_EVERYTHING: Final = 1 << 62
 
 
 class LinkService:

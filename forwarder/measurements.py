@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from forwarder.lengths import Lengths
+
 MS = 1_000_000
 
 T = TypeVar("T")
@@ -21,12 +23,13 @@ class Measurements(Generic[T]):
         most: prefixes kept at most.
     """
 
-    __slots__ = ("_by_prefix", "_lifetime", "_most")
+    __slots__ = ("_by_prefix", "_lengths", "_lifetime", "_most")
 
     def __init__(self, lifetime: int, most: int = 4096) -> None:
         self._lifetime = lifetime
         self._most = most
         self._by_prefix: OrderedDict[bytes, tuple[T, int]] = OrderedDict()  # the first to expire comes first
+        self._lengths = Lengths()
 
     def get(self, prefix: bytes, now: int) -> T | None:
         """Return what is known of a prefix, and keep it for longer."""
@@ -46,7 +49,7 @@ class Measurements(Generic[T]):
 
     def find(self, name: bytes, ends: Sequence[int], now: int) -> T | None:
         """Return what is known of the longest prefix of a name, whose prefix_ends() are `ends`."""
-        for end in reversed(ends):
+        for end in reversed(self._lengths.among(ends)):
             found = self._by_prefix.get(name[:end])
             if found is not None and found[1] > now:
                 return found[0]
@@ -55,10 +58,13 @@ class Measurements(Generic[T]):
     def set(self, prefix: bytes, known: T, now: int) -> None:
         """Learn something of a prefix."""
         table = self._by_prefix
+        if prefix not in table:
+            self._lengths.add(prefix)
         table[prefix] = (known, now + self._lifetime)
         table.move_to_end(prefix)
         while len(table) > self._most or next(iter(table.values()))[1] <= now:
-            table.popitem(last=False)
+            oldest, _ = table.popitem(last=False)
+            self._lengths.remove(oldest)
 
     def __len__(self) -> int:
         return len(self._by_prefix)

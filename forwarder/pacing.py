@@ -7,15 +7,17 @@ a catch-up burst makes no queue. Answers to classic Interests cannot wait; when 
 marked (NDNLPv2 CongestionMark), and their consumers ask for less.
 """
 
-MS = 1_000_000
+from typing import Final
 
-_ACTIVE = 100 * MS
+MS: Final = 1_000_000
+
+_ACTIVE: Final = 100 * MS
 """A stream counts as using the link this long after its last packet."""
-_MOST_STREAMS = 64
-_MARK = 5 * MS
-_MOST_BACKLOG = 20 * MS
-_FULL_FRAME = 1500
-_FRAMES = 5
+_MOST_STREAMS: Final = 64
+_MARK: Final = 5 * MS
+_MOST_BACKLOG: Final = 20 * MS
+_FULL_FRAME: Final = 1500
+_FRAMES: Final = 5
 
 
 class Pacer:

@@ -7,46 +7,53 @@ match otherwise (CanBePrefix, implicit digest) are probed for only while such en
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from forwarder.lengths import Lengths
 from forwarder.timers import TimerWheel
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
 from forwarder.wire.packet import Data, Interest
 
-RECORD_BYTES = 16
+RECORD_BYTES: Final = 16
 """State that a record stands for, whatever the implementation: face 4, nonce 4, expiry 8 bytes."""
 
-_PASSED = 1024
+_PASSED: Final = 1024
 """Names that a persistent Interest's entry remembers, so as not to pass the same Data on again."""
 
 
-@dataclass(slots=True)
 class InRecord:
     """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns), PIT token and packet.
 
     A persistent one (forwarder.wire.persistent) waits for all Data that match it, until it expires.
     """
 
-    face: int
-    nonce: int
-    expiry: int
-    token: bytes | None
-    wire: bytes
-    persistent: bool = False
+    __slots__ = ("expiry", "face", "nonce", "persistent", "token", "wire")
+
+    def __init__(
+        self, face: int, nonce: int, expiry: int, token: bytes | None, wire: bytes, persistent: bool = False
+    ) -> None:
+        self.face = face
+        self.nonce = nonce
+        self.expiry = expiry
+        self.token = token
+        self.wire = wire
+        self.persistent = persistent
 
 
-@dataclass(slots=True)
 class OutRecord:
     """An Interest sent to `face` at time `sent`, which waits there until `expiry` (both ns).
 
     `nacked` is the reason if it was refused there.
     """
 
-    face: int
-    nonce: int
-    sent: int
-    expiry: int
-    nacked: int | None = None
+    __slots__ = ("expiry", "face", "nacked", "nonce", "sent")
+
+    def __init__(self, face: int, nonce: int, sent: int, expiry: int, nacked: int | None = None) -> None:
+        self.face = face
+        self.nonce = nonce
+        self.sent = sent
+        self.expiry = expiry
+        self.nacked = nacked
 
 
 @dataclass(slots=True)
@@ -183,7 +190,7 @@ class Pit:
 
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
-        self._prefixes = 0  # entries with CanBePrefix
+        self._prefixes = Lengths()  # of the names of entries with CanBePrefix
         self._digests = 0  # entries whose name ends with an implicit digest
         self.timers: TimerWheel[PitEntry] = TimerWheel()
 
@@ -195,7 +202,8 @@ class Pit:
         """Create the entry for an Interest that has none; the caller adds records and extends it."""
         key = (interest.name, interest.can_be_prefix, interest.must_be_fresh)
         entry = self._entries[key] = PitEntry(key)
-        self._prefixes += key[1]
+        if key[1]:
+            self._prefixes.add(key[0])
         self._digests += ends_with_digest(key[0])
         return entry
 
@@ -227,7 +235,8 @@ class Pit:
 
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
-        self._prefixes -= entry.key[1]
+        if entry.key[1]:
+            self._prefixes.remove(entry.key[0])
         if self._digests:
             self._digests -= ends_with_digest(entry.key[0])
 
@@ -246,21 +255,24 @@ class Pit:
 
         MustBeFresh needs no check here: a packet that has just arrived counts as fresh.
         """
-        get = self._entries.get
+        entries = self._entries
         name = data.name
         found = []
-        if entry := get((name, False, False)):
+        if entry := entries.get((name, False, False)):
             found.append(entry)
-        if entry := get((name, False, True)):
+        if entry := entries.get((name, False, True)):
             found.append(entry)
         if self._prefixes:
-            for end in prefix_ends(name):
-                found += [e for fresh in (False, True) if (e := get((name[:end], True, fresh)))]
+            for end in self._prefixes.among(prefix_ends(name)):
+                found += [e for fresh in (False, True) if (e := entries.get((name[:end], True, fresh)))]
         if self._digests:
             prefix_ends(name)  # a cut component could swallow the digest
             full = name + component(IMPLICIT_DIGEST, data.digest())
             found += [
-                e for prefix in (False, True) for fresh in (False, True) if (e := get((full, prefix, fresh)))
+                e
+                for prefix in (False, True)
+                for fresh in (False, True)
+                if (e := entries.get((full, prefix, fresh)))
             ]
         return found
 

@@ -16,6 +16,7 @@ from typing import ClassVar, Protocol
 
 from forwarder.face import Face
 from forwarder.fib import Fib, NextHop
+from forwarder.lengths import Lengths
 from forwarder.pit import PitEntry
 from forwarder.wire.packet import Data
 
@@ -142,27 +143,31 @@ class StrategyChoice:
         default: the strategy of all other names.
     """
 
-    __slots__ = ("_by_prefix", "_default")
+    __slots__ = ("_by_prefix", "_default", "_lengths")
 
     def __init__(self, default: Strategy) -> None:
         self._default = default
         self._by_prefix: dict[bytes, Strategy] = {}
+        self._lengths = Lengths()
 
     def set(self, prefix: bytes, strategy: Strategy) -> None:
         """Choose a strategy for all names under a prefix; for the empty one, the default."""
         if prefix:
+            if prefix not in self._by_prefix:
+                self._lengths.add(prefix)
             self._by_prefix[prefix] = strategy
         else:
             self._default = strategy
 
     def unset(self, prefix: bytes) -> None:
         """Leave a prefix to the strategy of a shorter one; no effect on the empty prefix."""
-        self._by_prefix.pop(prefix, None)
+        if self._by_prefix.pop(prefix, None) is not None:
+            self._lengths.remove(prefix)
 
     def find(self, name: bytes, ends: Sequence[int]) -> Strategy:
         """Return the strategy for a name, whose prefix_ends() are `ends`."""
         if self._by_prefix:
-            for end in reversed(ends):
+            for end in reversed(self._lengths.among(ends)):
                 strategy = self._by_prefix.get(name[:end])
                 if strategy is not None:
                     return strategy

@@ -7,10 +7,10 @@ fires early or late: what the emulator's clock needs to be repeatable.
 """
 
 from heapq import heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-_TICK_BITS = 20  # 2**20 ns, about a millisecond
-_STALE_TICKS = 64  # not worth a clean-up
+_TICK_BITS: Final = 20  # 2**20 ns, about a millisecond
+_STALE_TICKS: Final = 64  # not worth a clean-up
 
 
 class Timed(Protocol):

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from forwarder.management.keys import is_digest_right
-from forwarder.wire.lp import LpPacket, parse_lp
+from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, SEGMENT, component, components, from_uri, to_uri
-from forwarder.wire.packet import DATA, DIGEST_SHA256, Data, make_interest, parse_data
+from forwarder.wire.packet import DATA, DIGEST_SHA256, INTEREST, Data, make_interest, parse_data
 from forwarder.wire.tlv import MalformedPacket, elements, nni, read_header, read_nni
 from testbed.errors import UserError, shown
 
@@ -107,8 +107,8 @@ class Client:
             raise UserError(f"{self._path}: what answers there does not speak NDN: {error}") from error
         except TimeoutError as error:
             raise Unanswered(to_uri(name)) from error
-        except OSError as error:
-            raise UserError(f"{self._path}: {error.strerror or error}") from error
+        except OSError:
+            pass
         raise UserError(f"{self._path}: the forwarder has closed the connection")
 
     def _packets(self, until: float) -> Iterator[LpPacket]:
@@ -129,6 +129,8 @@ class Client:
 
 def _size(buffer: bytes) -> int | None:
     """Return the size of the element that a buffer begins with; None if too little of it is there."""
+    if buffer and buffer[0] not in (INTEREST, DATA, LP_PACKET):
+        raise MalformedPacket(f"type {buffer[0]}")
     try:
         _, _, end = read_header(buffer, 0, _LARGEST)
     except IndexError:

@@ -23,6 +23,9 @@ version=0
 if command -v java >/dev/null; then version=$(java_version); fi
 [ "${version:-0}" -ge 17 ] || required="$required default-jre-headless"
 
+headers='import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+"$python" -c "$headers" 2>/dev/null || wanted="$wanted python3-dev"
+command -v cc >/dev/null || wanted="$wanted gcc libc6-dev"
 command -v ip >/dev/null || wanted="$wanted iproute2"
 command -v mnexec >/dev/null || wanted="$wanted mininet"
 command -v ethtool >/dev/null || wanted="$wanted ethtool"

@@ -1,6 +1,43 @@
-"""For all tests: Hypothesis without deadlines, since a shared machine has pauses of its own."""
+"""For all tests: Hypothesis without deadlines, since a shared machine has pauses of its own.
 
+`--compiled` runs the tests against a compiled forwarder, and insists on it.
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("shared-machine", deadline=None)
 settings.load_profile("shared-machine")
+
+ROOT = Path(__file__).parents[1]
+PLAIN = ("forwarder.daemon.", "forwarder.faces.", "forwarder.management.", "forwarder.strateg")
+"""Never compiled; setup.py says why."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compiled", action="store_true", help="the forwarder must be the compiled one")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not session.config.getoption("compiled"):
+        return
+    for path in sorted((ROOT / "forwarder").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if path.stem != "__init__" and not name.startswith(PLAIN):
+            found = import_module(name).__file__ or ""
+            if Path(found).suffix == ".py":
+                raise pytest.UsageError(f"{name} is not compiled: {found}")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return "forwarder: " + ("compiled by mypyc" if config.getoption("compiled") else "plain Python")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("compiled"):
+        left_out = [item for item in items if item.get_closest_marker("patches")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

@@ -168,6 +168,9 @@ class StreamTransport:
         self._rest = self._rest + chunk if self._rest else chunk
         self._deliver()
 
+    def _has_ended(self) -> bool:
+        return not self._is_open
+
     def _deliver(self) -> None:
         """Take in what has come, a burst at a time: the rest has its turn after the other faces."""
         if not self._is_open:
@@ -180,7 +183,7 @@ class StreamTransport:
             return
         self._rest = self._rest[at:]
         self._driver.receive(self._face, frames)
-        if not self._is_open:
+        if self._has_ended():
             return
         has_more = len(frames) == BURST and bool(self._rest)
         if has_more != self._is_paused:

@@ -13,14 +13,14 @@ A proof travels as a Data packet <feed>/32=fork/seq=<f>, whose content holds the
 itself, so that its own signature is a plain digest. This answers footnote 4 of Tarr et al. (2019).
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from forwarder.feedcache.items import Item, RejectedItem, check_signature, parse_item
 from forwarder.wire.feed import FORK_PROOF, fork_name, split_fork, split_item
 from forwarder.wire.packet import Data, make_data, parse_data
-from forwarder.wire.tlv import MalformedPacket, element, elements
+from forwarder.wire.tlv import MalformedPacket, element, elements, read_header
 
-_FRESHNESS_MS = 3_600_000
+_FRESHNESS_MS: Final = 3_600_000
 
 
 class Fork(NamedTuple):
@@ -56,16 +56,19 @@ def open_fork(feed: bytes, data: Data) -> Fork:
     """
     named = split_fork(data.name)
     try:
-        ((kind, start, end),) = elements(data.content, 0, len(data.content))
-        inner = data.content[start:end]
+        content = data.content
+        kind, start, end = read_header(content, 0, len(content))
+        inner = content[start:end]
         packets = [parse_data(inner[at:stop]) for at, stop in _elements_whole(inner)]
-        if kind != FORK_PROOF or len(packets) != 2 or named is None or named[0] != feed:
-            raise ValueError
-        first, second = (_open(feed, packet) for packet in packets)
+        if kind != FORK_PROOF or end != len(content) or len(packets) != 2:
+            raise MalformedPacket("a fork's proof is two packets in an element, and nothing else")
+        if named is None or named[0] != feed:
+            raise MalformedPacket("the proof is named after something else")
+        first, second = _open(feed, packets[0]), _open(feed, packets[1])
     except RejectedItem as error:
         raise RejectedItem("proof", f"an item in it is not valid: {error}") from error
-    except (MalformedPacket, ValueError) as error:
-        raise RejectedItem("proof", "not two items of the feed") from error
+    except MalformedPacket as cause:
+        raise RejectedItem("proof", "not two items of the feed") from cause
     seq = dispute(first, second)
     if seq is None or seq != named[1]:
         raise RejectedItem("proof", f"the two items do not dispute number {named[1]}")

@@ -5,7 +5,7 @@ its feed is in :mod:`forwarder.feedcache.fork`, and whether that fits, in :mod:`
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE, feed_key
 from forwarder.wire.packet import ED25519, Data
@@ -13,11 +13,11 @@ from forwarder.wire.tlv import MalformedPacket, element, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
 
-_SIGNATURE_BYTES = 64
-_REMEMBERED = 2048
+_SIGNATURE_BYTES: Final = 64
+_REMEMBERED: Final = 2048
 """Items remembered by a process. That a packet is genuine never changes, and the consumer of a node looks at
 what its forwarder has just looked at."""
-_LARGEST_REMEMBERED = 8800
+_LARGEST_REMEMBERED: Final = 8800
 
 
 class RejectedItem(ValueError):
@@ -96,7 +96,7 @@ def forget_all() -> None:
     _verified.clear()
 
 
-_verified: dict[tuple[bytes, bytes], Item] = {}  # (feed, packet) of genuine items, oldest first
+_verified: Final[dict[tuple[bytes, bytes], Item]] = {}  # (feed, packet) of genuine items, oldest first
 
 
 def _remember(feed: bytes, item: Item) -> None:
@@ -163,4 +163,5 @@ def _exactly(data: Data) -> bytes:
     return element(_DATA, data.signed + element(_SIGNATURE_VALUE, data.signature))
 
 
-_DATA, _SIGNATURE_VALUE = 6, 23
+_DATA: Final = 6
+_SIGNATURE_VALUE: Final = 23

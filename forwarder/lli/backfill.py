@@ -6,14 +6,14 @@ asked for by name, item by item, of each next hop in turn, and the hop that answ
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from forwarder.lli.estimates import Rtt
 from forwarder.wire.packet import Data
 
-WINDOW = 16
+WINDOW: Final = 16
 """Items asked for at a time: also the bound of what is held here out of order."""
-MAX_ROUNDS = 3
+MAX_ROUNDS: Final = 3
 """Times that every next hop is asked for an item before it counts as gone."""
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from random import Random
+from typing import Final
 
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item
@@ -15,9 +16,9 @@ from forwarder.wire.packet import DATA, Data, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 
 _REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
-_REMEMBERED_NONCES = 8
-_FIRST_RETRY = 250 * MS
-_MAX_RETRY = 8_000 * MS
+_REMEMBERED_NONCES: Final = 8
+_FIRST_RETRY: Final = 250 * MS
+_MAX_RETRY: Final = 8_000 * MS
 
 
 class Consumer:

@@ -1,5 +1,7 @@
 """A feed that is relayed: what a forwarder knows of one feed that downstreams have credit for."""
 
+from typing import Final
+
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
 from forwarder.lli.backfill import Backfill
@@ -9,8 +11,8 @@ from forwarder.lli.upstream import NEVER, Upstream
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
-_REMEMBERED_NONCES = 4
-_REISSUE_INTERVAL = 500 * MS
+_REMEMBERED_NONCES: Final = 4
+_REISSUE_INTERVAL: Final = 500 * MS
 
 
 class FeedEntry:
@@ -84,6 +86,12 @@ class FeedEntry:
         if self.upstream.next < self.upstream.head:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
+
+    def leave_upstream(self) -> None:
+        """Have no upstream; who has been it counts as tried."""
+        if self.face is not None:
+            self.tried.add(self.face)
+        self.face = None
 
     def has_sent(self, nonce: int | None) -> bool:
         """Tell whether a recent LLI of this node had a nonce."""

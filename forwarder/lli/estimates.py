@@ -1,13 +1,15 @@
 """What a holder of credit learns of the path to its upstream: its round-trip time, and its capacity."""
 
-MS = 1_000_000
+from typing import ClassVar, Final
 
-INITIAL_TIMEOUT = 250 * MS
+MS: Final = 1_000_000
+
+INITIAL_TIMEOUT: Final = 250 * MS
 """Before there is a measurement: over a continental RTT, under human patience."""
-MIN_TIMEOUT = 20 * MS
-MAX_TIMEOUT = 4_000 * MS
-_MIN_REORDER = 500_000
-_MAX_REORDER_SHIFT = 3
+MIN_TIMEOUT: Final = 20 * MS
+MAX_TIMEOUT: Final = 4_000 * MS
+_MIN_REORDER: Final = 500_000
+_MAX_REORDER_SHIFT: Final = 3
 
 
 class Rtt:
@@ -77,7 +79,7 @@ class Window:
 
     __slots__ = ("_arrived", "_until", "size")
 
-    SMALLEST = 2
+    SMALLEST: ClassVar[int] = 2
 
     def __init__(self) -> None:
         self.size: int | None = None

@@ -1,13 +1,14 @@
 """The publishing end of a feed: pushes under credit, and answers classic Interests for its items."""
 
 from collections.abc import Callable
+from typing import Final
 
 from forwarder.lli.ranges import MS, Ranges
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import make_feed_state
 from forwarder.wire.packet import Data, Interest
 
-_FORWARDER = 0  # the one face of an application
+_FORWARDER: Final = 0  # the one face of an application
 
 
 class Producer:

@@ -1,14 +1,15 @@
 """What each downstream may still be sent of one feed: the receiving side of send credit."""
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import Data, Interest
 
-MS = 1_000_000
+MS: Final = 1_000_000
 
-_REMEMBERED_NONCES = 4
+_REMEMBERED_NONCES: Final = 4
 """LLIs of one downstream by which the link's late duplicate of one is told."""
 
 
@@ -207,5 +208,5 @@ class Ranges:
         return len(self._by_face)
 
 
-_MOST_AGAIN = 64
+_MOST_AGAIN: Final = 64
 """Items that one LLI can ask for again: a repair is short, and a stranger's must be."""

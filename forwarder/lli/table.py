@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from random import Random
+from typing import Final
 
 from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
@@ -29,16 +30,16 @@ from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_fe
 from forwarder.wire.packet import Data, Interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
 
-RANGE_BYTES = 28
+RANGE_BYTES: Final = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
 
-MOST_FEEDS_PER_FACE = 512
+MOST_FEEDS_PER_FACE: Final = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
 
-_PROOF_INTERVAL = 100 * MS
-_SHUNNED = 16_000 * MS
+_PROOF_INTERVAL: Final = 100 * MS
+_SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
-_REST = 1_000 * MS
+_REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
 
 
@@ -603,27 +604,26 @@ class FeedTable:
         cancel = entry.upstream.cancel(now)
         if not is_gone:
             self._send_llis(entry, cancel, None, now)
-        entry.tried.add(failed)
-        entry.face = None
+        entry.leave_upstream()
         self.counters["failovers"] += 1
         entry.reissue = True
         self._ask(entry, now, None)
         if entry.face is not None:
             return
-        if was_silent and not is_gone and not entry.refused:
-            entry.tried.clear()
-            self._ask_nobody_else(entry, now)
-        if entry.face is None:
-            self._refuse_all(entry, reason, now)
-            entry.tried.clear()
-            entry.refused = False
-            entry.rest_until = now + _REST
+        if was_silent and not is_gone and not entry.refused and self._ask_nobody_else(entry, now):
+            return
+        self._refuse_all(entry, reason, now)
+        entry.tried.clear()
+        entry.refused = False
+        entry.rest_until = now + _REST
 
-    def _ask_nobody_else(self, entry: FeedEntry, now: int) -> None:
-        """Take the silence for that of a forwarder that cannot push, and pull through it."""
+    def _ask_nobody_else(self, entry: FeedEntry, now: int) -> bool:
+        """Take the silence for that of a forwarder that cannot push, and pull through one, if any."""
+        entry.tried.clear()
         if self._find_way(entry, now):
             entry.upstream.assume_legacy()
             self._ask(entry, now, None)
+        return entry.face is not None
 
     def _send_llis(self, entry: FeedEntry, llis: list[Lli], cause: Cause, now: int) -> None:
         """Send Interests upstream, the first with the nonce of the LLI that caused it, if one did."""
@@ -634,9 +634,13 @@ class FeedTable:
                 self._fetch_all(entry, [(entry.face, lli.first)], now)
                 continue
             self.counters["llis_out"] += 1
-            nonce, origin = cause or (self._rng.getrandbits(32), None)
-            cause = None
-            entry.sends(nonce, origin)
+            if cause is not None:
+                nonce, origin = cause
+                cause = None
+                entry.sends(nonce, origin)
+            else:
+                nonce = self._rng.getrandbits(32)
+                entry.sends(nonce, None)
             packet = lli.packet(
                 entry.feed, nonce, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
             )

@@ -17,24 +17,24 @@ SILENT     as ASKING, slowly                            repeats the LLI, in case
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from forwarder.lli.estimates import MAX_TIMEOUT, MS, Rtt, Window
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 
-MAX_TRIES = 4
+MAX_TRIES: Final = 4
 """LLIs, or rounds of repair, without any sign of life, before another upstream is better."""
-IDLE_PROBE = 1_000 * MS
+IDLE_PROBE: Final = 1_000 * MS
 """First time-out of a holder that has no reason to believe that anything is missing, at most."""
-MAX_IDLE_PROBES = 3
+MAX_IDLE_PROBES: Final = 3
 """Doublings of that time-out: what looks like an idle feed may be a link that loses a lot."""
-_LOSSES_REMEMBERED = 64
-PULL_WINDOW = 32
+_LOSSES_REMEMBERED: Final = 64
+PULL_WINDOW: Final = 32
 """Items asked for at a time of an upstream that cannot push."""
-PULL_LIFETIME_MS = 4_000
+PULL_LIFETIME_MS: Final = 4_000
 
-NEVER = (1 << 63) - 1
+NEVER: Final = (1 << 63) - 1
 
 
 class Recovery(Enum):

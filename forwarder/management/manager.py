@@ -89,6 +89,7 @@ class Management:
             self.extend(module)
         faces.listen(self._on_face)
         forwarder.on_announcement = self._learn
+        forwarder.on_withdrawal = self._routes.withdraw
         forwarder.announcement_of = self._routes.announcement_of
 
     def extend(self, module: Module) -> None:

@@ -21,6 +21,7 @@ FRESHNESS_MS = 1000
 
 _KEPT_NS = 10_000 * MS
 _KEPT_DATASETS = 16
+_KEPT_SEGMENTS = 4096
 _KEPT_NOTIFICATIONS = 64
 _WAITING = 256
 
@@ -49,9 +50,13 @@ class Datasets:
             )
             for number, piece in enumerate(pieces)
         ]
-        self._kept[versioned] = (segments, now)
-        while len(self._kept) > _KEPT_DATASETS:
-            del self._kept[next(iter(self._kept))]
+        kept = self._kept
+        kept[versioned] = (segments, now)
+        # The one just made stays, however large.
+        while len(kept) > 1 and (
+            len(kept) > _KEPT_DATASETS or sum(len(held) for held, _ in kept.values()) > _KEPT_SEGMENTS
+        ):
+            del kept[next(iter(kept))]
         return segments[0]
 
     def find(self, interest: Interest, now: int) -> bytes | None:

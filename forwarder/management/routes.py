@@ -147,16 +147,18 @@ class RibModule(Module):
         return True
 
     def announcement_of(self, name: bytes, now: int) -> bytes | None:
-        """Return the announcement for the longest prefix of a name that an application here has registered.
+        """Return the announcement for a name: that of the longest prefix that has one.
 
-        Where it has not announced it, one is made. This is Forwarder.announcement_of.
+        An application here has registered the prefix, or a neighbour has announced it. For an application
+        that has not announced it, one is made. This is Forwarder.announcement_of.
         """
         for end in [*reversed(prefix_ends(name)), 0]:
             prefix = name[:end]
             routes = [
                 route
                 for route in self._rib.routes_of(prefix)
-                if (face := self._faces.get(route.face)) is not None and face.is_local
+                if (face := self._faces.get(route.face)) is not None
+                and (face.is_local or route.announcement is not None)
             ]
             if routes and not prefix.startswith(_LOCALHOST):
                 announced = [route for route in routes if route.announcement is not None]
@@ -167,6 +169,18 @@ class RibModule(Module):
                 period = _LONGEST_OWN_MS if lasting else min(max(left, _SHORTEST_MS), _LONGEST_OWN_MS)
                 return make_announcement(prefix, period, now // MS)
         return None
+
+    def withdraw(self, face: int, name: bytes, now: int) -> None:
+        """End the learnt route by which a name went to a face in vain. This is Forwarder.on_withdrawal."""
+        for end in [*reversed(prefix_ends(name)), 0]:
+            learnt = [
+                route
+                for route in self._rib.routes_of(name[:end])
+                if (route.face, route.origin) == (face, Origin.PREFIX_ANNOUNCEMENT)
+            ]
+            if learnt:
+                self._rib.unregister(name[:end], face, Origin.PREFIX_ANNOUNCEMENT)
+                return
 
     def _list(self, _rest: Sequence[tuple[int, bytes]], now: int) -> bytes:
         entries = []

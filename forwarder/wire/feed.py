@@ -5,21 +5,23 @@ A feed's name ends with its writer's Ed25519 public key, so it certifies itself;
 of a classic SSB feed is the SSB message, whole.
 """
 
+from typing import Final
+
 from forwarder.wire.name import GENERIC, KEYWORD, SEQUENCE, component, prefix_ends
 from forwarder.wire.tlv import MalformedPacket, element, nni
 
-BACKLINK = 0xF2
-PAYLOAD = 0xF4
-SSB_MESSAGE = 0xF6
-FORK_PROOF = 0xF8
+BACKLINK: Final = 0xF2
+PAYLOAD: Final = 0xF4
+SSB_MESSAGE: Final = 0xF6
+FORK_PROOF: Final = 0xF8
 
-LAST_ITEM = (1 << 64) - 2
+LAST_ITEM: Final = (1 << 64) - 2
 """The highest number of an item: one more can still be counted in 64 bits."""
 
-KEY_BYTES = 32
-_KEY_HEADER = bytes((GENERIC, KEY_BYTES))
-_FORK = component(KEYWORD, b"fork")
-_SEQUENCE_HEADERS = [(size, bytes((SEQUENCE, size))) for size in (1, 2, 4, 8)]
+KEY_BYTES: Final = 32
+_KEY_HEADER: Final = bytes((GENERIC, KEY_BYTES))
+_FORK: Final = component(KEYWORD, b"fork")
+_SEQUENCE_HEADERS: Final = [(size, bytes((SEQUENCE, size))) for size in (1, 2, 4, 8)]
 
 
 def feed_name(prefix: bytes, key: bytes) -> bytes:
@@ -73,7 +75,7 @@ def split_fork(name: bytes) -> tuple[bytes, int] | None:
 def check_feed_name(feed: bytes) -> None:
     """Raise MalformedPacket unless the key that a feed's name ends with is a component of its own."""
     at = len(feed) - KEY_BYTES - 2
-    if at not in (0, *prefix_ends(feed)) or feed[at : at + 2] != _KEY_HEADER:
+    if at < 0 or not feed.startswith(_KEY_HEADER, at) or (at and at not in prefix_ends(feed)):
         raise MalformedPacket("a feed's name ends with a component of 32 bytes, its key")
 
 

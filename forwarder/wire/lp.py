@@ -5,39 +5,40 @@ equivalent to an LpPacket with nothing but a Fragment, and is how most packets t
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
-LP_PACKET = 100
-_FRAGMENT = 0x50
-_SEQUENCE = 0x51
-_FRAG_INDEX = 0x52
-_FRAG_COUNT = 0x53
-_PIT_TOKEN = 0x62
-_NACK = 0x0320
-_NACK_REASON = 0x0321
-_INCOMING_FACE = 0x032C
-_NEXT_HOP_FACE = 0x0330
-_CACHE_POLICY = 0x0334
-_CACHE_POLICY_TYPE = 0x0335
-_NO_CACHE = 1
-_CONGESTION_MARK = 0x0340
-_ACK = 0x0344  # the one field that may be repeated
-_TX_SEQUENCE = 0x0348
-_NON_DISCOVERY = 0x034C
-_PREFIX_ANNOUNCEMENT = 0x0350
-FEED_STATE = 0x0370
+LP_PACKET: Final = 100
+_FRAGMENT: Final = 0x50
+_SEQUENCE: Final = 0x51
+_FRAG_INDEX: Final = 0x52
+_FRAG_COUNT: Final = 0x53
+_PIT_TOKEN: Final = 0x62
+_NACK: Final = 0x0320
+_NACK_REASON: Final = 0x0321
+_INCOMING_FACE: Final = 0x032C
+_NEXT_HOP_FACE: Final = 0x0330
+_CACHE_POLICY: Final = 0x0334
+_CACHE_POLICY_TYPE: Final = 0x0335
+_NO_CACHE: Final = 1
+_CONGESTION_MARK: Final = 0x0340
+_ACK: Final = 0x0344  # the one field that may be repeated
+_TX_SEQUENCE: Final = 0x0348
+_NON_DISCOVERY: Final = 0x034C
+_PREFIX_ANNOUNCEMENT: Final = 0x0350
+FEED_STATE: Final = 0x0370
 """Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
-_FEED = 7  # a Name
-_TIP = 0x0371
-_LIMIT = 0x0372
-_FIRST = 0x0373
+_FEED: Final = 7  # a Name
+_TIP: Final = 0x0371
+_LIMIT: Final = 0x0372
+_FIRST: Final = 0x0373
 
-CONGESTION = 50
-DUPLICATE = 100
-NO_ROUTE = 150
-_UNSPECIFIED = 0
+CONGESTION: Final = 50
+DUPLICATE: Final = 100
+NO_ROUTE: Final = 150
+_UNSPECIFIED: Final = 0
 
 
 class LpPacket:

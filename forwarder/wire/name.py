@@ -6,31 +6,32 @@ section "Name", with the marker components of the NDN naming conventions (revisi
 """
 
 import re
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
 
-NAME = 7
-IMPLICIT_DIGEST = 1
-PARAMETERS_DIGEST = 2
-GENERIC = 8
-KEYWORD = 32
-SEGMENT = 50
-BYTE_OFFSET = 52
-VERSION = 54
-TIMESTAMP = 56
-SEQUENCE = 58
+NAME: Final = 7
+IMPLICIT_DIGEST: Final = 1
+PARAMETERS_DIGEST: Final = 2
+GENERIC: Final = 8
+KEYWORD: Final = 32
+SEGMENT: Final = 50
+BYTE_OFFSET: Final = 52
+VERSION: Final = 54
+TIMESTAMP: Final = 56
+SEQUENCE: Final = 58
 
-DIGEST_COMPONENT_BYTES = 34
+DIGEST_COMPONENT_BYTES: Final = 34
 """Size of an ImplicitSha256DigestComponent, header included."""
 
-_DIGESTS = {IMPLICIT_DIGEST: "sha256digest", PARAMETERS_DIGEST: "params-sha256"}
-_NUMBERS = {SEGMENT: "seg", BYTE_OFFSET: "off", VERSION: "v", TIMESTAMP: "t", SEQUENCE: "seq"}
-_TYPES = {text: kind for kind, text in (_DIGESTS | _NUMBERS).items()}
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
-_DIGEST = re.compile(r"[0-9A-Fa-f]{64}")
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_DIGESTS: Final = {IMPLICIT_DIGEST: "sha256digest", PARAMETERS_DIGEST: "params-sha256"}
+_NUMBERS: Final = {SEGMENT: "seg", BYTE_OFFSET: "off", VERSION: "v", TIMESTAMP: "t", SEQUENCE: "seq"}
+_TYPES: Final = {text: kind for kind, text in (_DIGESTS | _NUMBERS).items()}
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,19}")
+_DIGEST: Final = re.compile(r"[0-9A-Fa-f]{64}")
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def component(kind: int, value: bytes) -> bytes:

@@ -7,6 +7,8 @@ MalformedPacket if it is not well formed.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
 
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import (
@@ -19,39 +21,39 @@ from forwarder.wire.tlv import (
     read_nni,
 )
 
-INTEREST = 5
-DATA = 6
+INTEREST: Final = 5
+DATA: Final = 6
 
-_NONCE = 10
-_LIFETIME = 12
-_MUST_BE_FRESH = 18
-_FORWARDING_HINT = 30
-_CAN_BE_PREFIX = 33
-_HOP_LIMIT = 34
-_PARAMETERS = 36
-_INTEREST_SIGNATURE_INFO = 44
-_INTEREST_SIGNATURE_VALUE = 46
-SEND_CREDIT = 240
+_NONCE: Final = 10
+_LIFETIME: Final = 12
+_MUST_BE_FRESH: Final = 18
+_FORWARDING_HINT: Final = 30
+_CAN_BE_PREFIX: Final = 33
+_HOP_LIMIT: Final = 34
+_PARAMETERS: Final = 36
+_INTEREST_SIGNATURE_INFO: Final = 44
+_INTEREST_SIGNATURE_VALUE: Final = 46
+SEND_CREDIT: Final = 240
 """Ours: an Interest with this element is a long-lived Interest. Even and in the application range, so a
 forwarder that does not know it ignores it (docs/architecture.md, "The LLI packet")."""
 
-_META_INFO = 20
-_CONTENT = 21
-_SIGNATURE_INFO = 22
-_SIGNATURE_VALUE = 23
-_CONTENT_TYPE = 24
-_FRESHNESS = 25
-_FINAL_BLOCK = 26
-_SIGNATURE_TYPE = 27
-_KEY_LOCATOR = 28
-_VALIDITY_PERIOD = 253  # of a certificate; odd and yet meant to be ignored by who does not know it
+_META_INFO: Final = 20
+_CONTENT: Final = 21
+_SIGNATURE_INFO: Final = 22
+_SIGNATURE_VALUE: Final = 23
+_CONTENT_TYPE: Final = 24
+_FRESHNESS: Final = 25
+_FINAL_BLOCK: Final = 26
+_SIGNATURE_TYPE: Final = 27
+_KEY_LOCATOR: Final = 28
+_VALIDITY_PERIOD: Final = 253  # of a certificate; odd and yet meant to be ignored by who does not know it
 
-DIGEST_SHA256 = 0
-ED25519 = 5
+DIGEST_SHA256: Final = 0
+ED25519: Final = 5
 
-DEFAULT_LIFETIME_MS = 4000
+DEFAULT_LIFETIME_MS: Final = 4000
 
-SENT_HOP_LIMIT = 32
+SENT_HOP_LIMIT: Final = 32
 """HopLimit that our own consumers and relays put into their Interests."""
 
 
@@ -103,7 +105,7 @@ class Interest:
         if self.hop_limit is None:
             return self.wire
         at = self._hop_limit_at
-        return self.wire[:at] + bytes((self.hop_limit - 1,)) + self.wire[at + 1 :]
+        return self.wire[:at] + (self.hop_limit - 1).to_bytes(1, "big") + self.wire[at + 1 :]
 
     def without_hint(self) -> bytes:
         """Return the packet without its ForwardingHint: it has reached the region where its name leads."""
@@ -127,7 +129,7 @@ class Interest:
 
 # Elements of an Interest in the order that the specification demands. SendCredit, being non-critical,
 # is accepted anywhere after the name.
-_INTEREST_ORDER = {
+_INTEREST_ORDER: Final = {
     kind: rank
     for rank, kind in enumerate(
         (
@@ -143,7 +145,8 @@ _INTEREST_ORDER = {
         )
     )
 }
-_BEFORE_NONCE = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
+_UINT32: Final = Struct(">I")
+_BEFORE_NONCE: Final = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
 
 
 def parse_interest(wire: bytes) -> Interest:
@@ -170,7 +173,7 @@ def parse_interest(wire: bytes) -> Interest:
         if kind == _NONCE:
             if at - start != 4:
                 raise MalformedPacket("a Nonce has 4 bytes")
-            interest.nonce = int.from_bytes(wire[start:at], "big")
+            (interest.nonce,) = _UINT32.unpack_from(wire, start)
             interest._nonce_at = start
         elif kind == _LIFETIME:
             interest.lifetime_ms = read_nni(wire[start:at])
@@ -248,9 +251,9 @@ class Data:
     """
 
     __slots__ = (
-        "_content",
-        "_signature",
-        "_signed",
+        "_content_span",
+        "_signature_span",
+        "_signed_span",
         "content_type",
         "freshness_ms",
         "name",
@@ -265,22 +268,25 @@ class Data:
         self.freshness_ms = 0
         self.signature_type = DIGEST_SHA256
         # Offsets, cut out on demand: a forwarder needs neither content nor signature.
-        self._content = self._signed = self._signature = (0, 0)
+        self._content_span = self._signed_span = self._signature_span = (0, 0)
 
     @property
     def content(self) -> bytes:
         """Content's TLV-VALUE, empty if absent."""
-        return self.wire[slice(*self._content)]
+        start, end = self._content_span
+        return self.wire[start:end]
 
     @property
     def signed(self) -> bytes:
         """The signed portion: Name and all that follows, short of SignatureValue."""
-        return self.wire[slice(*self._signed)]
+        start, end = self._signed_span
+        return self.wire[start:end]
 
     @property
     def signature(self) -> bytes:
         """SignatureValue's TLV-VALUE."""
-        return self.wire[slice(*self._signature)]
+        start, end = self._signature_span
+        return self.wire[start:end]
 
     def digest(self) -> bytes:
         """Return the implicit digest: SHA-256 of the whole packet, 32 bytes."""
@@ -311,14 +317,14 @@ def parse_data(wire: bytes) -> Data:
             continue
         rank = kind
         if kind == _CONTENT:
-            data._content = (start, at)
+            data._content_span = (start, at)
         elif kind == _META_INFO:
             _parse_meta_info(data, start, at)
         elif kind == _SIGNATURE_INFO:
             data.signature_type = signature_type = _parse_signature_type(wire, start, at)
         else:
-            data._signed = (signed_from, element_at)
-            data._signature = (start, at)
+            data._signed_span = (signed_from, element_at)
+            data._signature_span = (start, at)
     if signature_type is None or rank != _SIGNATURE_VALUE:
         raise MalformedPacket("a Data packet has SignatureInfo and SignatureValue")
     return data

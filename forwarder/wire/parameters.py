@@ -4,15 +4,16 @@ Their names end with a ParametersSha256DigestComponent, the digest of all from A
 """
 
 import hashlib
+from typing import Final
 
 from forwarder.wire.name import NAME, PARAMETERS_DIGEST, component
 from forwarder.wire.packet import INTEREST, Interest
 from forwarder.wire.tlv import element, elements, nni, read_header
 
-_NONCE = 10
-_LIFETIME = 12
-_HOP_LIMIT = 34
-_PARAMETERS = 36
+_NONCE: Final = 10
+_LIFETIME: Final = 12
+_HOP_LIMIT: Final = 34
+_PARAMETERS: Final = 36
 
 
 def make_interest_with_parameters(

@@ -4,10 +4,12 @@ A persistent Interest is an Interest with one more element, empty, of a type tha
 application range: a forwarder that does not know it ignores it, and sees a plain Interest.
 """
 
+from typing import Final
+
 from forwarder.wire.packet import Interest
 from forwarder.wire.tlv import element, elements, read_header
 
-PERSISTENT = 0xFA
+PERSISTENT: Final = 0xFA
 
 
 def make_persistent(interest: bytes) -> bytes:

@@ -5,6 +5,7 @@ variable-size numbers of 1, 3, 5 or 9 bytes, and the shortest form is the only v
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 
 class MalformedPacket(ValueError):
@@ -29,8 +30,8 @@ def read_number(buf: bytes, at: int) -> tuple[int, int]:
     return value, end
 
 
-_SHORTEST = {253: 253, 254: 1 << 16, 255: 1 << 32}
-_LARGEST_TYPE = 0xFFFF_FFFF
+_SHORTEST: Final = {253: 253, 254: 1 << 16, 255: 1 << 32}
+_LARGEST_TYPE: Final = 0xFFFF_FFFF
 
 
 def read_header(buf: bytes, at: int, limit: int) -> tuple[int, int, int]:
@@ -95,8 +96,13 @@ def nni(value: int) -> bytes:
 
 def read_nni(value: bytes) -> int:
     """Decode a NonNegativeInteger's TLV-VALUE."""
-    if len(value) not in (1, 2, 4, 8):
-        raise MalformedPacket(f"NonNegativeInteger of {len(value)} bytes")
+    size = len(value)
+    if size == 1:  # the usual ones, without a call
+        return value[0]
+    if size == 2:
+        return value[0] << 8 | value[1]
+    if size not in (4, 8):
+        raise MalformedPacket(f"NonNegativeInteger of {size} bytes")
     return int.from_bytes(value, "big")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.feedcache.items import Item
+from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from testbed.simulate.frames import Frame
 
@@ -183,8 +184,8 @@ _NO_STATE = frozenset(
 _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
 
 
-def digest(host: Host) -> bytes:
-    """Return a hash of all that a host holds but counters and random generators.
+def digest(host: Host | Forwarder) -> bytes:
+    """Return a hash of all that a host, or a forwarder alone, holds but counters and random generators.
 
     It walks the whole tree of objects, private ones too: what a forged packet must not touch is everything.
     """
@@ -193,7 +194,7 @@ def digest(host: Host) -> bytes:
     return hasher.digest()
 
 
-def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, int]) -> None:
+def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]) -> None:
     if value is None or isinstance(value, (bool, int, float, str)):
         update(f"{value!r};".encode())
         return
@@ -204,9 +205,9 @@ def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, int]) -> 
     if isinstance(value, _SKIPPED):
         return
     if id(value) in seen:
-        update(b"#%d" % seen[id(value)])
+        update(b"#%d" % seen[id(value)][0])
         return
-    seen[id(value)] = len(seen)
+    seen[id(value)] = (len(seen), value)  # which keeps it: compiled code makes tuples as they are looked at
     update(type(value).__name__.encode())
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -230,4 +231,5 @@ def _attributes(value: object) -> list[str]:
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         names.update(dict.fromkeys((slots,) if isinstance(slots, str) else slots))
+        names.update(dict.fromkeys(kind.__dict__.get("__mypyc_attrs__", ())))  # what slots are if compiled
     return sorted(names)

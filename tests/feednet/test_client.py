@@ -288,8 +288,9 @@ def test_what_cannot_be(daemon: DaemonProcess, tmp_path: Path) -> None:
                 feed = await feeds.publish(log)
                 with pytest.raises(ValueError, match="published already"):
                     await feeds.publish(log)
+                with pytest.raises(ValueError, match="read its log"):
+                    feeds.subscribe(log.uri)
                 feed.close()
-                await feeds.publish(log)
                 feeds.subscribe(log.uri)
                 with pytest.raises(ValueError, match="subscribed to already"):
                     feeds.subscribe(Name.to_str(Name.from_str(log.uri)))

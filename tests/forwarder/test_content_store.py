@@ -35,7 +35,7 @@ DATA = [packet(name, freshness, content) for name in NAMES for freshness, conten
 INTEREST_NAMES = [*NAMES[1:], *(data.name + digest_of(data) for data in DATA), component(1, bytes(32))]
 
 
-CAPACITIES = st.sampled_from([0, 1, 2, 3, 5, 100])
+CAPACITIES = st.sampled_from([0, 1, 2, 2, 3, 3, 5, 100])
 
 
 @dataclass(eq=False)
@@ -87,7 +87,12 @@ class StoreAgainstList(RuleBasedStateMachine):
         self.latest = 0  # arrival: what the policy knows of time
         self.number = 0
 
-    @rule(data=st.sampled_from(DATA), is_unsolicited=st.booleans())
+    @rule(data=st.lists(st.sampled_from(DATA), min_size=1, max_size=8), odd=st.sampled_from([0, 0, 1, 2, 3]))
+    def insert_some(self, data: list[Data], odd: int) -> None:
+        """Every second or third of them unsolicited, or none, or all."""
+        for number, one in enumerate(data):
+            self.insert(one, bool(odd) and number % odd == 0)
+
     def insert(self, data: Data, is_unsolicited: bool) -> None:
         self.store.insert(data, self.now, is_unsolicited=is_unsolicited)
         if not self.admits or not self.capacity:
@@ -158,13 +163,14 @@ class StoreAgainstList(RuleBasedStateMachine):
         return min(under, key=lambda held: held.data.name, default=None) if can_be_prefix else None
 
     @invariant()
-    def same_size(self) -> None:
+    def same_packets(self) -> None:
+        assert {*self.store._packets} == {held.data.name for held in self.held}
         assert len(self.store) == len(self.held) <= self.store.capacity == self.capacity
         assert (self.store.admits, self.store.serves) == (self.admits, self.serves)
 
 
 TestStoreAgainstList = StoreAgainstList.TestCase
-TestStoreAgainstList.settings = settings(max_examples=200, stateful_step_count=50)
+TestStoreAgainstList.settings = settings(max_examples=100, stateful_step_count=50)
 
 
 def test_exact_name() -> None:
@@ -238,6 +244,28 @@ def test_capacity_zero_keeps_nothing() -> None:
     store.insert(packet(from_uri("/a")), 0)
     assert len(store) == 0
     assert store.find(interest(from_uri("/a"), can_be_prefix=True), 0) is None
+
+
+def test_what_is_not_served_is_kept_and_what_is_not_admitted_is_not() -> None:
+    store = ContentStore(10)
+    one, two = packet(from_uri("/a/1")), packet(from_uri("/a/2"))
+    store.insert(one, 0)
+    store.serves = False
+    for name, can_be_prefix in (
+        (one.name, False),
+        (from_uri("/a"), True),
+        (one.name + digest_of(one), False),
+    ):
+        assert store.find(interest(name, can_be_prefix), 0) is None
+    store.serves, store.admits = True, False
+    store.insert(two, 0)
+    store.capacity = 5
+    store.insert(two, 0)
+    assert (len(store), store.admits) == (1, False)
+    assert store.find(interest(one.name), 0) is one
+    store.admits = True
+    store.insert(two, 0)
+    assert store.find(interest(two.name), 0) is two
 
 
 def test_the_index_does_not_outgrow_the_store() -> None:

@@ -31,8 +31,8 @@ class NoncesAgainstList(RuleBasedStateMachine):
     def has(self, name: bytes, nonce: int) -> None:
         ages = [self.now - added for other, number, added in self.added if (other, number) == (name, nonce)]
         has = self.nonces.has(name, nonce, self.now)
-        recent = {(other, number) for other, number, _ in self.added[-self.most :]}
-        if ages and min(ages) <= LIFETIME // 2 and (name, nonce) in recent:
+        there_is_room = sum(added >= self.now - LIFETIME for _, _, added in self.added) <= self.most
+        if ages and min(ages) <= LIFETIME // 2 and there_is_room:
             assert has, "forgotten too early"
         if not ages or min(ages) > LIFETIME:
             assert not has, "remembered for too long"
@@ -52,6 +52,10 @@ def test_asked_seldom_it_does_not_remember_for_longer() -> None:
     nonces.add(b"", 1, 0)
     assert nonces.has(b"", 1, LIFETIME - 1)
     assert not nonces.has(b"", 1, LIFETIME)
+    for gap in (LIFETIME, LIFETIME + 1, 2 * LIFETIME, 10 * LIFETIME):
+        nonces = DeadNonces()
+        nonces.add(b"", 1, 7)
+        assert not nonces.has(b"", 1, 7 + gap)
 
 
 def test_a_nonce_belongs_to_its_name() -> None:

@@ -496,6 +496,15 @@ def test_what_has_expired_upstream_is_new_again() -> None:
     assert strategy.after_interest(entry, 1, HOPS, 100 * MS) == (2,)
 
 
+def test_what_is_new_again_is_not_held_back() -> None:
+    entry = new_entry()
+    strategy = BestRoute(CORE, {})
+    entry.set_out_record(OutRecord(2, 1, 0, 5 * MS))
+    assert strategy.after_interest(entry, 1, HOPS, 4 * MS) == ()
+    assert strategy.after_interest(entry, 1, HOPS, 5 * MS) == (2,)
+    assert strategy.after_interest(entry, 1, (), 5 * MS) is None
+
+
 def test_a_next_hop_where_it_has_expired_counts_as_unused() -> None:
     entry = new_entry()
     strategy = BestRoute(CORE, {})

@@ -610,6 +610,7 @@ def rows() -> list[tuple[State, Event]]:
     return [(state, event) for state, row in TRANSITIONS.items() for event in row]
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize(("state", "event"), rows(), ids=lambda part: part.name)
 def test_every_row_of_the_table_is_reached_and_leads_where_it_says(
     state: State, event: Event, monkeypatch: pytest.MonkeyPatch

@@ -350,6 +350,19 @@ def test_an_announcement_makes_a_route_for_its_period() -> None:
     assert node.forwarder.fib.lookup(from_uri("/site/x")) == ()
 
 
+def test_an_announcement_signed_in_the_older_form() -> None:
+    payload = element(36, announcement("/site"))
+    name = from_uri("/localhost/nfd/rib/announce") + element(2, digest(payload))
+    name += (
+        element(8, (START // MS).to_bytes(8, "big"))
+        + element(8, bytes(8))
+        + element(8, b"\x16\x03\x1b\x01\0")
+    )
+    name += element(8, element(23, digest(name)))
+    interest = element(5, element(7, name) + bytes.fromhex("0a0400000001") + payload)
+    assert read(Node().reply(interest).content)[0] == 200
+
+
 def period(begin: bytes, end: bytes) -> bytes:
     return element(253, element(254, begin) + element(255, end))
 
@@ -410,6 +423,23 @@ def test_a_strategy_is_told_what_an_application_has_announced() -> None:
     data = parse_data(made)
     assert to_uri(data.name) == f"/app/32=PA/v={START // MS}/seg=0"
     assert (data.content_type, data.content) == (5, element(0x6D, nni(30_000)))
+
+
+def test_what_a_neighbour_has_announced_is_passed_on_until_it_leads_nowhere() -> None:
+    node = Node()
+    one, two = (node.faces.add(f"udp4://192.0.2.{n}:6363", local=False).number for n in (8, 9))
+    wire = announcement("/site", period=60_000)
+    for face in (one, two):
+        node.forwarder.announce(face, wire, START)
+    assert node.forwarder.find_announcement(from_uri("/site/x"), START) == wire
+    node.forwarder.withdraw(one, from_uri("/site/x"), START)
+    assert [hop.face for hop in node.forwarder.fib.lookup(from_uri("/site/x"))] == [two]
+    node.forwarder.withdraw(two, from_uri("/elsewhere"), START)
+    ask(node, "rib/register", named("/site"), number(FACE_ID, two))
+    node.forwarder.withdraw(two, from_uri("/site/x"), START)
+    (left,) = node.management.rib.routes_of(from_uri("/site"))
+    assert (left.face, left.origin) == (two, 0)  # what was registered stays
+    assert node.forwarder.find_announcement(from_uri("/site/x"), START) is None
 
 
 def test_a_neighbours_route_is_no_announcement_of_ours() -> None:

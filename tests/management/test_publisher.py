@@ -61,6 +61,14 @@ def test_few_datasets_are_kept() -> None:
     assert held == [False] * 4 + [True] * 16
 
 
+def test_large_datasets_make_room_for_each_other() -> None:
+    datasets = Datasets()
+    content = bytes(8000 * 3000)
+    names = [to_uri(parse_data(datasets.publish(from_uri(f"/d/{k}"), content, S)).name) for k in range(2)]
+    held = [datasets.find(parse_interest(interest(name)), S) is not None for name in names]
+    assert held == [False, True]
+
+
 def test_a_later_segment_does_not_make_a_new_version() -> None:
     node = Node()
     first = node.reply(interest("/localhost/nfd/fib/list", prefix=True))

@@ -35,6 +35,7 @@ def test_one_seed() -> None:
     assert run("--seed", "3").startswith("seed 3: everything holds (")
 
 
+@pytest.mark.patches
 def test_a_failure_is_shrunk_drawn_saved_and_replayed(tmp_path: Path) -> None:
     story = tmp_path / "story.json"
     with mutated(MUTANT):
@@ -47,6 +48,7 @@ def test_a_failure_is_shrunk_drawn_saved_and_replayed(tmp_path: Path) -> None:
     assert "everything holds" in run("--story", str(story))
 
 
+@pytest.mark.patches
 def test_keep_going_lists_all() -> None:
     with mutated(MUTANT):
         output = run("--seeds", "60", "--jobs", "1", "--keep-going", "--no-shrink", status=1)

@@ -20,6 +20,7 @@ def first_caught(name: str) -> Story:
     pytest.fail(f"{name!r} passes {WITHIN} seeds")
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     assert play(first_caught(name)).violation is None
@@ -37,6 +38,7 @@ def size(story: Story) -> int:
     return sum(map(len, (story.nodes, story.links, story.feeds, story.subscribers, story.steps)))
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize("name", ["credit off by one", "gap ignored", "range not dropped with its face"])
 def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
     story = first_caught(name)
@@ -54,6 +56,7 @@ def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
     assert sum(step.what[2] for step in shrunk.steps if step.do == "publish") <= 12  # type: ignore[misc]
 
 
+@pytest.mark.patches
 def test_shrinking_is_bounded_and_repeatable() -> None:
     story = first_caught("gap ignored")
     with mutated("gap ignored"):

@@ -189,6 +189,7 @@ FORGERIES: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize("layering", LAYERINGS)
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_no_forgery_is_delivered_and_the_true_item_is(layering: str, forgery: str) -> None:
@@ -238,6 +239,7 @@ def forked_feed() -> tuple[list[Message], list[Message]]:
     return branches[0], branches[1]
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize("layering", CLASSIC)
 def test_a_fork_ends_a_subscription_with_a_named_error(layering: str) -> None:
     left, right = forked_feed()

@@ -46,6 +46,15 @@ def test_an_interest_that_is_overdue_makes_the_next_go_to_all() -> None:
     assert asked.interest("/a/5") == [4]
 
 
+def test_one_that_was_answered_is_not_overdue() -> None:
+    asked = Asked("access")
+    for n in range(5):
+        assert asked.interest(f"/a/{n}") == ([3] if n else [2, 3, 4])
+        asked.wait(10)
+        asked.data(f"/a/{n}", 3)
+        asked.wait(1500)
+
+
 def test_who_answers_second_does_not_count() -> None:
     asked = Asked("access")
     asked.interest("/a/1")

@@ -1,7 +1,7 @@
 """feednet status against a node that is served at a socket."""
 
 import json
-import sys
+import socket
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from memory_faces import START, Node
 from rich.console import Console
+from served_node import served
 
 from forwarder.management.feednet import FeednetModule
 from forwarder.rib import Route
@@ -17,13 +19,9 @@ from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli import feednet
+from testbed.datasets import Client, snapshot
 from testbed.errors import UserError
 from testbed.status import _duration, _short, rates, render
-
-sys.path.append(str(Path(__file__).parents[1] / "management"))
-
-from memory_faces import START, Node
-from served_node import served
 
 
 def node_with_a_feed() -> Node:
@@ -100,6 +98,32 @@ def test_no_forwarder_is_one_line(tmp_path: Path) -> None:
     assert isinstance(result.exception, UserError)
     assert "no forwarder listens" in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+def test_a_forwarder_that_goes_is_one_line(tmp_path: Path) -> None:
+    with served(Node(), tmp_path / "nfd.sock"):
+        client = Client(tmp_path / "nfd.sock")
+        snapshot(client)
+    for _ in range(2):
+        with pytest.raises(UserError, match="closed the connection"):
+            snapshot(client)
+    client.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x06\x03\x07\x01\x08", b"\xff" * 40]
+)
+def test_what_does_not_speak_ndn_is_one_line(tmp_path: Path, answer: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "x.sock"))
+        listening.listen()
+        client = Client(tmp_path / "x.sock")
+        other, _ = listening.accept()
+        with other:
+            other.sendall(answer)
+            with pytest.raises(UserError, match="does not speak NDN"):
+                snapshot(client)
+    client.close()
 
 
 def test_rates() -> None:

@@ -1,0 +1,61 @@
+"""The optional compiled build: `FEEDNET_COMPILE=1 pip install .` makes the forwarder a C extension, by mypyc.
+
+Without that variable the package is pure Python, and an editable install is so always: a compiled module
+shadows its source. All else about the package stands in pyproject.toml. A compiled build is made in a
+temporary directory and leaves nothing in the source tree.
+"""
+
+import os
+import sys
+from glob import glob
+from tempfile import TemporaryDirectory
+
+from setuptools import Extension, setup
+from setuptools.command.build import build
+
+COMPILED = sorted(
+    {*glob("forwarder/**/*.py", recursive=True)}
+    - {*glob("forwarder/**/__init__.py", recursive=True)}  # nothing in them but a docstring
+    # Bound by system calls and the event loop, or not on the way of a packet: nothing to gain.
+    - {path for room in ("daemon", "faces", "management") for path in glob(f"forwarder/{room}/*.py")}
+    # To be inherited from, or to be read, by whoever writes another one in plain Python.
+    - {"forwarder/strategy.py", *glob("forwarder/strategies/*.py")}
+)
+"""What is compiled, all together: modules of one group call each other as C functions do."""
+
+FLAGS = [
+    "--config-file=",  # the house's own rules are checked elsewhere, with all libraries at hand
+    "--ignore-missing-imports",
+]
+
+
+class CompiledBuild(build):
+    """Translates the forwarder to C before it builds as ever."""
+
+    def initialize_options(self) -> None:
+        """Choose a directory that goes with the process."""
+        super().initialize_options()
+        self._directory = TemporaryDirectory(prefix="feednet-build-")
+        self.build_base = self._directory.name
+
+    def run(self) -> None:
+        """Translate, and build."""
+        from mypyc.build import mypycify  # not at the top: pip asks what is required before it is there
+
+        extensions = mypycify(
+            [*FLAGS, *COMPILED], group_name="feednet", opt_level="2", target_dir=self.build_base
+        )
+        for extension in extensions:  # another version of a compiler warns of other things
+            extension.extra_compile_args = [*extension.extra_compile_args, "-Wno-error"]
+        self.distribution.ext_modules = extensions
+        super().run()
+
+
+if os.environ.get("FEEDNET_COMPILE") == "1" and "editable_wheel" not in sys.argv:
+    setup(
+        setup_requires=["mypy[mypyc]>=2"],
+        cmdclass={"build": CompiledBuild},
+        ext_modules=[Extension("feednet__mypyc", COMPILED)],  # stands for those that mypyc will name
+    )
+else:
+    setup()

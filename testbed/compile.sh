@@ -1,0 +1,29 @@
+#!/bin/sh
+# Compile the forwarder into a directory of its own, which is to come first on the path. Usage:
+# compile.sh PYTHON DIRECTORY
+#
+# By way of the wheel, as a user gets it, and of that wheel only what is compiled: all else is the tree's, and
+# cannot be an old copy. Without a C compiler there is one line and no directory, and that is no failure.
+set -eu
+
+python=$1
+directory=$2
+say() { printf 'feednet: %s\n' "$*" >&2; }
+
+rm -rf "$directory"
+missing=
+command -v "${CC:-cc}" >/dev/null || missing="gcc libc6-dev"
+include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+[ -e "$include/Python.h" ] || missing="$missing python3-dev"
+if [ -n "$missing" ]; then
+    say "plain Python only: no C compiler or no Python headers here (on Debian and Ubuntu: apt install $missing)"
+    exit 0
+fi
+
+say "compiling the forwarder (under a minute; again when it has changed)"
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+FEEDNET_COMPILE=1 "$python" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$wheels" .
+"$python" -m zipfile -e "$wheels"/*.whl "$wheels/all"
+mkdir "$directory"
+mv "$wheels"/all/forwarder "$wheels"/all/*.so "$directory"

@@ -1,0 +1,213 @@
+"""A second reading of the packet formats, plain and slow, that the codec must agree with.
+
+NDN packet format 0.3 and NDNLPv2, as deep as a forwarder reads: values are cut out by copying, nothing is
+skipped, and no offset is kept. Raises Invalid where the codec raises MalformedPacket.
+"""
+
+from typing import Any
+
+Fields = dict[str, Any]
+
+
+class Invalid(Exception):
+    """No packet."""
+
+
+def numbers_of(buf: bytes) -> tuple[int, bytes]:
+    """Read a variable-size number; return (value, what follows)."""
+    if not buf:
+        raise Invalid("nothing left")
+    size = {253: 2, 254: 4, 255: 8}.get(buf[0], 0)
+    if not size:
+        return buf[0], buf[1:]
+    value = int.from_bytes(buf[1 : 1 + size], "big")
+    smaller = {2: 252, 4: 0xFFFF, 8: 0xFFFF_FFFF}[size]
+    if len(buf) < 1 + size or value <= smaller:
+        raise Invalid("cut short, or not the shortest form")
+    return value, buf[1 + size :]
+
+
+def elements_of(buf: bytes) -> list[tuple[int, bytes]]:
+    """Read elements to the end; return their (type, value)."""
+    found = []
+    while buf:
+        kind, buf = numbers_of(buf)
+        length, buf = numbers_of(buf)
+        if kind >= 1 << 32 or length > len(buf):
+            raise Invalid("type or length out of range")
+        found.append((kind, buf[:length]))
+        buf = buf[length:]
+    return found
+
+
+def _one(wire: bytes) -> tuple[int, bytes]:
+    found = elements_of(wire)
+    if len(found) != 1:
+        raise Invalid("not one element")
+    return found[0]
+
+
+def _recognise(found: list[tuple[int, bytes]], order: tuple[int, ...], ignored: int = -1) -> dict[int, bytes]:
+    """Keep the elements that stand in the given order; the others must be ignorable."""
+    known: dict[int, bytes] = {}
+    rest = list(order)
+    for kind, value in found:
+        if kind in rest:
+            del rest[: rest.index(kind) + 1]
+            known[kind] = value
+        elif (kind < 32 or kind % 2) and kind != ignored:
+            raise Invalid(f"critical element {kind}")
+    return known
+
+
+def number(value: bytes) -> int:
+    """Read a NonNegativeInteger."""
+    if len(value) not in (1, 2, 4, 8):
+        raise Invalid("NonNegativeInteger")
+    return int.from_bytes(value, "big")
+
+
+def _exactly(size: int, value: bytes) -> int:
+    if len(value) != size:
+        raise Invalid(f"{size} bytes")
+    return int.from_bytes(value, "big")
+
+
+def read_name(name: bytes) -> list[tuple[int, bytes]]:
+    """Read a Name's value; return its components."""
+    found = elements_of(name)
+    for kind, value in found:
+        if not 0 < kind < 65536 or (kind < 3 and len(value) != 32):
+            raise Invalid("component")
+    return found
+
+
+def read_interest(wire: bytes) -> Fields:
+    """Read an Interest; return the fields of forwarder.wire.packet.Interest by name."""
+    kind, inside = _one(wire)
+    found = elements_of(inside)
+    if kind != 5 or not found or found[0][0] != 7 or not found[0][1]:
+        raise Invalid("an Interest is 5, and has a Name that is not empty")
+    granted = [value for kind, value in found[1:] if kind == 240]
+    order = (33, 18, 30, 10, 12, 34, 36, 44, 46)
+    known = _recognise([pair for pair in found[1:] if pair[0] != 240], order)
+    hint = elements_of(known.get(30, b""))
+    _recognise([pair for pair in hint if pair[0] != 7], ())
+    for flag in (33, 18):
+        _exactly(0, known.get(flag, b""))
+    return {
+        "name": found[0][1],
+        "can_be_prefix": 33 in known,
+        "must_be_fresh": 18 in known,
+        "nonce": _exactly(4, known[10]) if 10 in known else None,
+        "lifetime_ms": number(known[12]) if 12 in known else 4000,
+        "hop_limit": _exactly(1, known[34]) if 34 in known else None,
+        "send_credit": number(granted[0]) if granted else None,
+        "forwarding_hint": tuple(value for kind, value in hint if kind == 7 and value),
+    }
+
+
+def read_data(wire: bytes) -> Fields:
+    """Read a Data packet; return the fields of forwarder.wire.packet.Data by name."""
+    kind, inside = _one(wire)
+    found = elements_of(inside)
+    if kind != 6 or not found or found[0][0] != 7:
+        raise Invalid("a Data packet is 6, and has a Name")
+    known = _recognise(found[1:], (20, 21, 22, 23))
+    if 22 not in known or 23 not in known:
+        raise Invalid("unsigned")
+    meta = _recognise(elements_of(known.get(20, b"")), (24, 25, 26))
+    info = _recognise(elements_of(known[22]), (27, 28), ignored=253)
+    if 27 not in info:
+        raise Invalid("no SignatureType")
+    return {
+        "name": found[0][1],
+        "content_type": number(meta[24]) if 24 in meta else 0,
+        "freshness_ms": number(meta[25]) if 25 in meta else 0,
+        "content": known.get(21, b""),
+        "signature_type": number(info[27]),
+        "signature": known[23],
+    }
+
+
+def _numbers(value: bytes, order: tuple[int, ...]) -> dict[int, int]:
+    return {kind: number(part) for kind, part in _recognise(elements_of(value), order).items()}
+
+
+def read_lp(wire: bytes) -> Fields:
+    """Read an LpPacket or a bare packet; return the fields of forwarder.wire.lp.LpPacket by name."""
+    kind, inside = _one(wire)
+    fields: Fields = {
+        "fragment": b"",
+        "sequence": None,
+        "frag_index": 0,
+        "frag_count": 1,
+        "nack_reason": None,
+        "pit_token": None,
+        "congestion_mark": 0,
+        "incoming_face": None,
+        "next_hop_face": None,
+        "no_cache": False,
+        "tx_sequence": None,
+        "acks": [],
+        "non_discovery": False,
+        "announcement": None,
+        "tip": None,
+        "limit": None,
+        "feed": None,
+        "first": None,
+    }
+    if kind in (5, 6):
+        return fields | {"fragment": wire}
+    if kind != 100:
+        raise Invalid("no packet's type")
+    found = elements_of(inside)
+    if found and found[-1][0] == 0x50:
+        fields["fragment"] = found.pop()[1]
+    kinds = [kind for kind, _ in found]
+    repeated = {kind for kind in kinds if kinds.count(kind) > 1} - {0x344}
+    if 0x50 in kinds or kinds != sorted(kinds) or repeated:
+        raise Invalid("order")
+    for kind, value in found:
+        fields |= _lp_field(kind, value, fields)
+    if fields["frag_index"] >= fields["frag_count"]:
+        raise Invalid("fragment")
+    return fields
+
+
+def _lp_field(kind: int, value: bytes, before: Fields) -> Fields:
+    plain = {0x52: "frag_index", 0x53: "frag_count", 0x340: "congestion_mark"}
+    plain |= {0x32C: "incoming_face", 0x330: "next_hop_face"}
+    if kind in plain:
+        return {plain[kind]: number(value)}
+    match kind:
+        case 0x51:
+            return {"sequence": _exactly(8, value)}
+        case 0x348:
+            return {"tx_sequence": _exactly(8, value)}
+        case 0x344:
+            return {"acks": [*before["acks"], _exactly(8, value)]}
+        case 0x62 if 1 <= len(value) <= 32:
+            return {"pit_token": value}
+        case 0x320:
+            return {"nack_reason": _numbers(value, (0x321,)).get(0x321, 0)}
+        case 0x334 if _numbers(value, (0x335,)).get(0x335) == 1:
+            return {"no_cache": True}
+        case 0x34C:
+            return {"non_discovery": True}
+        case 0x350:
+            return {"announcement": value}
+        case 0x370:
+            return _feed_state(value)
+        case _ if kind in (0x62, 0x334) or not 800 <= kind < 960 or kind % 4:
+            raise Invalid(f"field {kind}")
+    return {}
+
+
+def _feed_state(value: bytes) -> Fields:
+    found = elements_of(value)
+    feed = found.pop(0)[1] if found and found[0][0] == 7 else None
+    known = {kind: number(part) for kind, part in _recognise(found, (0x371, 0x372, 0x373)).items()}
+    if not {0x371, 0x372} <= set(known):
+        raise Invalid("FeedState")
+    return {"feed": feed, "tip": known[0x371], "limit": known[0x372], "first": known.get(0x373)}

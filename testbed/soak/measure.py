@@ -1,0 +1,85 @@
+"""How much a node holds: the objects behind it, and its tables by name."""
+
+import gc
+import sys
+from collections import Counter
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+
+_SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
+
+
+def objects_of(*roots: object) -> tuple[int, int]:
+    """Return how many objects can be reached from some, and their bytes (sys.getsizeof).
+
+    Counters and random generators do not count, nor what methods and closures hold.
+    """
+    seen: set[int] = set()
+    bytes_held = 0
+    waiting: list[Any] = list(roots)
+    while waiting:
+        value = waiting.pop()
+        if value is None or isinstance(value, _SKIPPED) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        bytes_held += sys.getsizeof(value)
+        if isinstance(value, (str, bytes, int, float)):
+            continue
+        if isinstance(value, dict):
+            waiting += value.keys()
+            waiting += value.values()
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += value
+        else:
+            # What a container of C, or an instance with or without __slots__, refers to.
+            waiting += [part for part in gc.get_referents(value) if not isinstance(part, _SKIPPED)]
+    return len(seen), bytes_held
+
+
+def tables_of(host: Host) -> dict[str, int]:
+    """Return the sizes of a host's tables by name."""
+    forwarder = host.forwarder
+    feeds = forwarder.feeds
+    links = [host.link(face) for face in forwarder.faces if face in host._links]
+    return {
+        "faces": len(forwarder.faces),
+        "routes": len(forwarder.fib),
+        "PIT": len(forwarder.pit),
+        "PIT timers": _timers(forwarder.pit.timers),
+        "content store": len(forwarder.cs),
+        "dead nonces": len(forwarder.dead_nonces),
+        "feeds": 0 if feeds is None else len(feeds),
+        "ranges": 0 if feeds is None else sum(len(list(entry.ranges.items())) for entry in feeds),
+        "feed timers": 0 if feeds is None else _timers(feeds._timers),
+        "estimates": 0 if feeds is None else len(feeds._rtts) + len(feeds._fetch_rtts) + len(feeds._silent),
+        "partial packets": sum(len(link.reassembler) for link in links),
+        "unacknowledged": sum(
+            len(link.reliability._unacked) for link in links if link.reliability is not None
+        ),
+    }
+
+
+def _timers(wheel: Any) -> int:
+    return sum(len(bucket) for bucket in wheel._buckets.values())
+
+
+def strangers(forwarder: Forwarder) -> list[str]:
+    """Return what is kept by face for faces that are gone."""
+    feeds = forwarder.feeds
+    if feeds is None:
+        return []
+    tables: dict[str, Any] = {
+        "round-trip times": feeds._rtts,
+        "round-trip times of fetches": feeds._fetch_rtts,
+        "silent faces": feeds._silent,
+    }
+    return [
+        f"{what}: face {face}"
+        for what, table in tables.items()
+        for face in table
+        if face not in forwarder.faces
+    ]

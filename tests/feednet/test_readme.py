@@ -1,0 +1,36 @@
+"""The README's program does what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from daemon_process import running
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_client_in_the_readme(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (program,) = [block for block in blocks if "import feednet" in block]
+    with running(tmp_path) as daemon:
+        env = os.environ | {
+            "HOME": str(tmp_path),
+            "NDN_CLIENT_TRANSPORT": daemon.uris["unix"],
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+        def start(*arguments: str) -> "subprocess.Popen[str]":
+            command = [sys.executable, "-c", program, *arguments]
+            return subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+        with start() as publisher:
+            assert publisher.stdout is not None
+            with start(publisher.stdout.readline().strip()) as follower:
+                assert follower.stdout is not None
+                lines = [follower.stdout.readline() for _ in range(2)]
+                follower.kill()
+            publisher.kill()
+    assert lines == ["1 b'a picture'\n", "2 b'a picture'\n"]

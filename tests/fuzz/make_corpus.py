@@ -1,0 +1,231 @@
+"""Writes the seed corpora: `python tests/fuzz/make_corpus.py`. What was found by fuzzing is kept."""
+
+import hashlib
+import runpy
+from pathlib import Path
+
+from ndn import encoding
+from ndn.security import DigestSha256Signer
+
+from forwarder.link import LinkService
+from forwarder.wire.feed import FORK_PROOF, fork_name, item_name
+from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_feed_state, make_lp
+from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
+from forwarder.wire.packet import make_data, make_interest
+from forwarder.wire.parameters import make_interest_with_parameters
+from forwarder.wire.persistent import make_persistent
+from forwarder.wire.tlv import element, nni
+from testbed.fuzz import corpus, management
+from testbed.fuzz.commands import command
+from testbed.fuzz.node import (
+    APPLICATION,
+    CACHED,
+    CUT,
+    NONCE,
+    NOTHING,
+    OWN_NAME,
+    PENDING,
+    RELAYED,
+    RELAYED_NAME,
+    WAKE,
+    Event,
+)
+from testbed.simulate.actors import Target, inject
+from testbed.simulate.feeds import items_of
+from testbed.simulate.story import FORGERIES, MISCHIEF
+
+FOUND = "found"
+"""What the name of an input begins with that was found by fuzzing."""
+
+
+def from_vectors() -> dict[str, bytes]:
+    """The packets that the tests of the wire formats spell out."""
+    vectors = runpy.run_path(str(Path(__file__).parents[1] / "forwarder" / "test_wire_vectors.py"))
+    texts = {name: text for name, text in vectors.items() if name.isupper() and isinstance(text, str)}
+    return {f"vector-{name.lower()}": vectors["packet"](text) for name, text in texts.items()}
+
+
+def from_specification() -> dict[str, bytes]:
+    """NDN packet format 0.3: numbers at the edges of their sizes, names with each kind of component."""
+    inputs = {f"number-{size}": element(0xF0, bytes(size)) for size in (0, 252, 253, 255, 256)}
+    inputs["long-form-of-252"] = bytes.fromhex("f0fd00fc") + bytes(252)
+    inputs["name"] = from_uri("/example/testApp/..../%00/32=k/54=%01/seg=0/off=1024/v=7/t=1/seq=99999")
+    inputs["name-digests"] = from_uri(f"/a/params-sha256={'01' * 32}/sha256digest={'02' * 32}")
+    return inputs
+
+
+def from_python_ndn() -> dict[str, bytes]:
+    """What another implementation makes."""
+    signer = DigestSha256Signer(for_interest=True)
+    plain = encoding.InterestParam(
+        can_be_prefix=True, must_be_fresh=True, nonce=7, lifetime=1000, hop_limit=9
+    )
+    hinted = encoding.InterestParam(nonce=7, forwarding_hint=["/hint/a", "/hint/b"])
+    meta = encoding.MetaInfo(content_type=0, freshness_period=1000, final_block_id=bytes.fromhex("320103"))
+    return {
+        "python-ndn-interest": bytes(encoding.make_interest("/a/b", plain)),
+        "python-ndn-hint": bytes(encoding.make_interest("/a/b", hinted)),
+        "python-ndn-parameters": bytes(encoding.make_interest("/a/b", plain, app_param=b"parameters")),
+        "python-ndn-signed": bytes(
+            encoding.make_interest(
+                "/a/b", encoding.InterestParam(nonce=7), app_param=b"x", signer=_Still(signer)
+            )
+        ),
+        "python-ndn-data": bytes(encoding.make_data("/a/b/54=%01", meta, b"content", DigestSha256Signer())),
+    }
+
+
+class _Still:
+    """Signs with a time and a nonce that are always the same."""
+
+    def __init__(self, signer: DigestSha256Signer) -> None:
+        self._signer = signer
+
+    def write_signature_info(self, info: encoding.SignatureInfo) -> None:
+        self._signer.write_signature_info(info)
+        info.signature_time, info.signature_nonce = 1_700_000_000_000, 8
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._signer, name)
+
+
+def from_builders() -> dict[str, bytes]:
+    """What this implementation makes."""
+    name = from_uri("/a/b")
+    interest = make_interest(
+        name, nonce=1, can_be_prefix=True, must_be_fresh=True, hop_limit=3, lifetime_ms=300
+    )
+    data = make_data(name, b"x", freshness_ms=10, content_type=2, key_name=from_uri("/k"))
+    large = make_data(name, bytes(1800))
+    fragments = LinkService(1500, 9).send(large)
+    return {
+        "interest": interest,
+        "lli": make_interest(item_name(OWN_NAME, 3), nonce=1, lifetime_ms=300, hop_limit=3, send_credit=5),
+        "persistent": make_persistent(interest),
+        "parameters": make_interest_with_parameters(name, b"p", nonce=1, lifetime_ms=300, hop_limit=3),
+        "hint": make_interest(name, nonce=1, forwarding_hint=[name, from_uri("/here")]),
+        "data": data,
+        "item": items_of(RELAYED, 0)[1].wire,
+        "nack": make_lp(interest, nack_reason=NO_ROUTE, pit_token=b"token"),
+        "tagged": make_lp(
+            interest, next_hop_face=2, incoming_face=1, congestion_mark=1, non_discovery=True, tx_sequence=4
+        ),
+        "announced": make_lp(data, no_cache=True, announcement=data, acks=(1, 2, 3)),
+        "pushed": make_lp(data, tip=7, limit=9),
+        "feed-state": make_feed_state(OWN_NAME, tip=7, limit=9, first=3),
+        **{f"fragment-{number}": frame for number, frame in enumerate(fragments)},
+    }
+
+
+def for_wire() -> dict[str, bytes]:
+    """Packets, one an input."""
+    return from_vectors() | from_specification() | from_python_ndn() | from_builders()
+
+
+def for_node() -> dict[str, bytes]:
+    """Conversations of a node with its neighbours and an application, and what an attacker says."""
+    relayed = items_of(RELAYED, 0)
+    digest = component(IMPLICIT_DIGEST, hashlib.sha256(make_data(CACHED, b"b", freshness_ms=1000)).digest())
+    data = make_data(PENDING + component(8, b"1"), b"answer", freshness_ms=1000)
+    fresh = make_interest(CACHED, nonce=2, must_be_fresh=True, can_be_prefix=True, hop_limit=5)
+    pending = make_interest(PENDING, nonce=NONCE, can_be_prefix=True)
+    scoped = [make_interest(from_uri(f"/{scope}/x"), nonce=2) for scope in ("localhost", "localhop")]
+    cut = LinkService(1500, 9).send(make_data(PENDING, bytes(1800)))
+    chosen = make_lp(make_interest(from_uri("/net/q"), nonce=8), next_hop_face=2, pit_token=b"t")
+    app = make_interest(from_uri("/app/x"), nonce=3, lifetime_ms=500)
+    everywhere = make_interest(from_uri("/net/all/x"), nonce=4)
+    proof = element(FORK_PROOF, relayed[2].wire + relayed[3].wire)
+    stories = {
+        "answered": [Event(1, 3, data), Event(0, 2, make_interest(PENDING, nonce=5, can_be_prefix=True))],
+        "cached": [Event(0, 0, make_interest(CACHED, nonce=2)), Event(2, 8, fresh)],
+        "digest": [Event(0, 0, make_interest(CACHED + digest, nonce=2))],
+        "looped": [Event(1, 0, pending)],
+        "nack": [Event(1, 1, make_lp(pending, nack_reason=NO_ROUTE))],
+        "multicast": [
+            Event(0, 0, everywhere),
+            *(Event(link, 1, make_lp(everywhere, nack_reason=DUPLICATE)) for link in (1, 2)),
+        ],
+        "hint": [
+            Event(0, 0, make_interest(from_uri("/x"), nonce=6, forwarding_hint=[from_uri(uri)]))
+            for uri in ("/here", "/net")
+        ],
+        "application": [
+            Event(0, 0, app),
+            Event(APPLICATION, 2, make_data(from_uri("/app/x"), b"y")),
+            Event(APPLICATION, 1, chosen),
+        ],
+        "own-feed": [
+            Event(2, 0, make_interest(item_name(OWN_NAME, 1), nonce=7, lifetime_ms=2000, send_credit=9)),
+            Event(2, 5, make_interest(item_name(OWN_NAME, 1), nonce=8, lifetime_ms=2000, send_credit=0)),
+            Event(3, 1, make_interest(item_name(OWN_NAME, 2), nonce=9)),
+        ],
+        "pushed": [Event(1, 1, make_lp(item.wire, tip=9, limit=8)) for item in relayed[2:6]],
+        "gap": [Event(1, 1, relayed[5].wire), Event(WAKE, 0), Event(1, 3, relayed[2].wire), Event(WAKE, 0)],
+        "state": [Event(1, 1, make_feed_state(RELAYED_NAME, tip=30, limit=8, first=5)), Event(WAKE, 0)],
+        "proof": [Event(1, 0, make_data(fork_name(RELAYED_NAME, 3), proof))],
+        "cut": [Event(CUT, 1), Event(NOTHING, 8), Event(CUT, 1), Event(CUT, 0), Event(WAKE, 0)],
+        "expired": [Event(NOTHING, 11), Event(NOTHING, 15)],
+        "fragments": [Event(0, 0, frame) for frame in cut],
+        "localhost": [Event(0, 0, interest) for interest in scoped],
+    }
+    lli = make_interest(item_name(RELAYED_NAME, 1), nonce=2, send_credit=8)
+    attacker = Target(RELAYED_NAME, relayed, 6, [lli])
+    for kind in (*FORGERIES, *MISCHIEF):
+        frame = inject(kind, 1, attacker)
+        if frame is not None:
+            stories[f"attack-{kind}"] = [Event(1, 0, frame)]
+    return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
+
+
+def for_management() -> dict[str, bytes]:
+    """Every command and dataset once, with parameters that make sense, and some that do not."""
+    prefix, face = element(7, from_uri("/p")), element(0x69, nni(257))
+    uri = element(0x72, b"udp4://192.0.2.9:6363")
+    strategy = element(0x6B, element(7, from_uri("/localhost/nfd/strategy/multicast/v=5")))
+    parameters = {
+        "/rib/register": prefix + element(0x6A, nni(3)) + element(0x6C, nni(3)) + element(0x6D, nni(500)),
+        "/rib/unregister": prefix,
+        "/fib/add-nexthop": prefix + face + element(0x6A, nni(1)),
+        "/fib/remove-nexthop": prefix + face,
+        "/faces/create": uri + element(0x85, nni(2)) + element(0x6C, nni(2)) + element(0x70, nni(2)),
+        "/faces/update": element(0x69, nni(256)) + element(0x6C, nni(1)) + element(0x70, nni(1)),
+        "/faces/destroy": face,
+        "/cs/config": element(0x83, nni(3)) + element(0x6C, nni(1)) + element(0x70, nni(3)),
+        "/cs/erase": prefix + element(0x84, nni(9)),
+        "/strategy-choice/set": prefix + strategy,
+        "/strategy-choice/unset": prefix,
+    }
+    stories = {}
+    for number, verb in enumerate(management.VERBS):
+        wanted = element(0x68, parameters[verb]) if verb in parameters else b""
+        ask = make_interest(
+            from_uri(f"/localhost/nfd{verb}"), nonce=number, can_be_prefix=True, must_be_fresh=True
+        )
+        stories[verb.strip("/").replace("/", "-")] = [
+            management.Event(management.COMMAND, number, wanted),
+            management.Event(management.PACKET, 0, ask),
+            management.Event(management.PAUSE, 2),
+        ]
+    period = element(0x6D, nni(1000))
+    announcement = make_data(from_uri("/pa/32=PA/v=1/seg=0"), period, content_type=5)
+    announce = management.VERBS.index("/rib/announce")
+    stories["announce"] = [management.Event(management.COMMAND, announce, announcement)]
+    signed = command(from_uri("/rib/list"), b"", nonce=5, time_ms=management.START_MS)
+    stories["signed"] = [
+        management.Event(kind, 0, signed) for kind in (management.PACKET, management.FROM_NEIGHBOUR)
+    ]
+    return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
+
+
+def main() -> None:
+    """Write all."""
+    for name, inputs in (("wire", for_wire()), ("node", for_node()), ("management", for_management())):
+        path = corpus.SEEDS / f"{name}.hex"
+        found = {what: data for what, data in corpus.read(path).items() if what.startswith(FOUND)}
+        path.parent.mkdir(exist_ok=True)
+        corpus.write(path, inputs | found)
+        print(f"{path.name}: {len(inputs)} inputs, and {len(found)} found by fuzzing")
+
+
+if __name__ == "__main__":
+    main()

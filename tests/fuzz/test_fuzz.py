@@ -1,0 +1,102 @@
+"""The committed corpora, a while of fuzzing, and bugs that it must find."""
+
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from testbed.fuzz.__main__ import Result, fuzz
+from testbed.fuzz.bugs import BUGS, planted
+from testbed.fuzz.corpus import SEEDS, read, write
+from testbed.fuzz.minimise import failure_of, minimise, snippet
+from testbed.fuzz.targets import TARGETS, change
+
+SEED = 1
+SECONDS = 6
+WITHIN = {"wire": 20_000, "node": 15_000}
+"""Inputs that it may take to find a planted bug."""
+
+CORPORA = {name: read(SEEDS / f"{name}.hex") for name in TARGETS}
+INPUTS = [(name, what) for name, inputs in CORPORA.items() for what in inputs]
+
+needs_atheris = pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None, reason="Atheris has no package for this platform"
+)
+
+
+@pytest.mark.parametrize(("target", "what"), INPUTS, ids=" ".join)
+def test_the_corpus_passes(target: str, what: str) -> None:
+    TARGETS[target].check(CORPORA[target][what])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_mutations_pass(name: str) -> None:
+    """The same mutations without coverage, for where there is no Atheris."""
+    target, rng = TARGETS[name], Random(SEED)
+    inputs = list(CORPORA[name].values())
+    units = [unit for data in inputs for unit in target.split(data)]
+    for _ in range(300):
+        data = rng.choice(inputs)
+        for _ in range(rng.randint(1, 4)):
+            data = change(target, data, units, rng)
+        assert len(data) <= target.longest
+        target.check(data)
+
+
+@needs_atheris
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_while_of_fuzzing(name: str, tmp_path: Path) -> None:
+    result = fuzz(name, corpus=tmp_path, seconds=SECONDS, seed=SEED)
+    assert result.found is None, result.log[-3000:]
+    assert result.executions > len(CORPORA[name])
+
+
+def hunt(bug: str) -> Result:
+    with tempfile.TemporaryDirectory() as corpus:
+        target = BUGS[bug].target
+        return fuzz(target, corpus=Path(corpus), runs=WITHIN[target], seed=SEED, bug=bug)
+
+
+@needs_atheris
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    target = TARGETS[BUGS[bug].target]
+    found = hunt(bug).found
+    assert found is not None
+    assert failure_of(target.check, found) is None
+    with planted(bug):
+        failure = failure_of(target.check, found)
+        assert failure is not None
+        smaller = minimise(target, found, most=500)
+        assert failure_of(target.check, smaller) == failure
+    assert len(smaller) <= len(found)
+    assert failure_of(target.check, smaller) is None
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_gone_after_its_context(bug: str) -> None:
+    before = {
+        name: dict(vars(module)) for name, module in sys.modules.items() if name.startswith("forwarder")
+    }
+    with planted(bug):
+        pass
+    for name, attributes in before.items():
+        assert dict(vars(sys.modules[name])) == attributes
+
+
+def test_a_reproducer_is_a_test() -> None:
+    space: dict[str, object] = {}
+    text = snippet("wire", bytes(range(100)))
+    exec(text, space)
+    assert bytes(range(100)).hex() in text.replace('"', "").replace("\n", "").replace(" ", "")
+    space["test_found_by_fuzzing"]()  # type: ignore[operator]
+
+
+def test_a_corpus_is_read_as_it_was_written(tmp_path: Path) -> None:
+    inputs = {"nothing": b"", "some": bytes(range(256))}
+    write(tmp_path / "x.hex", inputs)
+    assert read(tmp_path / "x.hex") == inputs
+    assert read(tmp_path / "absent.hex") == {}

@@ -1,0 +1,162 @@
+"""An hour of traffic in virtual time, some seconds against a daemon, and leaks that both must notice."""
+
+import time
+from collections import Counter
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from forwarder.content_store import ContentStore
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.lli.table import FeedTable
+from forwarder.pit import Pit, PitEntry
+from forwarder.wire.packet import make_data
+from testbed.simulate.invariants import Violation
+from testbed.soak import real
+from testbed.soak.applications import Client
+from testbed.soak.measure import objects_of
+from testbed.soak.real import Left, Report
+from testbed.soak.virtual import Soak
+
+SEED = 1
+A_THIRD = 0.35
+"""Hours that show a leak."""
+
+
+def test_an_hour() -> None:
+    soak = Soak(SEED, 1, 6)
+    soak.run()
+    assert len(soak.rows) == 6
+    assert all(row.frames > 3000 and row.answered > 500 for row in soak.rows)
+    happened = {
+        "link cut",
+        "link cut, signalled",
+        "node restarted",
+        "strategy changed",
+        "feed begun",
+        "follower came",
+        "follower cancelled",
+        "follower vanished",
+        "visitor came",
+    }
+    assert happened <= set(soak.events)
+    counts = soak.counts()
+    for how in ("data", "popular", "fresh", "prefix", "late", "digest", "hint"):
+        assert counts[f"{how} got"] == counts[f"{how} asked"] > 100
+    for how in ("nack", "silent", "nowhere", "not-it"):
+        assert counts[f"{how} given up"] == counts[f"{how} asked"] > 100
+        assert f"{how} got" not in counts
+
+
+def test_a_seed_is_a_soak() -> None:
+    first, second = (Soak(SEED, 0.05, 2) for _ in range(2))
+    for soak in (first, second):
+        soak.run()
+    assert [row[:3] for row in first.rows] == [row[:3] for row in second.rows]
+    assert first.events == second.events
+
+
+def entry_kept(self: Pit, entry: PitEntry) -> None:
+    """A satisfied entry stays, without a timer."""
+    self.timers.cancel(entry)
+
+
+def face_kept(self: Host, face: int, now: int) -> None:
+    """A face that is closed stays in the forwarder."""
+    for gone in (self._links, self._reliable, self._applications, self._pacers):
+        gone.pop(face, None)
+
+
+def times_kept(self: FeedTable, face: int, now: int) -> None:
+    """What is known of a face outlives it."""
+    rtts = dict(self._rtts)
+    ORIGINAL(self, face, now)
+    self._rtts.update(rtts)
+
+
+ORIGINAL: Any = FeedTable.remove_face
+
+
+def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bool = False) -> None:
+    self._packets[data.name] = (data, now)
+    self._unindexed.add(data.name)
+
+
+LEAKS: dict[str, tuple[Any, str, Any]] = {
+    "PIT entries stay": (Pit, "remove", entry_kept),
+    "faces stay": (Host, "remove_face", face_kept),
+    "round-trip times stay": (FeedTable, "remove_face", times_kept),
+    "the content store is not bounded": (ContentStore, "insert", never_evicted),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_leak_is_noticed(leak: str) -> None:
+    owner, name, wrong = LEAKS[leak]
+    with patch.object(owner, name, wrong), pytest.raises((Violation, KeyError)):
+        Soak(SEED, A_THIRD, 6).run()
+
+
+def test_who_is_not_answered_is_noticed() -> None:
+    original = Forwarder._on_data
+    count = Counter[str]()
+
+    def lossy(self: Forwarder, *arguments: Any) -> None:
+        count["data"] += 1
+        if count["data"] < 500:
+            original(self, *arguments)
+
+    with patch.object(Forwarder, "_on_data", lossy), pytest.raises(Violation, match="still waits"):
+        Soak(SEED, 0.05, 2).run()
+
+
+def test_wrong_content_is_noticed() -> None:
+    client = Client("here", [b"\x08\x01a"], [], Random(SEED), 10**9)
+    with pytest.raises(Violation, match="somebody else's"):
+        client.receive(make_data(b"\x08\x01a", b"wrong"), 0)
+
+
+def test_objects_are_counted_once_and_however_they_are_held() -> None:
+    class Slotted:
+        __slots__ = ("held",)
+
+        def __init__(self, held: object) -> None:
+            self.held = held
+
+    shared = b"a shared value"
+    inside = Slotted(shared)
+    few = objects_of({"a": inside, "b": [inside, shared]})
+    more = objects_of({"a": inside, "b": [inside, shared], "c": Slotted(bytes(1000))})
+    assert more[0] == few[0] + 3
+    assert more[1] > few[1] + 1000
+
+
+def test_some_seconds_against_a_daemon() -> None:
+    seen: list[Left] = []
+    began = time.monotonic()
+    report = real.soak(20 / 60, SEED, lambda held, counts: seen.append(held))
+    assert time.monotonic() - began >= 20
+    assert max(held.faces for held in seen) > report.before.faces + 3
+    lives = {what.partition(" over ")[0] for what in report.counts if " over " in what}
+    assert lives == set(real.LIVES)
+    assert {what.partition(" over ")[2] for what in report.counts if " over " in what} == set(real.SCHEMES)
+    assert report.after[:-1] == report.before[:-1]
+
+
+BEFORE = Left(faces=2, routes=1, pit=1, feeds=0, files=10, memory=50_000)
+
+
+@pytest.mark.parametrize("what", ["faces", "routes", "pit", "feeds", "files"])
+def test_what_is_left_by_a_client_is_noticed(what: str) -> None:
+    after = BEFORE._replace(**{what: getattr(BEFORE, what) + 1})
+    with pytest.raises(Violation, match=what):
+        real._check(Report(BEFORE, BEFORE, after, Counter()))
+
+
+def test_memory_that_grows_is_noticed() -> None:
+    real._check(Report(BEFORE, BEFORE, BEFORE._replace(memory=60_000), Counter()))
+    with pytest.raises(Violation, match="growth"):
+        real._check(Report(BEFORE, BEFORE, BEFORE._replace(memory=65_000), Counter()))
