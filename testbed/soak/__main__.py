@@ -38,12 +38,13 @@ def _really(minutes: float, seed: int) -> None:
     began = time.monotonic()
 
     def progress(held: real.Left, counts: Counter[str]) -> None:
-        lives = sum(count for what, count in counts.items() if " over " in what)
+        lives = sum(count for what, count in list(counts.items()) if " over " in what)
         _console.print(f"{time.monotonic() - began:5.0f} s  {lives:6,} lives  {_held(held)}")
 
     report = real.soak(minutes, seed, progress)
     for when in ("before", "third", "after"):
         _console.print(f"{when}: {_held(getattr(report, when))}")
+    _console.print("memory, kB a life: " + " ".join(f"{growth:.2f}" for growth in report.growth))
     _console.print(", ".join(f"{what} {count:,}" for what, count in sorted(report.counts.items())))
 
 
@@ -80,7 +81,8 @@ def _show(soak: Soak) -> None:
     for name, (before, after) in pairs.items():
         table.add_row(name, f"{before:,.0f}", f"{after:,.0f}", f"{after / before:.2f}" if before else "")
     _console.print(table)
-    for title, counts in (("happened", soak.events), ("asked for", soak.counts())):
+    said = (("happened", soak.events), ("followers were told", soak.told), ("asked for", soak.counts()))
+    for title, counts in said:
         _console.print(
             f"{title}: " + ", ".join(f"{what} {count:,}" for what, count in sorted(counts.items()))
         )

@@ -9,10 +9,10 @@ from unittest.mock import patch
 import pytest
 
 from forwarder.content_store import ContentStore
+from forwarder.dead_nonces import LIFETIME, DeadNonces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.table import FeedTable
-from forwarder.pit import Pit, PitEntry
 from forwarder.wire.packet import make_data
 from testbed.simulate.invariants import Violation
 from testbed.soak import real
@@ -22,8 +22,6 @@ from testbed.soak.real import Left, Report
 from testbed.soak.virtual import Soak
 
 SEED = 1
-A_THIRD = 0.35
-"""Hours that show a leak."""
 
 
 def test_an_hour() -> None:
@@ -59,9 +57,9 @@ def test_a_seed_is_a_soak() -> None:
     assert first.events == second.events
 
 
-def entry_kept(self: Pit, entry: PitEntry) -> None:
-    """A satisfied entry stays, without a timer."""
-    self.timers.cancel(entry)
+def nonces_kept(self: DeadNonces, now: int) -> None:
+    """A generation of dead nonces is not forgotten when there is another."""
+    self._turn = now + LIFETIME // 2
 
 
 def face_kept(self: Host, face: int, now: int) -> None:
@@ -85,19 +83,20 @@ def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bo
     self._unindexed.add(data.name)
 
 
-LEAKS: dict[str, tuple[Any, str, Any]] = {
-    "PIT entries stay": (Pit, "remove", entry_kept),
-    "faces stay": (Host, "remove_face", face_kept),
-    "round-trip times stay": (FeedTable, "remove_face", times_kept),
-    "the content store is not bounded": (ContentStore, "insert", never_evicted),
+LEAKS: dict[str, tuple[Any, str, Any, float]] = {
+    "dead nonces stay": (DeadNonces, "_turn_over", nonces_kept, 0.05),
+    "faces stay": (Host, "remove_face", face_kept, 0.3),
+    "round-trip times stay": (FeedTable, "remove_face", times_kept, 0.3),
+    "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.1),
 }
+"""What is replaced by what, and how many hours it takes to show."""
 
 
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_leak_is_noticed(leak: str) -> None:
-    owner, name, wrong = LEAKS[leak]
-    with patch.object(owner, name, wrong), pytest.raises((Violation, KeyError)):
-        Soak(SEED, A_THIRD, 6).run()
+    owner, name, wrong, hours = LEAKS[leak]
+    with patch.object(owner, name, wrong), pytest.raises(Violation):
+        Soak(SEED, hours, 4).run()
 
 
 def test_who_is_not_answered_is_noticed() -> None:
@@ -156,7 +155,19 @@ def test_what_is_left_by_a_client_is_noticed(what: str) -> None:
         real._check(Report(BEFORE, BEFORE, after, Counter()))
 
 
-def test_memory_that_grows_is_noticed() -> None:
-    real._check(Report(BEFORE, BEFORE, BEFORE._replace(memory=60_000), Counter()))
-    with pytest.raises(Violation, match="growth"):
-        real._check(Report(BEFORE, BEFORE, BEFORE._replace(memory=65_000), Counter()))
+@pytest.mark.parametrize(
+    ("memory", "growth", "is_noticed"),
+    [
+        (60_000, (1.0, 1.0, 1.0), False),  # little
+        (65_000, (0.0, 15.0, 0.0), False),  # one jump
+        (65_000, (1.0, 1.0, 1.0), True),
+        (101_000, (0.0, 50.0, 0.0), True),
+    ],
+)
+def test_memory_that_grows_is_noticed(memory: int, growth: tuple[float, ...], is_noticed: bool) -> None:
+    report = Report(BEFORE, BEFORE, BEFORE._replace(memory=memory), Counter(), growth)
+    if is_noticed:
+        with pytest.raises(Violation, match="growth"):
+            real._check(report)
+    else:
+        real._check(report)
