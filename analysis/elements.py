@@ -148,3 +148,8 @@ def numbers(octets: Octets, start: Ints, length: Ints) -> Words:
 
 NNI = (1, 2, 4, 8)
 """The lengths that a NonNegativeInteger may have."""
+
+
+def is_nni(length: Ints) -> Flags:
+    """Tell which lengths a NonNegativeInteger may have."""
+    return (length == 1) | (length == 2) | (length == 4) | (length == 8)  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode import LARGEST
-from analysis.elements import NNI, Ints, Octets, headers, numbers
+from analysis.elements import Ints, Octets, headers, is_nni, numbers
 from forwarder.wire.feed import KEY_BYTES, LAST_ITEM, item_name, split_item
 from forwarder.wire.name import BYTE_OFFSET, GENERIC, PARAMETERS_DIGEST, SEGMENT, SEQUENCE, TIMESTAMP, VERSION, to_uri
 from forwarder.wire.tlv import MalformedPacket
@@ -71,7 +71,7 @@ def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
     shortest |= (size == 8) & (number > 0xFFFF_FFFF)
     marked = np.zeros(256, bool)
     marked[list(_MARKS)] = True
-    is_number = good & marked[kind] & np.isin(size, NNI) & shortest
+    is_number = good & marked[kind] & is_nni(size) & shortest
 
     prefix_of, prefixes = distinct(bare, begin, last - begin)
     uris = [_prefix(prefix) for prefix in prefixes.to_pylist()]

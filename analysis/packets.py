@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.columns import Columns
 from analysis.decode import payload_bytes
-from analysis.elements import NNI, Flags, Grammar, Ints, Octets, headers, numbers
+from analysis.elements import NNI, Flags, Grammar, Ints, Octets, headers, is_nni, numbers
 from analysis.names import distinct, read_names
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
@@ -85,7 +85,7 @@ class _Lp(NamedTuple):
         """Return a field's numbers; takes the mark from packets in which it is none, or does not fit."""
         start, length, there = self.field(kind)
         value = numbers(octets, start, length).view(np.int64)
-        fits = np.isin(length, NNI) & (value >= 0)
+        fits = is_nni(length) & (value >= 0)
         self.good[there & ~fits] = False
         return value
 
@@ -210,7 +210,7 @@ def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, colum
         size = (word >> np.uint64(32)).view(np.int64) & 0xFF
         value = numbers(octets, at + 4, size).view(np.int64)
         fine = (word >> np.uint64(40)).view(np.int64) == (253 << 16 | kind)
-        fine &= np.isin(size, NNI) & (value >= 0) & (at + 4 + size <= end)
+        fine &= is_nni(size) & (value >= 0) & (at + 4 + size <= end)
         good &= fine | ~here
         if name:
             columns.put_where(name, rows, good, value)

@@ -6,7 +6,7 @@ options, fragments, TCP, headers cut short, anything that does not add up) are h
 by one, so that there is one opinion on what is odd. tests/analysis/test_vector.py holds both against each other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, NamedTuple
 
@@ -121,7 +121,7 @@ def decode_records(
     for name in ("ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes"):
         columns.put(name, every, 0)
     kinds = np.array(link_types or [0])[records.source]
-    for link_type in np.unique(kinds).tolist():
+    for link_type in sorted(set(link_types)) if count else ():
         rows = every if (kinds == link_type).all() else np.flatnonzero(kinds == link_type)
         reached = _reach(octets, records, rows, link_type)
         slow[rows[reached.protocol < 0]] = True
@@ -194,7 +194,7 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
     protocol[captured < (size or 1)] = -1
     at = at + size
     if link_type in (ETHERNET, SLL, SLL2):
-        while len(tagged := np.flatnonzero(np.isin(protocol, VLAN_TAGS))):
+        while len(tagged := np.flatnonzero(_among(protocol, VLAN_TAGS))):
             tag = word(at[tagged])
             first = vlan[tagged] < 0
             vlan[tagged[first]] = (tag[first] >> np.uint64(48)).view(np.int64) & 0xFFF
@@ -228,7 +228,7 @@ def _ipv6(
     end = at + _IPV6_HEADER + head["total"].astype(np.int64)
     there = records.at[rows] + records.captured[rows]
     plain = (head["version"] >> 4 == 6) & (at + _IPV6_HEADER <= there)
-    plain &= ~np.isin(head["protocol"], EXTENSIONS)
+    plain &= ~_among(head["protocol"], EXTENSIONS)
     ends = (head["src"], head["dst"])
     return _transport(octets, records, rows, at, _IPV6_HEADER, end, plain, head, ends, ports, columns, slow)
 
@@ -287,7 +287,7 @@ _IP_WRITERS: dict[int, Callable[[bytes], str]] = {
 }
 
 
-def _among(values: Ints, numbers: frozenset[int]) -> Flags:
+def _among(values: np.ndarray[Any, Any], numbers: Iterable[int]) -> Flags:
     found = np.zeros(len(values), bool)
     for number in numbers:
         found |= values == number

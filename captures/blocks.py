@@ -137,17 +137,17 @@ class BlockReader:
             words = words.byteswap()
         lengths = memoryview(words)
         found: list[int] = []
-        append, at, last = found.append, 0, len(words) - 3
-        while at <= last:
-            step = lengths[at + 1] >> 2
-            if step < 3 or at + step > len(lengths):
-                break
+        append, at, last = found.append, 1, len(words) - 1
+        while at < last:  # a length of nothing leads out of the window
             append(at)
-            at += step
-        places = np.array(found, np.int64)
+            at += lengths[at] >> 2 or last
+        at -= 1
+        if at > len(words):  # the last one is not whole
+            at = found.pop() - 1
+        places = np.array(found, np.int64) - 1
         total = words[places + 1].astype(np.int64)
         kinds = words[places].astype(np.int64)
-        broken = (total & 3 != 0) | (words[places + (total >> 2) - 1] != total)
+        broken = (total < 12) | (total & 3 != 0) | (words[places + (total >> 2) - 1] != total)
         heads = np.flatnonzero(kinds == SECTION_HEADER)
         broken[heads] |= words[np.minimum(places[heads] + 2, len(words) - 1)] != _MAGIC
         stops = np.flatnonzero(broken)

@@ -26,7 +26,7 @@ Octets: TypeAlias = npt.NDArray[np.uint8]
 
 SLACK = 64
 """Zero bytes after a window's own, so that a gather of a few bytes never leaves the array."""
-WINDOW = 8 << 20
+WINDOW = 1 << 23
 LARGEST_TIME = (1 << 63) - 1
 """Times are signed 64-bit numbers; a later one is given as this one."""
 
