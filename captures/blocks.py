@@ -35,7 +35,8 @@ class BlockReader:
         self._header = bytearray()
         self._sources: list[Source] = []  # of all sections; those of this one are from _first on
         self._first = 0
-        self._lost: int | None = None
+        self._lost: int | None = None  # file offset of the damage that is being skipped
+        self._reason = ""
         if context:
             data = np.frombuffer(context + bytes(64), np.uint8)
             self.take(data, len(context), -1, True)
@@ -60,10 +61,9 @@ class BlockReader:
                 if place is None:
                     if not final:
                         return self._joined(parts), max(at, size - _LARGEST_BLOCK)
-                    self._damaged(offset + size, "no block after this place")
                     at = size
                     break
-                self._damaged(offset + place, "impossible block")
+                self._damaged(offset + place)
                 at = place
             at = self._chain(data, at, size, offset, parts)
             if at == size:
@@ -72,8 +72,10 @@ class BlockReader:
             if wait:
                 break
             if reason:
-                self._lost = offset + at
-                at += 4
+                self._lost, self._reason = offset + at, reason
+                at = min(at + 4, size)
+        if final and self._lost is not None:
+            self._damaged(offset + size)
         return self._joined(parts), at
 
     def _joined(self, parts: list[Records]) -> Records:
@@ -84,7 +86,7 @@ class BlockReader:
         """Say why the chain stops at `at`: whether to wait for more bytes, or what is wrong, or nothing."""
         left = size - at
         if left < 12:
-            return not final, "cut off"
+            return not final, "cut off in a block"
         if bytes(data[at : at + 4]) == b"\n\r\r\n":
             order = self._byte_order(data, at)
             if order is None:
@@ -94,10 +96,10 @@ class BlockReader:
                 return False, ""
         (total,) = struct.unpack_from(self._order + "I", data, at + 4)
         if total < 12 or total & 3 or total > _LARGEST_BLOCK:
-            return False, "impossible length"
+            return False, "impossible block length"
         if total > left:
-            return not final, "cut off"
-        return False, "the two lengths disagree"
+            return not final, "cut off in a block"
+        return False, "the two lengths of a block disagree"
 
     @staticmethod
     def _byte_order(data: Octets, at: int) -> str | None:
@@ -124,9 +126,9 @@ class BlockReader:
                 place = raw.find(sign, place + 1)
         return best
 
-    def _damaged(self, end: int, reason: str) -> None:
+    def _damaged(self, end: int) -> None:
         assert self._lost is not None
-        self.damages.append(Damage(self._lost, end - self._lost, reason))
+        self.damages.append(Damage(self._lost, end - self._lost, self._reason))
         self._lost = None
 
     def _chain(self, data: Octets, start: int, size: int, offset: int, parts: list[Records]) -> int:
