@@ -106,8 +106,8 @@ def decode_records(
     records: Records,
     link_types: Sequence[int],
     ports: Ports = NDN_PORTS,
-) -> list[pa.Array]:
-    """Return the columns of DECODED for the records of a window, texts as dictionaries.
+) -> Columns:
+    """Return the columns of DECODED for the records of a window.
 
     `link_types` has the link type of each of the records' sources.
     """
@@ -157,7 +157,7 @@ def decode_records(
                 for frame, length, kind in zip(frames, lengths, types, strict=True)
             ],
         )
-    return columns.arrays()
+    return columns
 
 
 def _of(protocol: int, rows: Ints, reached: _Reached) -> tuple[Ints, Ints]:

@@ -32,7 +32,7 @@ def at_once(some: list[Frame], gaps: bytes = b"\x05\xff" * 8, ports: Ports = NDN
         np.zeros(len(some), np.int64),
     )
     data = np.frombuffer(bytes(window) + bytes(SLACK), np.uint8)
-    columns = [column.to_pylist() for column in decode_records(data, records, types, ports)]
+    columns = [column.to_pylist() for column in decode_records(data, records, types, ports).arrays()]
     return [dict(zip(DECODED, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
