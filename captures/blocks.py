@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from captures.pcapng import CaptureError, Direction, Interface, Source, read_source
-from captures.records import LARGEST_TIME, Damage, Ints, Octets, Records, join_records, no_records
+from captures.records import LARGEST_TIME, Damage, Flags, Ints, Octets, Records, join_records, no_records
 
 SECTION_HEADER = 0x0A0D0D0A
 _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 1, 2, 3, 6
@@ -22,6 +22,8 @@ _NATIVE = "<" if sys.byteorder == "little" else ">"
 _LARGEST_BLOCK = 1 << 24  # Wireshark's limit too
 _FLAGS = 2
 _SECOND = 10**9
+_MISFIT = "a packet does not fit its block"
+_UNDESCRIBED = "a packet of an interface that is not described"
 
 
 class BlockReader:
@@ -219,10 +221,12 @@ class BlockReader:
             index = index >> 16 if self._order == ">" else index & 0xFFFF
         options = at + 28 + (captured + 3 & ~3)
         limit = at + total - 4
-        good = (total >= 32) & (options <= limit) & (index < len(self._sources) - self._first)
-        if not good.all():
-            for place in np.flatnonzero(~good).tolist():
-                self.damages.append(Damage(offset + int(at[place]), int(total[place]), "impossible packet block"))
+        good = (total >= 32) & (options <= limit)
+        known = index < len(self._sources) - self._first
+        if not (good & known).all():
+            self._note(~good, at, total, offset, _MISFIT)
+            self._note(good & ~known, at, total, offset, _UNDESCRIBED)
+            good &= known
             at, index, high, low = at[good], index[good], high[good], low[good]
             captured, original, options, limit = captured[good], original[good], options[good], limit[good]
         source = index + self._first
@@ -237,11 +241,14 @@ class BlockReader:
         snaplen = (self._sources[self._first].interface.snaplen if known else 0) or LARGEST_TIME
         captured = np.minimum(original, snaplen)
         good = (total >= 16) & (captured <= total - 16) & known
-        for place in np.flatnonzero(~good).tolist():
-            self.damages.append(Damage(offset + int(at[place]), int(total[place]), "impossible packet block"))
+        self._note(~good, at, total, offset, _MISFIT if known else _UNDESCRIBED)
         at, original, captured = at[good], original[good], captured[good]
         nothing = np.zeros(len(at), np.int64)
         return Records(at + 12, captured, original, nothing, nothing + self._first, nothing)
+
+    def _note(self, bad: Flags, at: Ints, total: Ints, offset: int, reason: str) -> None:
+        for row in np.flatnonzero(bad).tolist():
+            self.damages.append(Damage(offset + int(at[row]), int(total[row]), reason))
 
     def _times(self, source: Ints, high: Ints, low: Ints) -> Ints:
         units = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)

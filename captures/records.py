@@ -23,6 +23,7 @@ from captures.pcapng import Interface
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Octets: TypeAlias = npt.NDArray[np.uint8]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 SLACK = 64
 """Zero bytes after a window's own, so that a gather of a few bytes never leaves the array."""

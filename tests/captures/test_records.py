@@ -141,7 +141,7 @@ def test_after_damage_it_goes_on_with_the_next_packet() -> None:
 def test_a_packet_of_an_interface_that_is_not_described_is_left_out() -> None:
     data = section("<") + interface("<") + packet("<", 1, 0, b"lost") + packet("<", 0, 0, b"kept")
     packets, (damage,) = as_read(data)
-    assert ([each.frame for each in packets], damage.reason) == ([b"kept"], "impossible packet block")
+    assert ([each.frame for each in packets], damage.reason) == ([b"kept"], "a packet of an interface that is not described")
 
 
 # --- pcap ---
