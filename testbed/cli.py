@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.analyze import analyze
 from testbed.errors import UserError, shown
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
@@ -249,6 +250,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
+feednet.add_command(analyze)
 feednet.add_command(simulate)
 
 
