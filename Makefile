@@ -1,6 +1,7 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests
 # make bench  how fast the forwarder is, as ratios within one run
+# make bench-decode  how fast captures are decoded, against tshark and Scapy
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint bench bench-decode setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +30,9 @@ lint: $(STAMPS)/dev
 
 bench: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench
+
+bench-decode: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.bench_decode
 
 setup: $(STAMPS)/dev
 

@@ -141,7 +141,7 @@ class Capture:
         self.reader: RecordReader = BlockReader()
 
     def windows(
-        self, start: int = 0, end: int | None = None, context: bytes = b"", step: int = WINDOW
+        self, start: int = 0, end: int | None = None, context: bytes = b"", step: int | None = None
     ) -> Iterator[Window]:
         """Read windows from byte `start` to `end`; raises CaptureError for a file that is no capture."""
         file, head = self._file, context[:4]

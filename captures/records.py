@@ -102,9 +102,11 @@ def join_records(parts: list[Records]) -> Records:
 
 
 def windows(
-    file: BinaryIO, reader: RecordReader, start: int = 0, end: int | None = None, step: int = WINDOW
+    file: BinaryIO, reader: RecordReader, start: int = 0, end: int | None = None, step: int | None = None
 ) -> Iterator[Window]:
-    """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window."""
+    """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window
+    (WINDOW if None)."""
+    step = step or WINDOW
     offset, rest = start, np.empty(0, np.uint8)
     if start:
         file.seek(start)
