@@ -28,7 +28,12 @@ class Columns:
         self._texts: dict[str, list[pa.Array]] = {}
 
     def put(self, name: str, rows: Ints, values: Ints | Flags | int) -> None:
-        """Set numbers or flags of some rows."""
+        """Set numbers or flags of some rows, in ascending order as everywhere here."""
+        if len(rows) == self.count:  # rows are in ascending order, so these are all of them
+            self._values[name] = np.empty(self.count, np.int64)
+            self._values[name][:] = values
+            self._there[name] = np.ones(self.count, bool)
+            return
         if name not in self._values:
             self._values[name] = np.zeros(self.count, np.int64)
             self._there[name] = np.zeros(self.count, bool)

@@ -139,16 +139,7 @@ class BlockReader:
         words = data[start:end].view(np.uint32) if start % 4 == 0 else data[start:end].copy().view(np.uint32)
         if self._order != _NATIVE:
             words = words.byteswap()
-        lengths = memoryview(words)
-        found: list[int] = []
-        append, at, last = found.append, 1, len(words) - 1
-        while at < last:  # a length of nothing leads out of the window
-            append(at)
-            at += lengths[at] >> 2 or last
-        at -= 1
-        if at > len(words):  # the last one is not whole
-            at = found.pop() - 1
-        places = np.array(found, np.int64) - 1
+        places, at = _walk(words)
         total = words[places + 1].astype(np.int64)
         kinds = words[places].astype(np.int64)
         broken = (total < 12) | (total & 3 != 0) | (words[places + (total >> 2) - 1] != total)
@@ -283,6 +274,34 @@ class BlockReader:
                 break
             at += 4 + length + (-length & 3)
         return Direction.UNKNOWN
+
+
+def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int]:
+    """Follow the chain of blocks from the first word on; return where blocks begin, and where the chain stops.
+
+    A length may be wrong in any way but one: it leads on. Nearly all blocks are packets that follow each other, so
+    words that look like their type are found first, and runs of them that lead from one to the next are taken
+    as they are.
+    """
+    guess = np.flatnonzero(words[: max(0, len(words) - 2)] == _ENHANCED)
+    steps = words[guess + 1].astype(np.int64) >> 2
+    breaks = np.flatnonzero(guess[:-1] + steps[:-1] != guess[1:])
+    lengths, runs = memoryview(words), []
+    at, last = 0, len(words) - 2
+    while at < last:
+        first = int(guess.searchsorted(at))
+        if first < len(guess) and guess[first] == at:
+            stop = int(breaks.searchsorted(first))
+            end = int(breaks[stop]) + 1 if stop < len(breaks) else len(guess)
+            runs.append(guess[first:end])
+            at = int(guess[end - 1] + (steps[end - 1] or len(words)))
+        else:
+            runs.append(np.array([at]))
+            at += lengths[at + 1] >> 2 or len(words)
+    places = np.concatenate(runs) if runs else np.zeros(0, np.int64)
+    if at > len(words):  # the last one is not whole, or has no length
+        at, places = int(places[-1]), places[:-1]
+    return places, at
 
 
 def _nanoseconds(units: np.ndarray[tuple[int], np.dtype[np.uint64]], source: Source) -> Ints:
