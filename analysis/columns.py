@@ -79,7 +79,9 @@ class Columns:
                 self._there[name][rows] = False
             there = np.array([value is not None for value in values])
             if there.any():
-                self.put(name, rows[there], np.array([value for value in values if value is not None], np.int64))
+                self.put(
+                    name, rows[there], np.array([value for value in values if value is not None], np.int64)
+                )
 
     def arrays(self, order: Ints | None = None) -> list[pa.Array]:
         """Return the columns, texts as dictionaries; rows in another order, if one is given."""

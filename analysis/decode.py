@@ -30,6 +30,7 @@ _FRAGMENT = 0x50
 _CONTENT = 21
 _KEY_COMPONENT = 2 + KEY_BYTES
 
+
 class Network(NamedTuple):
     """What the network layer says; the columns of PACKETS from `kind` on."""
 

@@ -27,17 +27,17 @@ class Octets:
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         self.data = data
-        self._words = np.ndarray(len(data) - 7, "<u8", data, 0, (1,))  # type: ignore[call-overload]
+        self._words = np.ndarray(len(data) - 7, "<u8", data, 0, (1,))
 
     def words(self, at: Ints) -> Words:
         """Return the eight bytes at each place as a big-endian number."""
-        return self._words[at].byteswap()  # type: ignore[no-any-return]
+        return self._words[at].byteswap()
 
     def rows(self, at: Ints, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
         """Return the bytes at each place as records of a layout, of at most 64 bytes."""
         size = layout.itemsize
-        whole = np.ndarray(len(self.data) - size + 1, f"V{size}", self.data, 0, (1,))  # type: ignore[call-overload]
-        return whole[at].view(layout)  # type: ignore[no-any-return]
+        whole = np.ndarray(len(self.data) - size + 1, f"V{size}", self.data, 0, (1,))
+        return whole[at].view(layout)
 
 
 class Headers(NamedTuple):
@@ -112,11 +112,11 @@ class Walked(NamedTuple):
 
     def start(self, kind: int) -> Ints:
         """Return where the values begin."""
-        return self.starts[self.slots[kind]]  # type: ignore[no-any-return]
+        return self.starts[self.slots[kind]]
 
     def length(self, kind: int) -> Ints:
         """Return the lengths; 0 for an element that is not there."""
-        return self.lengths[self.slots[kind]]  # type: ignore[no-any-return]
+        return self.lengths[self.slots[kind]]
 
     def there(self, kind: int) -> Flags:
         """Tell where the element is there."""
@@ -136,14 +136,18 @@ class Walked(NamedTuple):
         if not start.any():
             return np.full(len(start), default, np.int64)
         value = numbers(octets, start, self.length(kind))
-        value = np.minimum(value, LARGEST // np.uint64(unit) + np.uint64(1)) * np.uint64(unit) if unit > 1 else value
+        value = (
+            np.minimum(value, LARGEST // np.uint64(unit) + np.uint64(1)) * np.uint64(unit)
+            if unit > 1
+            else value
+        )
         return np.where(start > 0, np.minimum(value, LARGEST).view(np.int64), default)
 
 
 def numbers(octets: Octets, start: Ints, length: Ints) -> Words:
     """Return big-endian numbers of 1 to 8 bytes; of others, anything."""
     shift = (64 - 8 * np.clip(length, 1, 8)).astype(np.uint64)
-    return octets.words(start) >> shift  # type: ignore[no-any-return]
+    return octets.words(start) >> shift
 
 
 NNI = (1, 2, 4, 8)
@@ -152,4 +156,4 @@ NNI = (1, 2, 4, 8)
 
 def is_nni(length: Ints) -> Flags:
     """Tell which lengths a NonNegativeInteger may have."""
-    return (length == 1) | (length == 2) | (length == 4) | (length == 8)  # type: ignore[no-any-return]
+    return (length == 1) | (length == 2) | (length == 4) | (length == 8)

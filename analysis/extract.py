@@ -75,7 +75,9 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
                 aside[part["run"]].append(part["segments"])
         runs = list(aside)
         for run, found in zip(
-            runs, _each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)), strict=True
+            runs,
+            _each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
+            strict=True,
         ):
             kinds = dict(Counter(reports[run].kinds) + Counter(found["kinds"]))
             problems = dict(Counter(reports[run].problems) + Counter(found["problems"]))
@@ -166,9 +168,7 @@ def _split(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[tuple[st
             yield tuple(batch[name][low].as_py() for name in columns), batch.slice(low, high - low)
 
 
-def _write_parts(
-    parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Path, by: By, name: str
-) -> None:
+def _write_parts(parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Path, by: By, name: str) -> None:
     for key, batches in parts.items():
         directory = out
         for column, value in zip(by, key, strict=True):
@@ -183,7 +183,12 @@ def _write(table: pa.Table, path: Path) -> None:
     texts = [name for name in _TEXTS if name in table.column_names]
     statistics = [name for name in _STATISTICS if name in table.column_names]
     pq.write_table(
-        table, new, compression="snappy", use_dictionary=texts, write_statistics=statistics, store_schema=False
+        table,
+        new,
+        compression="snappy",
+        use_dictionary=texts,
+        write_statistics=statistics,
+        store_schema=False,
     )
     new.replace(path)
 
@@ -237,7 +242,9 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
     for path in sorted(paths):
         for batch in pq.ParquetFile(path).iter_batches(1024):
             for row in batch.to_pylist():
-                key = tuple(row[name] for name in ("interface", "direction", "src", "src_port", "dst", "dst_port"))
+                key = tuple(
+                    row[name] for name in ("interface", "direction", "src", "src_port", "dst", "dst_port")
+                )
                 flow = flows.get(key)
                 if flow is None:
                     if len(flows) >= STREAMS:
@@ -257,7 +264,9 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
     return {"kinds": kinds, "problems": problems, "gaps": found["gaps"], "skipped": found["skipped"]}
 
 
-_OF_PACKET = tuple(column.name for column in COLUMNS)[[column.name for column in COLUMNS].index(Link._fields[0]) :]
+_OF_PACKET = tuple(column.name for column in COLUMNS)[
+    [column.name for column in COLUMNS].index(Link._fields[0]) :
+]
 
 
 def _stream_row(row: dict[str, Any], packet: bytes) -> dict[str, Any]:

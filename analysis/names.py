@@ -16,7 +16,16 @@ import pyarrow.compute as pc
 from analysis.decode import LARGEST
 from analysis.elements import Ints, Octets, headers, is_nni, numbers
 from forwarder.wire.feed import KEY_BYTES, LAST_ITEM, item_name, split_item
-from forwarder.wire.name import BYTE_OFFSET, GENERIC, PARAMETERS_DIGEST, SEGMENT, SEQUENCE, TIMESTAMP, VERSION, to_uri
+from forwarder.wire.name import (
+    BYTE_OFFSET,
+    GENERIC,
+    PARAMETERS_DIGEST,
+    SEGMENT,
+    SEQUENCE,
+    TIMESTAMP,
+    VERSION,
+    to_uri,
+)
 from forwarder.wire.tlv import MalformedPacket
 
 _MARKS = {SEGMENT: "/seg=", BYTE_OFFSET: "/off=", VERSION: "/v=", TIMESTAMP: "/t=", SEQUENCE: "/seq="}
@@ -47,7 +56,11 @@ def distinct(octets: Octets, start: Ints, length: Ints) -> tuple[Ints, pa.Array]
     """
     # Strings and the gaps between them, over the bytes as they stand; then every other one.
     bounds = np.empty(2 * len(start) + 1, np.int32)
-    bounds[:-1:2], bounds[1::2], bounds[-1] = start, start + length, start[-1] + length[-1] if len(start) else 0
+    bounds[:-1:2], bounds[1::2], bounds[-1] = (
+        start,
+        start + length,
+        start[-1] + length[-1] if len(start) else 0,
+    )
     parts = pa.Array.from_buffers(
         pa.binary(), 2 * len(start), [None, pa.py_buffer(bounds), pa.py_buffer(octets.data)]
     )
@@ -108,7 +121,7 @@ def _spans(names: pa.Array) -> tuple[Ints, Ints, Octets]:
     return bounds[:-1], bounds[1:], Octets(np.concatenate([bare, np.frombuffer(_SLACK, np.uint8)]))
 
 
-def _last_components(octets: Octets, begin: Ints, stop: Ints) -> tuple[Ints, Ints, np.ndarray]:  # type: ignore[type-arg]
+def _last_components(octets: Octets, begin: Ints, stop: Ints) -> tuple[Ints, Ints, np.ndarray]:
     """Return where each name's last component begins, and the one before it; and whether all are well formed.
 
     Names with a component of a type above 252 count as malformed: they are for the careful decoder.
@@ -153,4 +166,3 @@ def _uri(name: bytes) -> str | None:
 def _is_feed(prefix: bytes) -> bool:
     """Tell whether a prefix that ends with a component of 32 bytes is a feed's name."""
     return split_item(item_name(prefix, 1)) is not None
-

@@ -47,7 +47,14 @@ _DATA = Grammar(NAME, _META, _CONTENT, _SIGNATURE_INFO, _SIGNATURE_VALUE)
 _META_INFO = Grammar(_CONTENT_TYPE, _FRESHNESS, _FINAL_BLOCK)
 _SIGNATURE = Grammar(_SIGNATURE_TYPE, _KEY_LOCATOR)
 
-_LP_FRAGMENT, _SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION = 0x50, 0x51, 0x52, 0x53, 0x62, 0x0340
+_LP_FRAGMENT, _SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION = (
+    0x50,
+    0x51,
+    0x52,
+    0x53,
+    0x62,
+    0x0340,
+)
 _NACK, _ACK = 0x0320, 0x0344
 _TIP, _LIMIT, _FIRST = 0x0371, 0x0372, 0x0373
 
@@ -90,7 +97,9 @@ class _Lp(NamedTuple):
         return value
 
 
-def decode_packets(octets: Octets, rows: Ints, start: Ints, length: Ints, columns: Columns, slow: Flags) -> None:
+def decode_packets(
+    octets: Octets, rows: Ints, start: Ints, length: Ints, columns: Columns, slow: Flags
+) -> None:
     """Decode what frames carry: `length` bytes from `start` on, of each of `rows` of the columns.
 
     Sets `slow` for rows that are for the careful decoder.
@@ -333,4 +342,3 @@ def _decode_payloads(octets: Octets, rows: Ints, contents: Ints, columns: Column
     for place in np.flatnonzero(~is_message).tolist():
         content = octets.data[at[place] : at[place] + size[place]].tobytes()
         columns.put("payload_bytes", rows[place : place + 1], payload_bytes(content, int(size[place])))
-

@@ -102,7 +102,10 @@ def read_packets(
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with texts as plain strings, as Spark wants them."""
     return pa.RecordBatch.from_arrays(
-        [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns],
+        [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in batch.columns
+        ],
         schema=PACKETS_ARROW,
     )
 
@@ -153,7 +156,9 @@ def _dictionary(which: Ints, texts: list[str]) -> pa.DictionaryArray:
 def _count(counter: Counter[str], texts: pa.DictionaryArray) -> None:
     there = texts.indices.drop_null().to_numpy()
     for text, times in zip(
-        texts.dictionary.to_pylist(), np.bincount(there, minlength=len(texts.dictionary)).tolist(), strict=True
+        texts.dictionary.to_pylist(),
+        np.bincount(there, minlength=len(texts.dictionary)).tolist(),
+        strict=True,
     ):
         if times:
             counter[text] += times
@@ -186,7 +191,10 @@ def _directions(window: Window, interfaces: list[Interface], src: pa.Array, dst:
         here = unknown & (records.source == index)
         if interface.link_type in (SLL, SLL2) and here.any():
             at = records.at[here]
-            heads = [window.data[place : place + size].tobytes() for place, size in zip(at, np.minimum(20, records.captured[here]), strict=True)]
+            heads = [
+                window.data[place : place + size].tobytes()
+                for place, size in zip(at, np.minimum(20, records.captured[here]), strict=True)
+            ]
             direction[here] = [sll_direction(head, interface.link_type) for head in heads]
         elif interface.ipv4 and here.any():
             address = interface.ipv4.partition("/")[0]
@@ -216,7 +224,10 @@ def _nodes(
         return _dictionary(np.zeros(len(place), np.int64), [file])
     by_name = [node_of(name.partition("%")[0]) for name in names]
     if reading.rule == "auto":
-        by_name = [node if _NODE_INTERFACE.fullmatch(name) else file for node, name in zip(by_name, names, strict=True)]
+        by_name = [
+            node if _NODE_INTERFACE.fullmatch(name) else file
+            for node, name in zip(by_name, names, strict=True)
+        ]
     return _dictionary(place, by_name)
 
 
@@ -246,6 +257,7 @@ def _keep_segments(
     if len(rows):
         kept = plain(batch.take(pa.array(rows)))
         arrays = [
-            pa.array(told[each.name], each.type) if each.name in told else kept[each.name] for each in SEGMENTS
+            pa.array(told[each.name], each.type) if each.name in told else kept[each.name]
+            for each in SEGMENTS
         ]
         findings.segments.append(pa.RecordBatch.from_arrays(arrays, schema=SEGMENTS))

@@ -69,7 +69,9 @@ class CaptureSource(DataSource):
     def reader(self, schema: StructType) -> "CaptureReader":
         """Return a reader of the captures."""
         paths = json.loads(self.options["captures"])
-        return CaptureReader(paths, int(self.options.get("parallelism", "1")), self.options.get("node", "interface"))
+        return CaptureReader(
+            paths, int(self.options.get("parallelism", "1")), self.options.get("node", "interface")
+        )
 
 
 class CapturePiece(InputPartition):

@@ -258,7 +258,9 @@ def _transport(
     of_udp = is_udp & (_among(source, ports.udp) | _among(target, ports.udp))
     of_tcp = is_tcp & (_among(source, ports.tcp) | _among(target, ports.tcp))
     start = at + ip + UDP_HEADER
-    whole = (length >= UDP_HEADER) & (start - UDP_HEADER + length <= np.minimum(end, first + records.captured[rows]))
+    whole = (length >= UDP_HEADER) & (
+        start - UDP_HEADER + length <= np.minimum(end, first + records.captured[rows])
+    )
     good = plain & in_reach & of_udp & whole
     # Without UDP or TCP there is nothing to look at; with them, ports have to be there and be others'.
     other = plain & (~(is_udp | is_tcp) | in_reach & ~of_udp & ~of_tcp)

@@ -96,7 +96,7 @@ class BlockReader:
             if order != self._order:
                 self._order = order  # the chain goes on in the other order
                 return False, ""
-        (total,) = struct.unpack_from(self._order + "I", data, at + 4)
+        (total,) = struct.unpack_from(self._order + "I", data.data, at + 4)
         if total < 12 or total & 3 or total > _LARGEST_BLOCK:
             return False, "impossible block length"
         if total > left:
@@ -106,7 +106,7 @@ class BlockReader:
     @staticmethod
     def _byte_order(data: Octets, at: int) -> str | None:
         for order in "<>":
-            if struct.unpack_from(order + "I", data, at + 8)[0] == _MAGIC:
+            if struct.unpack_from(order + "I", data.data, at + 8)[0] == _MAGIC:
                 return order
         return None
 
@@ -167,7 +167,9 @@ class BlockReader:
             self._header = bytearray(block)
             self._first = len(self._sources)
             if not self._readable:
-                self.damages.append(Damage(offset, len(block), f"section of version {version[0]}.{version[1]}"))
+                self.damages.append(
+                    Damage(offset, len(block), f"section of version {version[0]}.{version[1]}")
+                )
         elif self._readable:
             try:
                 source = read_source(block, self._order)
@@ -196,7 +198,7 @@ class BlockReader:
 
     def _fields(self, data: Octets, at: Ints, count: int) -> list[Ints]:
         """Return the 32-bit numbers after each block's type and length."""
-        rows = np.ndarray(len(data) - 27, "V28", data, 0, (1,))  # type: ignore[call-overload]
+        rows = np.ndarray(len(data) - 27, "V28", data, 0, (1,))
         fields = rows[at].view(self._order + "u4").reshape(-1, 7)
         return [fields[:, 2 + column].astype(np.int64) for column in range(count)]
 
@@ -255,7 +257,7 @@ class BlockReader:
 
     def _directions(self, data: Octets, options: Ints, limit: Ints) -> Ints:
         """Return the direction in each block's epb_flags (4.3.1), nearly always the first option."""
-        rows = np.ndarray(len(data) - 7, "V8", data, 0, (1,))  # type: ignore[call-overload]
+        rows = np.ndarray(len(data) - 7, "V8", data, 0, (1,))
         room = limit - options
         heads = rows[np.minimum(options, len(data) - 8)].view(self._order + "u2").reshape(-1, 4)
         flags = heads[:, 2 if self._order == "<" else 3] & 3
@@ -267,7 +269,7 @@ class BlockReader:
 
     def _later_flags(self, data: Octets, at: int, limit: int) -> int:
         while at + 8 <= limit:
-            code, length, flags = struct.unpack_from(self._order + "HHI", data, at)
+            code, length, flags = struct.unpack_from(self._order + "HHI", data.data, at)
             if code == _FLAGS and length == 4:
                 return int(flags & 3) if flags & 3 < 3 else Direction.UNKNOWN
             if code == 0:
@@ -286,7 +288,7 @@ def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int
     guess = np.flatnonzero(words[: max(0, len(words) - 2)] == _ENHANCED)
     steps = words[guess + 1].astype(np.int64) >> 2
     breaks = np.flatnonzero(guess[:-1] + steps[:-1] != guess[1:])
-    lengths, runs = memoryview(words), []
+    lengths, runs = words.data, []
     at, last = 0, len(words) - 2
     while at < last:
         first = int(guess.searchsorted(at))

@@ -9,7 +9,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -48,18 +48,44 @@ class Piece(NamedTuple):
 
 
 class _Decompressor(Protocol):
+    """What bz2 and lzma have in common."""
+
     @property
     def eof(self) -> bool: ...
     @property
+    def needs_input(self) -> bool: ...
+    @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-def _gunzip() -> _Decompressor:
-    return zlib.decompressobj(wbits=31)  # type: ignore[return-value]
+class _Gunzip:
+    """zlib's decompressor of a gzip member with the manners of the others."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
-_COMPRESSED = {b"\x1f\x8b": _gunzip, b"BZh": bz2.BZ2Decompressor, b"\xfd7zXZ\0": lzma.LZMADecompressor}
+_COMPRESSED: dict[bytes, Callable[[], _Decompressor]] = {
+    b"\x1f\x8b": _Gunzip,
+    b"BZh": bz2.BZ2Decompressor,
+    b"\xfd7zXZ\0": lzma.LZMADecompressor,
+}
 _BY_ARROW = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 
 
@@ -77,12 +103,13 @@ class _Inflated(io.RawIOBase):
         while True:
             unpack = _COMPRESSED[magic]()
             while not unpack.eof:
-                packed = packed or file.read(_STEP)
-                if not packed:
-                    self.reason = "compressed data cut off"
-                    return
+                if not packed and unpack.needs_input:
+                    packed = file.read(_STEP)
+                    if not packed:
+                        self.reason = "compressed data cut off"
+                        return
                 try:
-                    yield unpack.decompress(packed)
+                    yield unpack.decompress(packed, _STEP)  # no more at once, however well it was compressed
                 except (zlib.error, OSError, lzma.LZMAError, EOFError):
                     self.reason = "compressed data damaged"
                     return
@@ -194,9 +221,7 @@ def open_capture(path: str | os.PathLike[str]) -> Iterator[Capture]:
         yield Capture(os.fspath(path), inflated or file, inflated)  # type: ignore[arg-type]
 
 
-def cut(
-    path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIECE_FRAMES
-) -> Iterator[Piece]:
+def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIECE_FRAMES) -> Iterator[Piece]:
     """Cut a capture into pieces, of which each ends as soon as it has `size` bytes or `frames` frames.
 
     Raises OSError, and CaptureError for a file that is no capture. Damage is left to whoever reads the pieces.

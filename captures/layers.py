@@ -129,7 +129,9 @@ def _ethernet(frame: bytes, original: int, link_type: int, at: int, vlan: int | 
     source, target = STATIONS.get(link_type, (slice(0), slice(0)))
     there = min(length, len(frame) - at)
     link = original - length
-    return Carried("ethernet", mac(frame[source]), mac(frame[target]), None, None, vlan, link, 0, 0, at, length, there)
+    return Carried(
+        "ethernet", mac(frame[source]), mac(frame[target]), None, None, vlan, link, 0, 0, at, length, there
+    )
 
 
 STATIONS = {

@@ -116,7 +116,7 @@ def windows(
         data = np.empty(len(rest) + room + SLACK, np.uint8)
         data[: len(rest)] = rest
         size = len(rest)
-        while size < len(rest) + room and (got := file.readinto(memoryview(data)[size : len(rest) + room])):  # type: ignore[attr-defined]
+        while size < len(rest) + room and (got := file.readinto(data.data[size : len(rest) + room])):  # type: ignore[attr-defined]
             size += got
         final = size < len(rest) + room or (end is not None and offset + size >= end)
         data[size : size + SLACK] = 0
@@ -181,7 +181,7 @@ class PcapReader:
             if at == size:
                 break
             whole = at + self._header <= size
-            captured = self._length.unpack_from(data, at + 8)[0] if whole else 0
+            captured = self._length.unpack_from(data.data, at + 8)[0] if whole else 0
             if captured <= self._limit:
                 if final:
                     self.damages.append(Damage(offset + at, size - at, "cut off in a record"))
@@ -194,7 +194,7 @@ class PcapReader:
     def _walk(self, data: Octets, at: int, size: int, found: list[int]) -> int:
         """Append the places of whole records from `at` on; return where the first that is none would be."""
         append, length, header, limit = found.append, self._length.unpack_from, self._header, self._limit
-        buffer = memoryview(data)
+        buffer = data.data
         last = size - header
         while at <= last:
             captured = length(buffer, at + 8)[0]
@@ -212,11 +212,11 @@ class PcapReader:
             places = np.arange(low, min(low + step, size - self._header + 1))
             places = places[self._plausible(data, places)]
             for place in places.tolist():
-                end = place + self._header + self._length.unpack_from(data, place + 8)[0]
+                end = place + self._header + self._length.unpack_from(data.data, place + 8)[0]
                 if end == size and final:
                     return int(place)
                 if end + self._header <= size and self._plausible(data, np.array([place, end])).all():
-                    seconds = [self._length.unpack_from(data, where)[0] for where in (place, end)]
+                    seconds = [self._length.unpack_from(data.data, where)[0] for where in (place, end)]
                     if abs(seconds[0] - seconds[1]) <= 86400:
                         return int(place)
         return None
@@ -228,8 +228,8 @@ class PcapReader:
         return good & (captured >= 14)
 
     def _heads(self, data: Octets, places: Ints) -> npt.NDArray[np.uint32]:
-        rows = np.ndarray(len(data) - 15, "V16", data, 0, (1,))  # type: ignore[call-overload]
-        return rows[places].view(self._order + "u4").reshape(-1, 4)  # type: ignore[no-any-return]
+        rows = np.ndarray(len(data) - 15, "V16", data, 0, (1,))
+        return rows[places].view(self._order + "u4").reshape(-1, 4)
 
     def _damaged(self, end: int, reason: str) -> None:
         assert self._lost is not None

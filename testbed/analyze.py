@@ -38,11 +38,22 @@ SMALL_BYTES = 128 << 20
     " frame that came in); auto: the interface if it is named like that, else the file.",
 )
 @click.option(
-    "--udp-port", "udp", type=click.IntRange(1, 65535), multiple=True, help="Port of NDN; default 6363, 56363."
+    "--udp-port",
+    "udp",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="Port of NDN; default 6363, 56363.",
 )
-@click.option("--tcp-port", "tcp", type=click.IntRange(1, 65535), multiple=True, help="Port of NDN; default 6363.")
+@click.option(
+    "--tcp-port", "tcp", type=click.IntRange(1, 65535), multiple=True, help="Port of NDN; default 6363."
+)
 def analyze(
-    captures: tuple[str, ...], out: Path, master: str | None, rule: str, udp: tuple[int, ...], tcp: tuple[int, ...]
+    captures: tuple[str, ...],
+    out: Path,
+    master: str | None,
+    rule: str,
+    udp: tuple[int, ...],
+    tcp: tuple[int, ...],
 ) -> None:
     """Decode the NDN packets of captures into Parquet (docs/tables.md has the columns).
 
@@ -78,7 +89,9 @@ def analyze(
     finally:
         if packets.is_dir() and not any(packets.iterdir()):
             shutil.rmtree(packets)
-    (out / "summary.json").write_text(json.dumps([each._asdict() for each in reports], indent=1) + "\n", encoding="utf-8")
+    (out / "summary.json").write_text(
+        json.dumps([each._asdict() for each in reports], indent=1) + "\n", encoding="utf-8"
+    )
     for report in reports:
         click.echo(_told(report))
     click.echo(f"packets  {packets}")
@@ -94,7 +107,9 @@ def _named(captures: tuple[str, ...]) -> dict[str, Path]:
         if not equals or "/" in name:
             name, path = stem(text), text
         if not name or name in named:
-            raise UserError(f"{shown(text)}: two captures would be {shown(name)}: name them, NAME={shown(path)}")
+            raise UserError(
+                f"{shown(text)}: two captures would be {shown(name)}: name them, NAME={shown(path)}"
+            )
         if not Path(path).is_file():
             raise UserError(f"{shown(path)}: no such file")
         named[name] = Path(path)

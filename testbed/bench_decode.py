@@ -26,7 +26,7 @@ from analysis.reading import Findings, Reading, read_packets
 from analysis.schema import PARTITIONS
 from analysis.session import spark_session
 from analysis.source import read_captures
-from captures.files import cut
+from captures.files import Piece, cut
 from captures.frames import udp_frame
 from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name, ssb_content
@@ -39,7 +39,16 @@ DECODER_BAR = 1_000_000
 TSHARK_BAR, SCAPY_BAR = 10, 80
 """How many times as fast as tshark and Scapy decoding with Spark is to be."""
 
-_FIELDS = ("frame.number", "frame.time_epoch", "frame.len", "ip.src", "ip.dst", "udp.srcport", "udp.dstport", "udp.length")
+_FIELDS = (
+    "frame.number",
+    "frame.time_epoch",
+    "frame.len",
+    "ip.src",
+    "ip.dst",
+    "udp.srcport",
+    "udp.dstport",
+    "udp.length",
+)
 _BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 _MACS = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
 _ENDS = ("10.0.0.1", "10.0.0.2")
@@ -59,7 +68,12 @@ def write_capture(path: Path, packets: int) -> None:
                 data = make_lp(data, tip=number + 1, limit=number + 65)
             asked = udp_frame(*_MACS, *_ENDS, 6363, 6363, interest, number)
             told = udp_frame(*_MACS[::-1], *_ENDS[::-1], 6363, 6363, data, number)
-            ways = ((0, asked, Direction.OUT), (1, asked, Direction.IN), (1, told, Direction.OUT), (0, told, Direction.IN))
+            ways = (
+                (0, asked, Direction.OUT),
+                (1, asked, Direction.IN),
+                (1, told, Direction.OUT),
+                (0, told, Direction.IN),
+            )
             for step, (end, frame, way) in enumerate(ways):
                 writer.write(end, number * 1_000_000 + step * 1000, frame, way)
 
@@ -67,9 +81,8 @@ def write_capture(path: Path, packets: int) -> None:
 def alone(path: Path) -> float:
     """Return CPU seconds of the decoder alone."""
     before = time.process_time()
-    for piece in cut(path):
-        for _ in read_packets(Reading("bench", piece), Findings()):
-            pass
+    for _ in read_packets(Reading("bench", Piece(str(path), 0, None, b"", 1)), Findings()):
+        pass
     return time.process_time() - before
 
 
@@ -156,8 +169,12 @@ def _show(what: str, values: list[float], bar: float | None = None) -> None:
         click.echo(f"  {what:48} not there")
         return
     form = "{:,.0f}" if max(values) > 1000 else "{:.1f}"
-    middle, least, most = (form.format(value) for value in (statistics.median(values), min(values), max(values)))
-    verdict = "" if bar is None else f"   bar {bar:,}: " + ("met" if statistics.median(values) >= bar else "missed")
+    middle, least, most = (
+        form.format(value) for value in (statistics.median(values), min(values), max(values))
+    )
+    verdict = (
+        "" if bar is None else f"   bar {bar:,}: " + ("met" if statistics.median(values) >= bar else "missed")
+    )
     click.echo(f"  {what:48} {middle:>10}  ({least} to {most}){verdict}")
 
 

@@ -63,7 +63,10 @@ WRAPS: dict[str, tuple[int, Wrap]] = {
     "tcp6": (1, lambda p: bytes(ETHER / V6 / TCP(sport=6363, options=[("NOP", None)] * 4) / p)),
     "other tcp": (1, lambda p: bytes(ETHER / V4 / TCP(sport=80, dport=8080) / p)),
     "arp": (1, lambda p: bytes(ETHER / ARP())),
-    "sll": (113, lambda p: bytes(CookedLinux(pkttype=4, src=b"\x02\0\0\0\0\x0a\0\0", lladdrlen=6) / V4 / NDN_UDP / p)),
+    "sll": (
+        113,
+        lambda p: bytes(CookedLinux(pkttype=4, src=b"\x02\0\0\0\0\x0a\0\0", lladdrlen=6) / V4 / NDN_UDP / p),
+    ),
     "sll ndn": (113, lambda p: bytes(CookedLinux(pkttype=0, src=b"\x02\0\0\0\0\x0a\0\0", proto=0x8624)) + p),
     "sll vlan": (113, lambda p: bytes(CookedLinux(proto=0x8100) / Dot1Q(vlan=5) / V4 / NDN_UDP / p)),
     "sll2": (276, lambda p: bytes(CookedLinuxV2(pkttype=4, ifindex=3) / V6 / NDN_UDP / p)),
@@ -123,13 +126,27 @@ data_packets = st.builds(
     key_name=st.none() | names,
 )
 _tails = st.sampled_from(
-    [b"", element(250), element(240, nni(3)), element(10, bytes(4)), element(252, b"x"), element(251), element(36, b"p")]
+    [
+        b"",
+        element(250),
+        element(240, nni(3)),
+        element(10, bytes(4)),
+        element(252, b"x"),
+        element(251),
+        element(36, b"p"),
+    ]
 )
 _bodies = st.lists(
     st.one_of(
         st.builds(element, st.just(7), names),
-        st.sampled_from([element(33), element(18), element(10, bytes(4)), element(12, b"\1\2"), element(34, b"\7")]),
-        st.builds(element, st.sampled_from([20, 21, 22, 23, 24, 25, 27, 30, 36, 44, 46, 240, 250, 99]), st.binary(max_size=5)),
+        st.sampled_from(
+            [element(33), element(18), element(10, bytes(4)), element(12, b"\1\2"), element(34, b"\7")]
+        ),
+        st.builds(
+            element,
+            st.sampled_from([20, 21, 22, 23, 24, 25, 27, 30, 36, 44, 46, 240, 250, 99]),
+            st.binary(max_size=5),
+        ),
         st.just(element(22, element(27, b"\0"))),
         st.just(element(20, element(24, b"\0") + element(25, b"\1\2") + element(26, b"\x08\x01x"))),
     ),
@@ -139,7 +156,11 @@ packets = st.one_of(
     interests,
     interests.map(make_persistent),
     data_packets,
-    st.builds(lambda packet, tail: element(packet[0], packet[2:] + tail) if packet[1] < 250 else packet, interests, _tails),
+    st.builds(
+        lambda packet, tail: element(packet[0], packet[2:] + tail) if packet[1] < 250 else packet,
+        interests,
+        _tails,
+    ),
     st.builds(element, st.sampled_from([5, 6]), _bodies),
     st.builds(
         make_interest_with_parameters,
@@ -154,11 +175,23 @@ _fields = st.lists(
     st.one_of(
         st.builds(element, st.just(0x51), st.sampled_from([bytes(8), b"\xff" * 8, bytes(7)])),
         st.builds(element, st.sampled_from([0x52, 0x53, 0x340]), _numbers.map(nni) | st.binary(max_size=3)),
-        st.sampled_from([element(0x52, b"\0"), element(0x53, b"\1"), element(0x53, b"\2"), element(0x52, b"\1")]),
+        st.sampled_from(
+            [element(0x52, b"\0"), element(0x53, b"\1"), element(0x53, b"\2"), element(0x52, b"\1")]
+        ),
         st.builds(element, st.just(0x62), st.binary(max_size=34)),
-        st.builds(element, st.sampled_from([0x344, 0x344, 0x348, 0x32C, 0x330, 0x331, 800, 956, 960, 1200, 70000]), st.binary(max_size=300)),
-        st.builds(lambda *each: element(0x370, b"".join(each)), *[_numbers.map(lambda n, k=k: element(k, nni(n))) for k in (0x371, 0x372)]),
-        st.builds(lambda *each: element(0x370, b"".join(each)), *[_numbers.map(lambda n, k=k: element(k, nni(n))) for k in (0x371, 0x372, 0x373)]),
+        st.builds(
+            element,
+            st.sampled_from([0x344, 0x344, 0x348, 0x32C, 0x330, 0x331, 800, 956, 960, 1200, 70000]),
+            st.binary(max_size=300),
+        ),
+        st.builds(
+            lambda *each: element(0x370, b"".join(each)),
+            *[_numbers.map(lambda n, k=k: element(k, nni(n))) for k in (0x371, 0x372)],
+        ),
+        st.builds(
+            lambda *each: element(0x370, b"".join(each)),
+            *[_numbers.map(lambda n, k=k: element(k, nni(n))) for k in (0x371, 0x372, 0x373)],
+        ),
         st.builds(element, st.just(0x370), st.binary(max_size=9)),
         st.just(element(0x320, element(0x321, b"\x32"))),
     ),
@@ -181,13 +214,32 @@ payloads = st.one_of(
     packets,
     packets,
     packets.map(make_lp),
-    st.builds(make_lp, packets, sequence=_some_numbers, congestion_mark=st.integers(0, 2), tip=_numbers, limit=_numbers),
-    st.builds(make_lp, interests, nack_reason=st.sampled_from([0, 50, NO_ROUTE]), pit_token=st.just(b"token")),
-    st.builds(lambda p, i, n: make_lp(p[:300], sequence=9 + i, frag_index=i, frag_count=n), packets, st.integers(0, 2), st.integers(2, 3)),
+    st.builds(
+        make_lp,
+        packets,
+        sequence=_some_numbers,
+        congestion_mark=st.integers(0, 2),
+        tip=_numbers,
+        limit=_numbers,
+    ),
+    st.builds(
+        make_lp, interests, nack_reason=st.sampled_from([0, 50, NO_ROUTE]), pit_token=st.just(b"token")
+    ),
+    st.builds(
+        lambda p, i, n: make_lp(p[:300], sequence=9 + i, frag_index=i, frag_count=n),
+        packets,
+        st.integers(0, 2),
+        st.integers(2, 3),
+    ),
     st.builds(_lp, _fields, _fragments, st.booleans()),
     st.just(make_feed_state(FEED, tip=3, limit=9)),
     st.binary(max_size=60),
-    st.builds(lambda kind, size, rest: number(kind) + number(size) + rest, st.integers(0, 300), st.integers(0, 300), st.binary(max_size=40)),
+    st.builds(
+        lambda kind, size, rest: number(kind) + number(size) + rest,
+        st.integers(0, 300),
+        st.integers(0, 300),
+        st.binary(max_size=40),
+    ),
 )
 
 
@@ -195,7 +247,9 @@ payloads = st.one_of(
 def frames(draw: st.DrawFn) -> Frame:
     """Draw a frame: a payload in a wrap, perhaps with bytes changed, cut short, or cut by the capture."""
     payload = draw(payloads)
-    link_type, wrap = WRAPS[draw(st.sampled_from(sorted(WRAPS)))] if draw(st.integers(0, 2)) else WRAPS["udp4"]
+    link_type, wrap = (
+        WRAPS[draw(st.sampled_from(sorted(WRAPS)))] if draw(st.integers(0, 2)) else WRAPS["udp4"]
+    )
     octets = bytearray(wrap(payload))
     for _ in range(draw(st.sampled_from([0, 0, 0, 1, 3]))):
         if octets:

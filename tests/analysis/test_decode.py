@@ -278,7 +278,11 @@ def test_what_the_capture_has_cut_is_read_as_far_as_it_goes():
         head = len(whole) - len(packet)
         got = cut(whole, 120)
         assert (got["kind"], got["seq"], got["content_bytes"]) == ("data", 2, 34 + 904)
-        assert (got["lp_bytes"], got["ndn_bytes"], got["problem"]) == (head, len(packet), "cut by the capture")
+        assert (got["lp_bytes"], got["ndn_bytes"], got["problem"]) == (
+            head,
+            len(packet),
+            "cut by the capture",
+        )
     interest = make_interest(from_uri("/a"), nonce=5, lifetime_ms=100)
     got = cut(interest, len(interest) - 1)
     assert (got["kind"], got["name"], got["nonce"], got["lifetime_ns"]) == ("interest", "/a", 5, 4 * 10**9)
@@ -304,6 +308,8 @@ def test_what_data_says_of_itself():
 
 
 def test_ndn_over_tcp_is_a_segment():
-    frame = bytes(Ether() / IPV4(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=6363, dport=50000) / b"\x05\x03\x07\x01a")
+    frame = bytes(
+        Ether() / IPV4(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=6363, dport=50000) / b"\x05\x03\x07\x01a"
+    )
     got = dict(zip(COLUMNS, decode_frame(frame, len(frame)), strict=True))
     assert (got["kind"], got["transport"], got["udp_bytes"], got["ndn_bytes"]) == ("segment", "tcp", 20, 0)

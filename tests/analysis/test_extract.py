@@ -95,7 +95,9 @@ def test_with_spark_it_is_the_same(spark, captures, tmp_path):
 def test_duckdb_reads_it(captures, tmp_path):
     extract(pieces(captures), tmp_path / "packets", BY, None)
     files = str(tmp_path / "packets" / "**" / "*.parquet")
-    count = duckdb.sql(f"select count(*) from read_parquet('{files}', hive_partitioning = true) where run = 'lli'")
+    count = duckdb.sql(
+        f"select count(*) from read_parquet('{files}', hive_partitioning = true) where run = 'lli'"
+    )
     assert count.fetchall() == [(len(list(read(captures["lli"]))),)]
 
 
@@ -135,7 +137,9 @@ def write_pcap(path, frames, **options):
             writer.write(each)
 
 
-@pytest.mark.parametrize(("name", "node", "interface"), [("a-eth0.pcap", "a", "a-eth0"), ("dump.pcap.gz", "dump", "dump")])
+@pytest.mark.parametrize(
+    ("name", "node", "interface"), [("a-eth0.pcap", "a", "a-eth0"), ("dump.pcap.gz", "dump", "dump")]
+)
 def test_a_pcap_is_of_the_node_that_its_file_names(tmp_path, name, node, interface):
     path = tmp_path / name
     write_pcap(path, [frame()], gz=name.endswith("gz"))
@@ -154,7 +158,11 @@ def test_names_without_suffixes():
 def test_the_interface_s_address_tells_the_direction(tmp_path):
     path = tmp_path / "x.pcapng"
     with path.open("wb") as file:
-        writer = Writer(file, [Interface("eth0", ipv4="10.0.0.1/24"), Interface("eth1", ipv4="10.0.0.2/24")], application="")
+        writer = Writer(
+            file,
+            [Interface("eth0", ipv4="10.0.0.1/24"), Interface("eth1", ipv4="10.0.0.2/24")],
+            application="",
+        )
         octets = bytes(frame())
         for index in (0, 1, 0):
             writer.write(index, 0, octets, Direction.UNKNOWN)
@@ -168,7 +176,8 @@ def test_the_interface_s_address_tells_the_direction(tmp_path):
 def test_a_capture_of_all_interfaces(tmp_path):
     path = tmp_path / "host.pcap"
     frames = [
-        CookedLinuxV2(pkttype=kind, ifindex=index) / frame()[IP] for index, kind in ((2, 4), (3, 0), (2, 0), (3, 3))
+        CookedLinuxV2(pkttype=kind, ifindex=index) / frame()[IP]
+        for index, kind in ((2, 4), (3, 0), (2, 0), (3, 3))
     ]
     write_pcap(path, frames, linktype=276)
     assert [(row["interface"], row["direction"], row["kind"]) for row in one(path)] == [
@@ -234,10 +243,23 @@ def test_tshark_agrees_on_frames_and_headers(captures, tmp_path):
     rng = random.Random(1)
     with PcapNgWriter(str(mixed)) as writer:
         for number in range(60):
-            each = frame(sport=rng.choice([6363, 50000])) if number % 3 else IP4 / UDP(sport=53, dport=53) / Raw(b"x")
+            each = (
+                frame(sport=rng.choice([6363, 50000]))
+                if number % 3
+                else IP4 / UDP(sport=53, dport=53) / Raw(b"x")
+            )
             each.time = 1_700_000_000 + number / 7
             writer.write(each)
-    fields = ["frame.number", "frame.time_epoch", "frame.len", "ip.src", "ip.dst", "udp.srcport", "udp.dstport", "udp.length"]
+    fields = [
+        "frame.number",
+        "frame.time_epoch",
+        "frame.len",
+        "ip.src",
+        "ip.dst",
+        "udp.srcport",
+        "udp.dstport",
+        "udp.length",
+    ]
     command = ["tshark", "-n", "-T", "fields", *(part for field in fields for part in ("-e", field)), "-r"]
     for path in (*captures.values(), mixed):
         said = subprocess.run([*command, str(path)], capture_output=True, check=True, text=True).stdout
@@ -253,7 +275,12 @@ def test_tshark_agrees_on_frames_and_headers(captures, tmp_path):
             if row["kind"] == "other":
                 assert 6363 not in (int(sport), int(dport))
                 continue
-            assert (src, dst, int(sport), int(dport)) == (row["src"], row["dst"], row["src_port"], row["dst_port"])
+            assert (src, dst, int(sport), int(dport)) == (
+                row["src"],
+                row["dst"],
+                row["src_port"],
+                row["dst_port"],
+            )
             assert int(udp_length) == row["udp_bytes"] + row["lp_bytes"] + row["ndn_bytes"]
 
 
@@ -268,20 +295,32 @@ def test_python_ndn_agrees_on_names_and_fields(captures, tmp_path):
             made.append(bytes(signed(name, meta, number)))
         else:
             parameters = encoding.InterestParam(
-                can_be_prefix=rng.random() < 0.5, must_be_fresh=rng.random() < 0.5, nonce=number + 1, lifetime=number + 9, hop_limit=number
+                can_be_prefix=rng.random() < 0.5,
+                must_be_fresh=rng.random() < 0.5,
+                nonce=number + 1,
+                lifetime=number + 9,
+                hop_limit=number,
             )
             made.append(bytes(encoding.make_interest(name, parameters)))
     write_pcap(path, [IP4 / UDP(sport=6363, dport=6363) / Raw(packet) for packet in made])
     for row, packet in zip(one(path), made, strict=True):
         if packet[0] == 5:
             name, parameters, _, _ = encoding.parse_interest(packet)
-            theirs = (parameters.can_be_prefix, parameters.must_be_fresh, parameters.nonce, parameters.hop_limit)
+            theirs = (
+                parameters.can_be_prefix,
+                parameters.must_be_fresh,
+                parameters.nonce,
+                parameters.hop_limit,
+            )
             assert (row["can_be_prefix"], row["must_be_fresh"], row["nonce"], row["hop_limit"]) == theirs
             assert row["lifetime_ns"] == parameters.lifetime * 1_000_000
         else:
             name, meta, content, _ = encoding.parse_data(packet)
             assert row["content_bytes"] == len(content)
-            assert (row["content_type"], row["freshness_ns"]) == (meta.content_type or 0, meta.freshness_period * 1_000_000)
+            assert (row["content_type"], row["freshness_ns"]) == (
+                meta.content_type or 0,
+                meta.freshness_period * 1_000_000,
+            )
         assert row["name"] == encoding.Name.to_str(name)
 
 

@@ -23,7 +23,13 @@ def capture(tmp_path_factory):
 def expected(path, name):
     for number, packet in enumerate(read(path), 1):
         where = (name, packet.interface.name, node_of(packet.interface.name), packet.direction.name.lower())
-        yield (*where, number, packet.time, packet.original_length, *decode_frame(packet.frame, packet.original_length))
+        yield (
+            *where,
+            number,
+            packet.time,
+            packet.original_length,
+            *decode_frame(packet.frame, packet.original_length),
+        )
 
 
 def test_one_row_a_frame(spark, capture):

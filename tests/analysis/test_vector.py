@@ -47,7 +47,11 @@ def test_a_window_is_decoded_as_its_frames_are(some):
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.builds(Frame, st.binary(max_size=90), st.integers(90, 99), st.sampled_from([0, 1, 101, 113, 276]))))
+@given(
+    st.lists(
+        st.builds(Frame, st.binary(max_size=90), st.integers(90, 99), st.sampled_from([0, 1, 101, 113, 276]))
+    )
+)
 def test_garbage_is_decoded_as_its_frames_are(some):
     assert at_once(some) == one_by_one(some)
 
@@ -99,19 +103,22 @@ def test_nothing_is_no_row():
     assert at_once([]) == []
 
 
-@pytest.mark.parametrize(("how", "kind", "problem"), [
-    ("options", "interest", None),
-    ("extensions", "interest", None),
-    ("routing", "interest", None),
-    ("atomic", "interest", None),
-    ("fragment", "other", "IP fragment"),
-    ("fragment6", "other", "IP fragment"),
-    ("tcp", "segment", None),
-    ("other tcp", "other", None),
-    ("wireless", "other", "link type"),
-    ("null, big-endian", "interest", None),
-    ("old qinq", "interest", None),
-])
+@pytest.mark.parametrize(
+    ("how", "kind", "problem"),
+    [
+        ("options", "interest", None),
+        ("extensions", "interest", None),
+        ("routing", "interest", None),
+        ("atomic", "interest", None),
+        ("fragment", "other", "IP fragment"),
+        ("fragment6", "other", "IP fragment"),
+        ("tcp", "segment", None),
+        ("other tcp", "other", None),
+        ("wireless", "other", "link type"),
+        ("null, big-endian", "interest", None),
+        ("old qinq", "interest", None),
+    ],
+)
 def test_unusual_frames(how, kind, problem):
     link_type, wrap = WRAPS[how]
     frame = wrap(make_interest(from_uri("/a"), nonce=1))

@@ -49,7 +49,9 @@ def frames_of(path: Path, size: int = 1 << 30, frames: int = 1 << 30) -> tuple[l
         for window, interfaces in read_piece(piece, damages):
             for at, captured, original, time, source, direction in zip(*window.records, strict=True):
                 frame = window.data[at : at + captured].tobytes()
-                found.append(Packet(interfaces[source], int(time), Direction(direction), frame, int(original)))
+                found.append(
+                    Packet(interfaces[source], int(time), Direction(direction), frame, int(original))
+                )
     return found, damages
 
 
@@ -97,7 +99,15 @@ def test_every_kind_of_block() -> None:
 @pytest.mark.parametrize("order", "<>")
 def test_simple_packets_and_a_section_of_another_version(order: str) -> None:
     simple = block(order, 3, struct.pack(order + "I", 3) + b"spb\0")
-    data = section(order, 9) + simple + section(order) + interface(order) + simple + block(order, 99, b"what") + simple
+    data = (
+        section(order, 9)
+        + simple
+        + section(order)
+        + interface(order)
+        + simple
+        + block(order, 99, b"what")
+        + simple
+    )
     packets, damages = as_read(data)
     assert packets == read_bytes(data)[0]
     assert [each.frame for each in packets] == [b"spb"] * 2
@@ -115,7 +125,9 @@ def test_a_file_cut_at_any_byte_gives_all_before_the_cut() -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_a_file_with_any_byte_changed_gives_what_the_careful_reader_gives_and_more(data: st.DataObject) -> None:
+def test_a_file_with_any_byte_changed_gives_what_the_careful_reader_gives_and_more(
+    data: st.DataObject,
+) -> None:
     octets = bytearray(sample())
     for _ in range(data.draw(st.integers(1, 3))):
         octets[data.draw(st.integers(4, len(octets) - 1))] = data.draw(st.integers(0, 255))
@@ -141,13 +153,18 @@ def test_after_damage_it_goes_on_with_the_next_packet() -> None:
 def test_a_packet_of_an_interface_that_is_not_described_is_left_out() -> None:
     data = section("<") + interface("<") + packet("<", 1, 0, b"lost") + packet("<", 0, 0, b"kept")
     packets, (damage,) = as_read(data)
-    assert ([each.frame for each in packets], damage.reason) == ([b"kept"], "a packet of an interface that is not described")
+    assert ([each.frame for each in packets], damage.reason) == (
+        [b"kept"],
+        "a packet of an interface that is not described",
+    )
 
 
 # --- pcap ---
 
 
-def pcap(order: str, magic: int, *packets: tuple[int, int, bytes], extra: bytes = b"", link: int = 1) -> bytes:
+def pcap(
+    order: str, magic: int, *packets: tuple[int, int, bytes], extra: bytes = b"", link: int = 1
+) -> bytes:
     head = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, link)
     return head + b"".join(
         struct.pack(order + "IIII", seconds, fraction, len(frame), len(frame) + 5) + extra + frame
@@ -193,7 +210,9 @@ def test_pcap_goes_on_after_damage() -> None:
 @settings(deadline=None)
 @given(st.data())
 def test_a_damaged_pcap_never_ends_the_reader(data: st.DataObject) -> None:
-    octets = bytearray(pcap(data.draw(st.sampled_from("<>")), 0xA1B2C3D4, *[(i, 0, bytes(20)) for i in range(6)]))
+    octets = bytearray(
+        pcap(data.draw(st.sampled_from("<>")), 0xA1B2C3D4, *[(i, 0, bytes(20)) for i in range(6)])
+    )
     for _ in range(data.draw(st.integers(1, 5))):
         octets[data.draw(st.integers(24, len(octets) - 1))] = data.draw(st.integers(0, 255))
     packets, _ = as_read(bytes(octets))
@@ -264,7 +283,9 @@ def test_gzip_members_one_after_the_other(tmp_path: Path) -> None:
     assert frames_of(path) == (read_bytes(data)[0], [])
 
 
-@pytest.mark.parametrize("content", [b"", b"not a capture, by any means at all", b"\x1f\x8b\x08", gzip.compress(b"x")])
+@pytest.mark.parametrize(
+    "content", [b"", b"not a capture, by any means at all", b"\x1f\x8b\x08", gzip.compress(b"x")]
+)
 def test_what_is_no_capture_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(content)

@@ -20,7 +20,8 @@ PACKETS = [
 def segments(stream: bytes, cuts: list[int], first: int = 0xFFFFFF00) -> list[Segment]:
     bounds = sorted({0, len(stream), *(cut % len(stream) for cut in cuts)})
     return [
-        Segment(first + a & 0xFFFFFFFF, 0, stream[a:b], b - a) for a, b in zip(bounds, bounds[1:], strict=False)
+        Segment(first + a & 0xFFFFFFFF, 0, stream[a:b], b - a)
+        for a, b in zip(bounds, bounds[1:], strict=False)
     ]
 
 
@@ -90,7 +91,14 @@ def test_segments_that_the_capture_cut() -> None:
     assert (stream.gaps, stream.skipped) == (1, 200 - len(PACKETS[0]))
 
 
-@given(st.lists(st.builds(Segment, st.integers(0, 2**32 - 1), st.integers(0, 63), st.binary(max_size=50), st.integers(0, 60)), max_size=20))
+@given(
+    st.lists(
+        st.builds(
+            Segment, st.integers(0, 2**32 - 1), st.integers(0, 63), st.binary(max_size=50), st.integers(0, 60)
+        ),
+        max_size=20,
+    )
+)
 def test_garbage_yields_bytes_that_came(some: list[Segment]) -> None:
     some = [each._replace(length=max(each.length, len(each.payload))) for each in some]
     stream = Stream()
