@@ -1,10 +1,12 @@
-"""Frames to packets, one at a time: what each captured frame says, from the link layer to the application's bytes.
+"""Frames to packets, one at a time: what each captured frame says, from the link layer to the application's
+bytes.
 
-This is the careful decoder: plain, slow, and right. analysis/vector.py decodes whole windows, agrees with it, and
-leaves to it whatever is unusual. analysis/schema.py says what the columns mean.
+This is the careful decoder: plain, slow, and right. analysis/vector.py decodes whole windows, agrees with
+it, and leaves to it whatever is unusual. analysis/schema.py says what the columns mean.
 
-Nothing in a frame can end a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of a packet
-that NDNLPv2 has fragmented, or that the capture has cut, the name and fields are given as far as they are there.
+Nothing in a frame can end a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of a
+packet that NDNLPv2 has fragmented, or that the capture has cut, the name and fields are given as far as
+they are there.
 """
 
 from collections.abc import Iterator
@@ -142,10 +144,7 @@ def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
         link = _link(packet, length - size, size)
         if size > length or not fragment:
             raise MalformedPacket("more than the datagram holds, or nothing of it is there")
-        if packet.frag_index:
-            network = _LATER_FRAGMENT
-        else:
-            network = _nacked(packet, _network(fragment, True))
+        network = _LATER_FRAGMENT if packet.frag_index else _nacked(packet, _network(fragment, True))
     except MalformedPacket:
         return (*Link(ndn_bytes=length), *_MALFORMED._replace(problem=CUT))
     return link + network._replace(problem=CUT)

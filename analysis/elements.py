@@ -1,9 +1,9 @@
 """TLV elements of many packets at once: walked side by side, one element of each packet a step.
 
-Theory of operation. `Octets.words` gathers the eight bytes at any places of a window in one go; type, length and
-short values of an element are in them. `walk` steps through the elements of all packets and enters where each
-known type's value begins and how long it is. A packet whose elements are not all known, in order, in shortest
-form and within bounds, is marked: it is not wrong, but it is for the careful decoder.
+Theory of operation. `Octets.words` gathers the eight bytes at any places of a window in one go; type,
+length and short values of an element are in them. `walk` steps through the elements of all packets and
+enters where each known type's value begins and how long it is. A packet whose elements are not all known,
+in order, in shortest form and within bounds, is marked: it is not wrong, but it is for the careful decoder.
 
 Source: NDN packet format 0.3, "Type-Length-Value (TLV) Encoding".
 """
@@ -41,7 +41,8 @@ class Octets:
 
 
 class Headers(NamedTuple):
-    """An element at each place: its type, where its value begins, its length, and whether that is all in order.
+    """An element at each place: its type, where its value begins, its length, and whether that is all in
+    order.
 
     Types above 252 and lengths above 65535 are not.
     """
@@ -112,11 +113,13 @@ class Walked(NamedTuple):
 
     def start(self, kind: int) -> Ints:
         """Return where the values begin."""
-        return self.starts[self.slots[kind]]
+        row: Ints = self.starts[self.slots[kind]]
+        return row
 
     def length(self, kind: int) -> Ints:
         """Return the lengths; 0 for an element that is not there."""
-        return self.lengths[self.slots[kind]]
+        row: Ints = self.lengths[self.slots[kind]]
+        return row
 
     def there(self, kind: int) -> Flags:
         """Tell where the element is there."""
@@ -156,4 +159,5 @@ NNI = (1, 2, 4, 8)
 
 def is_nni(length: Ints) -> Flags:
     """Tell which lengths a NonNegativeInteger may have."""
-    return (length == 1) | (length == 2) | (length == 4) | (length == 8)
+    fits: Flags = (length == 1) | (length == 2) | (length == 4) | (length == 8)
+    return fits

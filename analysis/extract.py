@@ -1,10 +1,10 @@
 """Captures to Parquet: every piece decoded by a task, which writes its own files.
 
-Theory of operation. What Spark is good at here is handing out pieces to cores and machines; rows need not pass through
-its JVM only to be written. So a task decodes its piece (analysis.reading), writes Parquet with Arrow, and reports
-what it found. Files are named for their piece and moved into place whole: a task that runs twice leaves what one
-leaves. As TCP streams cross pieces, their segments are put aside, and a second round, one task a capture, puts
-the streams together.
+Theory of operation. What Spark is good at here is handing out pieces to cores and machines; rows need not
+pass through its JVM only to be written. So a task decodes its piece (analysis.reading), writes Parquet with
+Arrow, and reports what it found. Files are named for their piece and moved into place whole: a task that
+runs twice leaves what one leaves. As TCP streams cross pieces, their segments are put aside, and a second
+round, one task a capture, puts the streams together.
 
 On several machines, captures and output must be on a file system that they share.
 """
@@ -14,6 +14,7 @@ import os
 import shutil
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -47,8 +48,8 @@ By = Mapping[str, str]
 
 
 class Report(NamedTuple):
-    """What was found in a capture: frames and rows by kind; frames that could not be read, by reason; damage, as
-    (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet."""
+    """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
+    damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet."""
 
     run: str
     path: str
@@ -163,7 +164,7 @@ def _split(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[tuple[st
         order = np.argsort(codes, kind="stable")
         batch, codes = batch.take(pa.array(order)), codes[order]
     cuts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), batch.num_rows]
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in pairwise(cuts):
         if high > low:
             yield tuple(batch[name][low].as_py() for name in columns), batch.slice(low, high - low)
 

@@ -1,8 +1,8 @@
 """The names of many packets: found to be distinct, then each distinct one written once as a URI.
 
-The same few names come by at every hop and in both directions; and names that differ often differ in their last
-component only, a number. So a name is taken as a prefix and a last component: Arrow hashes names and then
-prefixes, Python writes each distinct prefix, and numbers are written by Arrow for all names at once.
+The same few names come by at every hop and in both directions; and names that differ often differ in their
+last component only, a number. So a name is taken as a prefix and a last component: Arrow hashes names and
+then prefixes, Python writes each distinct prefix, and numbers are written by Arrow for all names at once.
 """
 
 import re

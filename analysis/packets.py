@@ -1,7 +1,8 @@
 """NDN packets of a whole window: NDNLPv2, Interest and Data, decoded side by side into columns.
 
-What is decoded here agrees with the careful decoder (analysis/decode.py); all that is not plain (Nacks, first
-fragments, fields unknown or out of order, idle packets, anything malformed) is only found out, and left to it.
+What is decoded here agrees with the careful decoder (analysis/decode.py); all that is not plain (Nacks,
+first fragments, fields unknown or out of order, idle packets, anything malformed) is only found out, and
+left to it.
 
 Sources: NDN packet format 0.3; NDNLPv2 (NFD wiki), revision 63.
 """
@@ -184,7 +185,7 @@ def _decode_lp(
     if has_sequence.any():
         good &= ~has_sequence | (octet_count == 8)
         columns.put_where("lp_sequence", rows, has_sequence, octets.words(sequence).view(np.int64))
-    mark, _, marked = lp.field(_CONGESTION)
+    _, _, marked = lp.field(_CONGESTION)
     if marked.any():
         value = lp.numbers(octets, _CONGESTION)
         columns.put_where("congestion_mark", rows, marked & (value > 0), value)
@@ -224,7 +225,8 @@ def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, colum
         if name:
             columns.put_where(name, rows, good, value)
         at = np.where(here & fine, at + 4 + size, at)
-    return good & (at == end)
+    good &= at == end
+    return good
 
 
 def _decode_interests(

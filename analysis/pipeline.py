@@ -36,9 +36,9 @@ from analysis.manifest import Run
 from analysis.overhead import link_use, overhead, traffic
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
+from analysis.schema import PACKETS
 from analysis.session import spark_session
 from analysis.setting import Case, Cases, setting
-from analysis.schema import PACKETS
 from analysis.source import readings
 from captures.pcapng import CaptureError
 

@@ -2,8 +2,8 @@
 
     for batch in read_packets(Reading("mine", piece), findings): ...
 
-A batch is a window's frames, with the columns of analysis.schema and texts as Arrow dictionaries. Memory is bounded
-by a window, whatever the capture's size.
+A batch is a window's frames, with the columns of analysis.schema and texts as Arrow dictionaries. Memory is
+bounded by a window, whatever the capture's size.
 """
 
 import re
@@ -27,9 +27,9 @@ from captures.pcapng import Direction, Interface
 from captures.records import Damage, Records, Window
 
 NodeRule = Literal["auto", "interface", "file", "address"]
-"""Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the same of the
-file's name; "address": the sender's address, the receiver's for a frame that came in; "auto": by interface if
-its name is like r1-eth0, else by file."""
+"""Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the
+same of the file's name; "address": the sender's address, the receiver's for a frame that came in; "auto":
+by interface if its name is like r1-eth0, else by file."""
 
 _DIRECTIONS = pa.array(["in", "out"])
 _NODE_INTERFACE = re.compile(r".+-(eth|wlan)\d+")
@@ -88,8 +88,8 @@ def read_packets(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the packets of a piece of a capture, with the columns of PACKETS_ARROW, texts as dictionaries.
 
-    A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the capture.
-    Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
+    A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
+    capture. Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
     for window, interfaces in read_piece(reading.piece, findings.damages):
@@ -180,7 +180,8 @@ def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -
 
 
 def _directions(window: Window, interfaces: list[Interface], src: pa.Array, dst: pa.Array) -> Ints:
-    """Return each frame's direction: as recorded, else as a cooked capture or the interface's address tells."""
+    """Return each frame's direction: as recorded, else as a cooked capture or the interface's address
+    tells."""
     records = window.records
     direction = records.direction
     unknown = direction == Direction.UNKNOWN

@@ -54,9 +54,9 @@ COLUMNS = (
         "kind",
         "string",
         "",
-        "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `idle` (an LpPacket without a Fragment),"
-        " `fragment` (any but the first), `segment` (a frame of a TCP stream), `malformed` (bytes where NDN"
-        " should be), `other` (no NDN)",
+        "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `idle` (an LpPacket without a"
+        " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream), `malformed` (bytes"
+        " where NDN should be), `other` (no NDN)",
     ),
     Column("name", "string", "", "name, as a URI"),
     Column("name_length", "int64", "bytes", "length of the Name's TLV-VALUE"),
@@ -79,8 +79,8 @@ COLUMNS = (
         "payload_bytes",
         "int64",
         "bytes",
-        "the application's message in it: the value of SsbMessage or Payload; all of Content if the Data is not a"
-        " feed's item",
+        "the application's message in it: the value of SsbMessage or Payload; all of Content if the Data is"
+        " not a feed's item",
     ),
     Column("content_type", "int64", "", "ContentType of Data; 0 (BLOB) if it has none"),
     Column("freshness_ns", "int64", "ns", "FreshnessPeriod of Data; 0 if it has none"),
@@ -107,22 +107,23 @@ PARTITIONS = ("run", "node", "interface")
 
 _HEAD = """# Tables
 
-`feednet analyze CAPTURE...` writes `packets`, a directory of Parquet files, `run=.../node=.../interface=...`. It is plain
-Parquet: pandas, DuckDB, polars and Spark read it as it is.
+`feednet analyze CAPTURE...` writes `packets`, a directory of Parquet files,
+`run=.../node=.../interface=...`. It is plain Parquet: pandas, DuckDB, polars and Spark read it as it is.
 
 ```
 pandas.read_parquet("tables/packets")
 SELECT kind, count(*) FROM read_parquet('tables/packets/**/*.parquet', hive_partitioning = true) GROUP BY kind
 ```
 
-A row is a frame. What a frame does not have is null. The bytes of a frame are split by layer without remainder:
-`eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP packets and frames do not coincide, so
-there each frame is a row of kind `segment` that counts its headers only (its payload is what is left of
-`frame_bytes`), and each packet of the stream is a row of its own, with the number and time of the frame that completed it,
-whose `frame_bytes` and headers are 0: the sums are right. Of a packet that NDNLPv2 has fragmented, the first fragment
-has the name and fields, as far as it holds them. Numbers above 2^63 - 1 are given as that one.
+A row is a frame. What a frame does not have is null. The bytes of a frame are split by layer without
+remainder: `eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP,
+packets and frames do not coincide: there each frame is a row of kind `segment` that counts its headers only
+(its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with the
+number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are right. Of
+a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given as far as they
+are there. Numbers above 2^63 - 1 are given as that one.
 
-The table of packets that `feednet run` and `feednet report` leave in `tables/packets.parquet` has the same columns.
+`feednet run` and `feednet report` leave a table with the same columns in `tables/packets.parquet`.
 
 | column | type | unit | what |
 |---|---|---|---|

@@ -2,10 +2,11 @@
 
     packets = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
 
-A capture is cut between records (captures.files.cut), and each piece is decoded by one task into Arrow record
-batches (analysis.reading). Spark takes signed integers only; nanoseconds are a bigint. All captures are one source,
-as Spark starts a Python process to plan each. It does not tell a Python source which columns are wanted: whoever
-asks more than once writes Parquet first (analysis.extract), and faster than through here.
+A capture is cut between records (captures.files.cut), and each piece is decoded by one task into Arrow
+record batches (analysis.reading). Spark takes signed integers only; nanoseconds are a bigint. All captures
+are one source, as Spark starts a Python process to plan each. It does not tell a Python source which
+columns are wanted: whoever asks more than once writes Parquet first (analysis.extract), and faster than
+through here.
 """
 
 import json
@@ -54,8 +55,9 @@ def strictly(reading: Reading, findings: Findings) -> None:
 
 
 class CaptureSource(DataSource):
-    """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`, the
-    tasks to aim for, 1 if not given; `node`, an analysis.reading.NodeRule, by interface if not given."""
+    """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
+    the tasks to aim for, 1 if not given; `node`, an analysis.reading.NodeRule, by interface if not
+    given."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,9 +1,11 @@
-"""Frames to packets, a window at a time: what analysis/decode.py does for one frame, done for all of them by numpy.
+"""Frames to packets, a window at a time: what analysis/decode.py does for one frame, done for all of them
+by numpy.
 
-Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all frames
-that have got so far: Ethertype, IP and UDP header, then NDN (analysis/packets.py). Frames that are not plain (IP
-options, fragments, TCP, headers cut short, anything that does not add up) are handed to the careful decoder one
-by one, so that there is one opinion on what is odd. tests/analysis/test_vector.py holds both against each other.
+Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all
+frames that have got so far: Ethertype, IP and UDP header, then NDN (analysis/packets.py). Frames that are
+not plain (IP options, fragments, TCP, headers cut short, anything that does not add up) are handed to the
+careful decoder one by one, so that there is one opinion on what is odd. tests/analysis/test_vector.py holds
+both against each other.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -247,7 +249,8 @@ def _transport(
     columns: Columns,
     slow: Flags,
 ) -> _Payloads:
-    """Find the UDP datagrams of NDN among IP packets that end at `end`; leave TCP of NDN to the careful decoder."""
+    """Find the UDP datagrams of NDN among IP packets that end at `end`; leave TCP of NDN to the careful
+    decoder."""
     protocol = head["protocol"]
     first, length = records.at[rows], head["length"].astype(np.int64)
     source, target = head["src_port"].astype(np.int64), head["dst_port"].astype(np.int64)

@@ -1,8 +1,8 @@
 """pcapng as arrays: a captures.records.RecordReader.
 
-Agrees with captures.pcapng.read(), block for block; sections below are the draft's. Blocks are a multiple of 4
-bytes, so a window is walked as 32-bit words; a block's length stands at both its ends, which tells a broken
-chain from a whole one for all blocks at once.
+Agrees with captures.pcapng.read(), block for block; sections below are the draft's. Blocks are a multiple
+of 4 bytes, so a window is walked as 32-bit words; a block's length stands at both its ends, which tells a
+broken chain from a whole one for all blocks at once.
 """
 
 import struct
@@ -248,7 +248,8 @@ class BlockReader:
         used = np.unique(source).tolist()
         meanings = {(self._sources[each].per_second, self._sources[each].offset_ns) for each in used}
         if meanings == {(_SECOND, 0)}:
-            return np.minimum(units, np.uint64(LARGEST_TIME)).astype(np.int64)
+            same: Ints = np.minimum(units, np.uint64(LARGEST_TIME)).astype(np.int64)
+            return same
         time = np.empty(len(units), np.int64)
         for each in used:
             rows = np.flatnonzero(source == each)
@@ -279,11 +280,12 @@ class BlockReader:
 
 
 def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int]:
-    """Follow the chain of blocks from the first word on; return where blocks begin, and where the chain stops.
+    """Follow the chain of blocks from the first word on; return where blocks begin, and where the chain
+    stops.
 
-    A length may be wrong in any way but one: it leads on. Nearly all blocks are packets that follow each other, so
-    words that look like their type are found first, and runs of them that lead from one to the next are taken
-    as they are.
+    A length may be wrong in any way but one: it leads on. Nearly all blocks are packets that follow each
+    other, so words that look like their type are found first, and runs of them that lead from one to the
+    next are taken as they are.
     """
     guess = np.flatnonzero(words[: max(0, len(words) - 2)] == _ENHANCED)
     steps = words[guess + 1].astype(np.int64) >> 2

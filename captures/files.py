@@ -1,7 +1,8 @@
-"""Capture files of any format that is known, compressed or not: opened, and cut into pieces to be read in parallel.
+"""Capture files of any format that is known, compressed or not: opened, and cut into pieces to be read in
+parallel.
 
-What a file is, its first bytes say, never its name. A compressed file can only be read from its beginning, so it
-is one piece; any other is cut between records.
+What a file is, its first bytes say, never its name. A compressed file can only be read from its beginning,
+so it is one piece; any other is cut between records.
 """
 
 import bz2
@@ -179,7 +180,7 @@ class Capture:
             head = header[:4]
             if head != _PCAPNG and not (len(header) == PCAP_HEADER and pcap_order(head)):
                 what = "empty" if not header else "no pcap or pcapng file"
-                raise CaptureError(self.path, 0, self._inflated and self._inflated.reason or what)
+                raise CaptureError(self.path, 0, (self._inflated and self._inflated.reason) or what)
             if self._inflated is None:
                 file.seek(0)
             else:
@@ -224,7 +225,8 @@ def open_capture(path: str | os.PathLike[str]) -> Iterator[Capture]:
 def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIECE_FRAMES) -> Iterator[Piece]:
     """Cut a capture into pieces, of which each ends as soon as it has `size` bytes or `frames` frames.
 
-    Raises OSError, and CaptureError for a file that is no capture. Damage is left to whoever reads the pieces.
+    Raises OSError, and CaptureError for a file that is no capture. Damage is left to whoever reads the
+    pieces.
     """
     name = os.fspath(path)
     begin, context, first, number = 0, b"", 1, 1
@@ -234,7 +236,7 @@ def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIE
     with open_capture(path) as capture:
         for window in capture.windows(step=min(WINDOW, size)):
             number += len(window.records.at)
-            # Between windows a record begins, and the context is that of the next; inside, either may be wrong.
+            # Between windows a record begins, and the context is that of the next one.
             if not capture.reader.is_lost and (window.end - begin >= size or number - first >= frames):
                 yield Piece(name, begin, window.end, context, first)
                 begin, context, first = window.end, capture.reader.context, number

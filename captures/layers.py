@@ -3,7 +3,8 @@
 Where analysis/vector.py decodes frames by the thousand, this says what is right, and takes over whatever is
 unusual. Nothing here raises: a frame that cannot be read has a `problem`.
 
-Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200 (extension headers), 768, 9293.
+Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200 (extension headers), 768,
+9293.
 """
 
 import struct
@@ -126,15 +127,17 @@ def _untagged(frame: bytes, protocol: int, at: int) -> tuple[int, int, int | Non
 def _ethernet(frame: bytes, original: int, link_type: int, at: int, vlan: int | None) -> Carried:
     """NDN right over Ethernet: what follows the packet is padding, so its length is its TLV's."""
     length = min(_tlv_size(frame, at), original - at)
-    source, target = STATIONS.get(link_type, (slice(0), slice(0)))
+    sender, receiver = STATIONS.get(link_type, (_NOWHERE, _NOWHERE))
+    source, target = bytes(frame[sender]), bytes(frame[receiver])
     there = min(length, len(frame) - at)
     link = original - length
     return Carried(
-        "ethernet", mac(frame[source]), mac(frame[target]), None, None, vlan, link, 0, 0, at, length, there
+        "ethernet", mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there
     )
 
 
-STATIONS = {
+_NOWHERE = slice(0)
+STATIONS: dict[int, tuple[slice, slice]] = {
     ETHERNET: (slice(6, 12), slice(0, 6)),
     SLL: (slice(6, 12), slice(0)),  # Linux's cooked captures keep the sender only
     SLL2: (slice(12, 18), slice(0)),

@@ -1,12 +1,12 @@
 """The frames of a capture as arrays: where each lies in a buffer, and what its record says of it.
 
-Theory of operation. A capture is read in windows of some megabytes. Records are a chain (each says where the
-next begins), so a short loop walks their beginnings, and everything else is gathered by numpy for all records of
-the window at once. What a window ends in the middle of is kept for the next one.
+Theory of operation. A capture is read in windows of some megabytes. Records are a chain (each says where
+the next begins), so a short loop walks their beginnings, and everything else is gathered by numpy for all
+records of the window at once. What a window ends in the middle of is kept for the next one.
 
 A reader never gives up: where the chain breaks, it looks for the next place that bears out a whole record,
-goes on there, and notes the Damage. `context` is what another reader of the same kind must be given to start at
-a record in the middle of the file.
+goes on there, and notes the Damage. `context` is what another reader of the same kind must be given to
+start at a record in the middle of the file.
 
 This module has what both formats share, and pcap; captures/blocks.py has pcapng.
 Source: draft-ietf-opsawg-pcap, "PCAP Capture File Format"; the patched format of A. Kuznetsov's libpcap.
@@ -39,7 +39,8 @@ class Records(NamedTuple):
     """The frames of one window, in file order; arrays of one length.
 
     at: place of the frame's first byte in the window; captured: bytes there are; original: bytes there were
-    on the wire; time: ns; source: index into the reader's `interfaces`; direction: a captures.pcapng.Direction.
+    on the wire; time: ns; source: index into the reader's `interfaces`; direction: a
+    captures.pcapng.Direction.
     """
 
     at: Ints
@@ -132,7 +133,8 @@ PCAP_HEADER = 24
 
 
 def pcap_order(magic: bytes) -> str | None:
-    """Return the byte order, "<" or ">", of a pcap file that begins with these 4 bytes; None if it is none."""
+    """Return the byte order, "<" or ">", of a pcap file that begins with these 4 bytes; None if it is
+    none."""
     for order in "<>":
         if struct.unpack(order + "I", magic)[0] in _MAGICS:
             return order
@@ -206,7 +208,8 @@ class PcapReader:
         return at
 
     def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:
-        """Return the first place from `at` on where two plausible records follow each other, or one ends the file."""
+        """Return the first place from `at` on where two plausible records follow each other, or one ends
+        the file."""
         step = 1 << 20
         for low in range(at, max(at, size - self._header + 1), step):
             places = np.arange(low, min(low + step, size - self._header + 1))

@@ -1,10 +1,13 @@
-"""NDN packets out of TCP: one direction of a connection, put together from its segments as they were captured.
+"""NDN packets out of TCP: one direction of a connection, put together from its segments as they were
+captured.
 
-A capture is not a receiver: it may begin in the middle of a connection, lack segments that did arrive, and hold only
-the first bytes of each. So a Stream never waits for ever: when what it holds back for a missing segment gets too
-much, it gives the gap up, counts it, and looks for the next place where a packet plausibly begins.
+A capture is not a receiver: it may begin in the middle of a connection, lack segments that did arrive, and
+hold only the first bytes of each. So a Stream never waits for ever: when what it holds back for a missing
+segment gets too much, it gives the gap up, counts it, and looks for the next place where a packet plausibly
+begins.
 
-Sources: RFC 9293 (sequence numbers); NDN packets over TCP are TLV elements end to end, as NFD's TcpTransport does.
+Sources: RFC 9293 (sequence numbers); NDN packets over TCP are TLV elements end to end, as NFD's
+TcpTransport does.
 """
 
 import struct
@@ -31,8 +34,8 @@ class Segment(NamedTuple):
 
 
 class Stream:
-    """One direction of a connection. Counts: `gaps`, places where bytes are missing; `skipped`, bytes that were
-    captured and belong to no packet that could be read."""
+    """One direction of a connection. Counts: `gaps`, places where bytes are missing; `skipped`, bytes that
+    were captured and belong to no packet that could be read."""
 
     def __init__(self) -> None:
         self.gaps = 0
@@ -164,7 +167,8 @@ def _size(data: bytearray, at: int) -> int | None:
 
 
 def _packet_after(data: bytearray, at: int) -> int:
-    """Return the first place from `at` on that looks like a packet's beginning, or like the beginning of one."""
+    """Return the first place from `at` on that looks like a packet's beginning, or like the beginning of
+    one."""
     while at < len(data):
         size = _size(data, at)
         if size is None:

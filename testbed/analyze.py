@@ -34,8 +34,8 @@ SMALL_BYTES = 128 << 20
     type=click.Choice(_RULES),
     default="auto",
     show_default=True,
-    help="What names the node: the interface (r1 of r1-eth0), the file, or the sender's address (the receiver's of a"
-    " frame that came in); auto: the interface if it is named like that, else the file.",
+    help="What names the node: the interface (r1 of r1-eth0), the file, or the sender's address (the"
+    " receiver's of a frame that came in); auto: the interface if it is named like that, else the file.",
 )
 @click.option(
     "--udp-port",
@@ -57,8 +57,8 @@ def analyze(
 ) -> None:
     """Decode the NDN packets of captures into Parquet (docs/tables.md has the columns).
 
-    A CAPTURE is a pcap or pcapng file of tcpdump, tshark, Wireshark, Mini-NDN or feednet, compressed or not. Its
-    table is run=NAME, by default the file's name without suffixes.
+    A CAPTURE is a pcap or pcapng file of tcpdump, tshark, Wireshark, Mini-NDN or feednet, compressed or
+    not. Its table is run=NAME, by default the file's name without suffixes.
     """
     from analysis.errors import AnalysisError
     from analysis.extract import extract
@@ -69,7 +69,7 @@ def analyze(
     from captures.layers import Ports
     from captures.pcapng import CaptureError
 
-    assert get_args(NodeRule) and set(_RULES) == set(get_args(NodeRule))
+    assert get_args(NodeRule) == _RULES
     named = _named(captures)
     packets = out / "packets"
     if packets.exists() and any(packets.iterdir()):

@@ -1,13 +1,15 @@
 """How fast captures are decoded: `make bench-decode`, or `python -m testbed.bench_decode [--packets N]`.
 
-One capture is made (Interests and Data of distinct names, each seen at both ends of a link, pcapng of some 450 bytes a
-packet), and read in four ways: by tshark, exporting number, time, addresses, ports and payload length of each frame;
-by Scapy, dissecting frames as far as it can, which is to UDP; by feednet's decoder alone, into Arrow; and by
-`feednet analyze` with Spark on two cores, into Parquet. tshark and Scapy read the first part of it only, as their time
-grows with the frames. tshark has no dissector for NDN of its own: what it is compared with does more.
+One capture is made (Interests and Data of distinct names, each seen at both ends of a link, pcapng of some
+450 bytes a packet), and read in four ways: by tshark, exporting number, time, addresses, ports and payload
+length of each frame; by Scapy, dissecting frames as far as it can, which is to UDP; by feednet's decoder
+alone, into Arrow; and by `feednet analyze` with Spark on two cores, into Parquet. tshark and Scapy read the
+first part of it only, as their time grows with the frames. tshark has no dissector for NDN of its own: what
+it is compared with does more.
 
-As machines differ, what counts is ratios within one repetition; shown is the median with the least and the greatest.
-The decoder alone is measured in processor time, everything that is set against Spark by the clock on the wall.
+As machines differ, what counts is ratios within one repetition; shown is the median with the least and the
+greatest. The decoder alone is measured in processor time, everything that is set against Spark by the clock
+on the wall.
 """
 
 import json

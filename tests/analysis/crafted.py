@@ -1,4 +1,5 @@
-"""Frames of all kinds, crafted with Scapy: NDN packets, what carries them, and damage; strategies for Hypothesis."""
+"""Frames of all kinds, crafted with Scapy: NDN packets, what carries them, and damage; strategies for
+Hypothesis."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,5 +1,5 @@
-"""Captures to Parquet: the rows of the careful decoder, in directories by run, node and interface; and what tshark
-and python-ndn say of the same packets."""
+"""Captures to Parquet: the rows of the careful decoder, in directories by run, node and interface; and what
+tshark and python-ndn say of the same packets."""
 
 import gzip
 import random

@@ -1,5 +1,7 @@
 """TCP streams: packets come out whole, whatever the segments; and what is missing is counted."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,10 +21,7 @@ PACKETS = [
 
 def segments(stream: bytes, cuts: list[int], first: int = 0xFFFFFF00) -> list[Segment]:
     bounds = sorted({0, len(stream), *(cut % len(stream) for cut in cuts)})
-    return [
-        Segment(first + a & 0xFFFFFFFF, 0, stream[a:b], b - a)
-        for a, b in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [Segment(first + a & 0xFFFFFFFF, 0, stream[a:b], b - a) for a, b in pairwise(bounds)]
 
 
 def run(stream: Stream, some: list[Segment]) -> list[bytes]:
