@@ -120,10 +120,10 @@ def _told(report: "Report") -> str:
     """Say in a few lines what was found in a capture."""
     lines = [f"{report.run}: {report.frames} frames"]
     if report.kinds:
-        counted = sorted(report.kinds.items(), key=lambda item: -item[1])
+        counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
     if report.problems:
-        counted = sorted(report.problems.items(), key=lambda item: -item[1])
+        counted = sorted(report.problems.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  unread   " + ", ".join(f"{count} {reason}" for reason, count in counted))
     if report.gaps or report.skipped:
         lines.append(f"  streams  {report.gaps} gaps, {report.skipped} bytes that belong to no packet")

@@ -1,4 +1,4 @@
-"""The command line: `feednet run`, `feednet report`, `feednet list`.
+"""The command line: `feednet run`, `feednet report`, `feednet analyze`, `feednet list`.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted.
 """
