@@ -45,7 +45,7 @@ from captures.pcapng import CaptureError
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
 
-SMALL_BYTES = 256 << 20
+SMALL_BYTES = 64 << 20
 """Captures up to this size in all are small: Spark's start weighs more than the work."""
 
 _BY = {"layering": "layering"}

@@ -131,9 +131,7 @@ def _ethernet(frame: bytes, original: int, link_type: int, at: int, vlan: int | 
     source, target = bytes(frame[sender]), bytes(frame[receiver])
     there = min(length, len(frame) - at)
     link = original - length
-    return Carried(
-        "ethernet", mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there
-    )
+    return Carried("ethernet", mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there)
 
 
 _NOWHERE = slice(0)

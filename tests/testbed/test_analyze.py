@@ -65,7 +65,9 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
 def test_ports_and_the_node_can_be_chosen(capture, tmp_path):
     whole = capture.read_bytes() + bytes(3)
     capture.write_bytes(whole)
-    said = analyze(capture, "--udp-port", 7000, "--tcp-port", 1, "--node", "address", "--out", tmp_path / "out")
+    said = analyze(
+        capture, "--udp-port", 7000, "--tcp-port", 1, "--node", "address", "--out", tmp_path / "out"
+    )
     assert "4 other, 1 " in said.output
     rows = pq.read_table(tmp_path / "out" / "packets").to_pylist()
     assert {row["node"] for row in rows} == {"10.0.0.1", "unknown"}
