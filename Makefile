@@ -3,6 +3,7 @@
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
+# make bench-decode  how fast captures are decoded, against tshark and Scapy
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -17,7 +18,7 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
-.PHONY: demo test test-compiled lint bench fuzz soak setup clean
+.PHONY: demo test test-compiled lint bench bench-decode fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -51,6 +52,9 @@ fuzz: $(STAMPS)/dev
 soak: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.soak
 	@$(BIN)/python -m testbed.soak --real-minutes 10
+
+bench-decode: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.bench_decode
 
 setup: $(STAMPS)/dev
 

@@ -1,99 +1,36 @@
-"""Frames to packets: what each captured frame says, from Ethernet to the application's bytes.
+"""Frames to packets, one at a time: what each captured frame says, from the link layer to the application's
+bytes.
 
-A frame of NDN over UDP becomes a row with every size and field; other traffic is kind "other", and NDN
-that cannot be parsed is kind "malformed". Nothing in a frame can end a job.
+This is the careful decoder: plain, slow, and right. analysis/vector.py decodes whole windows, agrees with
+it, and leaves to it whatever is unusual. analysis/schema.py says what the columns mean.
 
-The bytes of a frame are split by layer without remainder: eth_bytes (header, and padding if any),
-ip_bytes, udp_bytes, lp_bytes (what NDNLPv2 adds around its Fragment's value) and ndn_bytes. Of a packet
-that NDNLPv2 has fragmented, the first fragment carries the name and fields, as far as it holds them; later
-ones are kind "fragment".
+Nothing in a frame can end a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of a
+packet that NDNLPv2 has fragmented, or that the capture has cut, the name and fields are given as far as
+they are there.
 """
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
-
-from captures.frames import UDP_HEADER, parse_udp
+from captures.layers import CUT, ETHERNET, Ports, carried
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
-from forwarder.wire.lp import parse_lp
+from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket, element, read_number
 
-NDN_PORT = 6363
+Value: TypeAlias = str | int | bool | bytes | None
+
 LARGEST = (1 << 63) - 1
 """Spark's integers are signed: a larger number on the wire is given as this one."""
+MALFORMED = "malformed NDN packet"
+NDN_PORTS = Ports()
 _MS = 1_000_000
+_FRAGMENT = 0x50
 _CONTENT = 21
 _KEY_COMPONENT = 2 + KEY_BYTES
-
-_LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
-
-PACKETS = StructType(
-    [
-        StructField("layering", _TEXT),
-        StructField("interface", _TEXT),
-        StructField("node", _TEXT),
-        StructField("direction", _TEXT),
-        StructField("frame", _LONG),
-        StructField("time", _LONG),
-        StructField("frame_bytes", _LONG),
-        StructField("src", _TEXT),
-        StructField("dst", _TEXT),
-        StructField("eth_bytes", _LONG),
-        StructField("ip_bytes", _LONG),
-        StructField("udp_bytes", _LONG),
-        StructField("lp_bytes", _LONG),
-        StructField("ndn_bytes", _LONG),
-        StructField("lp_sequence", _LONG),
-        StructField("frag_index", _LONG),
-        StructField("frag_count", _LONG),
-        StructField("nack_reason", _LONG),
-        StructField("kind", _TEXT),
-        StructField("name", _TEXT),
-        StructField("name_length", _LONG),
-        StructField("can_be_prefix", _FLAG),
-        StructField("must_be_fresh", _FLAG),
-        StructField("nonce", _LONG),
-        StructField("lifetime_ns", _LONG),
-        StructField("hop_limit", _LONG),
-        StructField("send_credit", _LONG),
-        StructField("is_persistent", _FLAG),
-        StructField("feed", _TEXT),
-        StructField("seq", _LONG),
-        StructField("content_bytes", _LONG),
-        StructField("payload_bytes", _LONG),
-    ]
-)
-"""One row a frame. Fields that a frame does not have are null; sizes are in bytes.
-
-layering: the capture's; interface, node: where it was captured; direction: "in" or "out" there;
-frame: number in the file, from 1; time: ns;
-frame_bytes: length of the frame; src, dst: IPv4 addresses; eth_bytes, ip_bytes, udp_bytes,
-lp_bytes, ndn_bytes: its layers, 0 if absent; lp_sequence: NDNLPv2 Sequence, as a signed number;
-frag_index, frag_count: 0 and 1 if whole; nack_reason: of a Nack.
-
-kind: "interest", "lli" (an Interest with SendCredit), "data", "nack", "idle" (an LpPacket without a
-fragment), "fragment" (any but the first), "other" (not NDN), "malformed".
-
-name: URI; name_length: of the Name's TLV-VALUE; can_be_prefix, must_be_fresh, nonce, lifetime_ns,
-hop_limit, send_credit, is_persistent: of an Interest, also one inside a Nack; feed, seq: if the name is a
-feed item's; content_bytes: length of Content's TLV-VALUE; payload_bytes: the application's message in it
-(the value of SsbMessage or Payload, or all of Content if the Data is not a feed's item).
-"""
-
-_ARROW_TYPES: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
-_COPIED = ("layering", "interface", "direction", "frame", "time", "frame_bytes")
-_DECODED = tuple(
-    (field.name, _ARROW_TYPES[field.dataType])
-    for field in PACKETS.fields
-    if field.name not in (*_COPIED, "node")
-)
 
 
 class Network(NamedTuple):
@@ -113,10 +50,14 @@ class Network(NamedTuple):
     seq: int | None = None
     content_bytes: int | None = None
     payload_bytes: int | None = None
+    content_type: int | None = None
+    freshness_ns: int | None = None
+    signature_type: int | None = None
+    problem: str | None = None
 
 
 class Link(NamedTuple):
-    """What NDNLPv2 says; the columns of PACKETS from `lp_bytes` to `nack_reason`."""
+    """What NDNLPv2 says; the columns of PACKETS from `lp_bytes` to `feed_limit`."""
 
     lp_bytes: int = 0
     ndn_bytes: int = 0
@@ -124,17 +65,17 @@ class Link(NamedTuple):
     frag_index: int | None = None
     frag_count: int | None = None
     nack_reason: int | None = None
+    pit_token: bytes | None = None
+    congestion_mark: int | None = None
+    feed_tip: int | None = None
+    feed_limit: int | None = None
 
 
 _OTHER = Network("other")
 _IDLE = Network("idle")
-_MALFORMED = Network("malformed")
+_MALFORMED = Network("malformed", problem=MALFORMED)
+_SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
-
-
-def decode(frames: DataFrame) -> DataFrame:
-    """Return a row of PACKETS for each frame of analysis.source.FRAMES."""
-    return frames.mapInArrow(_decode_batches, PACKETS)
 
 
 def node_of(interface: str) -> str:
@@ -142,24 +83,35 @@ def node_of(interface: str) -> str:
     return interface.rpartition("-eth")[0] or interface
 
 
-def decode_frame(frame: bytes, frame_bytes: int) -> tuple[str | int | bool | None, ...]:
-    """Return the columns of PACKETS from `src` on for one frame, of `frame_bytes` bytes on the wire."""
-    datagram = parse_udp(frame)
-    if datagram is None or NDN_PORT not in (datagram.src_port, datagram.dst_port):
-        return (None, None, frame_bytes, 0, 0, *Link(), *_OTHER)
+def decode_frame(
+    frame: bytes, frame_bytes: int, link_type: int = ETHERNET, ports: Ports = NDN_PORTS
+) -> tuple[Value, ...]:
+    """Return the columns of PACKETS from `transport` on for one frame, of `frame_bytes` bytes on the wire."""
+    found = carried(frame, frame_bytes, link_type, ports)
+    if isinstance(found, str):
+        network = _OTHER._replace(problem=found or None)
+        return (None, None, None, None, None, None, frame_bytes, 0, 0, *Link(), *network)
     headers = (
-        datagram.src_ip,
-        datagram.dst_ip,
-        frame_bytes - datagram.ip_header - UDP_HEADER - datagram.payload_length,
-        datagram.ip_header,
-        UDP_HEADER,
+        found.transport,
+        found.source or None,
+        found.destination or None,
+        found.source_port,
+        found.destination_port,
+        found.vlan,
+        found.link,
+        found.ip,
+        found.header,
     )
-    start = datagram.payload_offset
-    return headers + decode_payload(frame[start : start + datagram.payload_length])
+    if found.transport == "tcp":
+        return (*headers, *Link(), *_SEGMENT)
+    payload = frame[found.at : found.at + found.there]
+    if found.there < found.length:
+        return headers + decode_cut(payload, found.length)
+    return headers + decode_payload(payload)
 
 
 @lru_cache(maxsize=1 << 12)
-def decode_payload(payload: bytes) -> tuple[str | int | bool | None, ...]:
+def decode_payload(payload: bytes) -> tuple[Value, ...]:
     """Return the columns of Link and Network for what a UDP datagram carries.
 
     Kept, as each is captured at both ends of a link, and Data on every link alike.
@@ -169,31 +121,81 @@ def decode_payload(payload: bytes) -> tuple[str | int | bool | None, ...]:
     except MalformedPacket:
         return (*Link(ndn_bytes=len(payload)), *_MALFORMED)
     fragment = packet.fragment
-    sequence = packet.sequence
-    link = Link(
-        len(payload) - len(fragment),
-        len(fragment),
-        None if sequence is None else sequence - ((sequence & 1 << 63) << 1),
-        min(packet.frag_index, LARGEST),
-        min(packet.frag_count, LARGEST),
-        None if packet.nack_reason is None else min(packet.nack_reason, LARGEST),
-    )
+    link = _link(packet, len(payload) - len(fragment), len(fragment))
     try:
-        if packet.frag_count > 1 and sequence is None:
+        if packet.frag_count > 1 and packet.sequence is None:
             raise MalformedPacket("a fragment without Sequence")
         if packet.frag_index:
             network = _LATER_FRAGMENT
         elif not fragment:
             network = _IDLE
         else:
-            network = _network(fragment, packet.frag_count > 1)
-            if packet.nack_reason is not None:
-                if network.kind not in ("interest", "lli"):
-                    raise MalformedPacket("a Nack without an Interest")
-                network = network._replace(kind="nack")
+            network = _nacked(packet, _network(fragment, packet.frag_count > 1))
     except MalformedPacket:
         network = _MALFORMED
     return link + network
+
+
+def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
+    """Return the same for the beginning of a payload that had `length` bytes, as far as it goes."""
+    try:
+        packet, size = _cut_lp(payload)
+        fragment = packet.fragment
+        link = _link(packet, length - size, size)
+        if size > length or not fragment:
+            raise MalformedPacket("more than the datagram holds, or nothing of it is there")
+        network = _LATER_FRAGMENT if packet.frag_index else _nacked(packet, _network(fragment, True))
+    except MalformedPacket:
+        return (*Link(ndn_bytes=length), *_MALFORMED._replace(problem=CUT))
+    return link + network._replace(problem=CUT)
+
+
+def _cut_lp(payload: bytes) -> tuple[LpPacket, int]:
+    """Return the LpPacket that a payload cut short begins with, and the length of its Fragment."""
+    kind, at = read_number(payload, 0)
+    length, at = read_number(payload, at)
+    if kind in (INTEREST, DATA):
+        return LpPacket(payload), at + length
+    if kind != LP_PACKET:
+        raise MalformedPacket("neither Interest, Data nor LpPacket")
+    end = at + length
+    fields = at
+    for kind, start, value, stop in _elements_so_far(payload):
+        if stop > end:
+            raise MalformedPacket("an element runs past the packet")
+        if kind == _FRAGMENT:
+            header = parse_lp(element(LP_PACKET, payload[fields:start]))
+            header.fragment = payload[value:stop]
+            return header, stop - value
+    raise MalformedPacket("cut short before the Fragment")
+
+
+def _link(packet: LpPacket, lp_bytes: int, ndn_bytes: int) -> Link:
+    sequence = packet.sequence
+    return Link(
+        lp_bytes,
+        ndn_bytes,
+        None if sequence is None else sequence - ((sequence & 1 << 63) << 1),
+        min(packet.frag_index, LARGEST),
+        min(packet.frag_count, LARGEST),
+        _held(packet.nack_reason),
+        packet.pit_token,
+        _held(packet.congestion_mark or None),
+        _held(packet.tip),
+        _held(packet.limit),
+    )
+
+
+def _held(number: int | None) -> int | None:
+    return None if number is None else min(number, LARGEST)
+
+
+def _nacked(packet: LpPacket, network: Network) -> Network:
+    if packet.nack_reason is None:
+        return network
+    if network.kind not in ("interest", "lli"):
+        raise MalformedPacket("a Nack without an Interest")
+    return network._replace(kind="nack")
 
 
 def _network(packet: bytes, is_first_fragment: bool) -> Network:
@@ -201,12 +203,15 @@ def _network(packet: bytes, is_first_fragment: bool) -> Network:
         return _interest(parse_interest(_cut_interest(packet) if is_first_fragment else packet))
     if packet[0] != DATA:
         raise MalformedPacket("neither Interest nor Data")
+    about: tuple[int | None, ...] = (None, None, None)  # a fragment may lack them
     if is_first_fragment:
         name, content, content_bytes = _cut_data(packet)
     else:
         data = parse_data(packet)
         name, content, content_bytes = data.name, data.content, len(data.content)
-    uri, feed, seq = _describe(name)
+        freshness = min(data.freshness_ms * _MS, LARGEST)
+        about = (min(data.content_type, LARGEST), freshness, min(data.signature_type, LARGEST))
+    uri, feed, seq = describe(name)
     return Network(
         "data",
         uri,
@@ -214,12 +219,15 @@ def _network(packet: bytes, is_first_fragment: bool) -> Network:
         feed=feed,
         seq=seq,
         content_bytes=content_bytes,
-        payload_bytes=content_bytes if feed is None else _payload_bytes(content, content_bytes),
+        payload_bytes=content_bytes if feed is None else payload_bytes(content, content_bytes),
+        content_type=about[0],
+        freshness_ns=about[1],
+        signature_type=about[2],
     )
 
 
 def _interest(interest: Interest) -> Network:
-    uri, feed, seq = _describe(interest.name)
+    uri, feed, seq = describe(interest.name)
     credit = interest.send_credit
     if credit is not None and feed is None:
         raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
@@ -240,7 +248,7 @@ def _interest(interest: Interest) -> Network:
 
 
 @lru_cache(maxsize=1 << 14)
-def _describe(name: bytes) -> tuple[str, str | None, int | None]:
+def describe(name: bytes) -> tuple[str, str | None, int | None]:
     """Return (URI, feed's URI, sequence number) of a name. The same few names come by at every hop."""
     uri = to_uri(name)
     item = split_item(name)
@@ -254,7 +262,7 @@ def _describe(name: bytes) -> tuple[str, str | None, int | None]:
     return uri, uri[: uri.rindex("/")], min(seq, LARGEST)
 
 
-def _payload_bytes(content: bytes, length: int) -> int:
+def payload_bytes(content: bytes, length: int) -> int:
     """Return the size of the message in an item's Content of `length` bytes, of which some may be missing."""
     at = 0
     try:
@@ -302,16 +310,3 @@ def _cut_data(packet: bytes) -> tuple[bytes, bytes, int]:
     if name is None:
         raise MalformedPacket("the first fragment does not hold the name")
     return name, b"", 0
-
-
-def _decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        interfaces = batch["interface"].to_pylist()
-        nodes = {interface: node_of(interface) for interface in set(interfaces)}
-        rows = map(decode_frame, batch["raw"].to_pylist(), batch["frame_bytes"].to_pylist())
-        decoded = zip(*rows, strict=True)
-        columns = {name: batch[name] for name in _COPIED}
-        columns["node"] = pa.array([nodes[interface] for interface in interfaces], pa.string())
-        for (name, kind), values in zip(_DECODED, decoded, strict=True):
-            columns[name] = pa.array(values, kind)
-        yield pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS.names})

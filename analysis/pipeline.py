@@ -5,7 +5,9 @@ Large ones are written by Spark, a directory for each layering; small ones are c
 one file each. All layerings go through every step together: to Spark a job costs more than the rows in it.
 """
 
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,24 +28,27 @@ from analysis import pit, service, sharing
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, events_totals, latency_totals, measure, pit_totals, wire_totals
 from analysis.copies import copies
-from analysis.decode import decode
 from analysis.errors import AnalysisError
+from analysis.extract import extract, strictly
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import link_use, overhead, traffic
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
+from analysis.schema import PACKETS
 from analysis.session import spark_session
 from analysis.setting import Case, Cases, setting
-from analysis.source import read_captures
-from captures.pcapng import CaptureError, scan
+from analysis.source import readings
+from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
 
-SMALL_BYTES = 256 << 20
+SMALL_BYTES = 64 << 20
 """Captures up to this size in all are small: Spark's start weighs more than the work."""
+
+_BY = {"layering": "layering"}
 
 QUEUE_SAMPLES = 400
 """Samples of a queue, over the longest run."""
@@ -137,17 +142,22 @@ class Measured(NamedTuple):
 
 @contextmanager
 def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress) -> Iterator[Prepared]:
-    captures = {name: case.run.capture(case.layering) for name, case in cases.items()}
-    for path in captures.values():
-        for _ in scan(path):
-            pass  # damage is found before Spark is started for nothing
+    captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
+    small = sum(os.path.getsize(path) for path in captures.values()) < SMALL_BYTES
+    pieces = readings(captures, 1 if small else os.cpu_count() or 1)
     events = _read_lines(cases, _EVENTS, Run.events)
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
-    progress("starting Spark")
-    spark = spark_session(master, small=sum(path.stat().st_size for path in captures.values()) < SMALL_BYTES)
-    progress("decoding packets")
-    packets = _settle(decode(read_captures(spark, captures)), tables / "packets.parquet")
+    wire = tables / "packets.parquet"
+    shutil.rmtree(wire, ignore_errors=True)
+    with ThreadPoolExecutor(1) as aside:
+        # A small capture is decoded while Spark starts.
+        early = aside.submit(extract, pieces, wire, _BY, None) if small else None
+        progress("starting Spark")
+        spark = spark_session(master, small=small)
+        progress("decoding packets")
+        strictly(early.result() if early else extract(pieces, wire, _BY, spark))
+    packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
     runs, nodes, feeds, hops, timeline, breaks, noted = (
         spark.createDataFrame(table)
         for table in (

@@ -81,7 +81,7 @@ _FORK = "/32=fork/seq="
 
 
 class Message(NamedTuple):
-    """A network-layer packet at one of the node's interfaces; see analysis.decode.PACKETS for the fields."""
+    """A network-layer packet at one of the node's interfaces; see analysis.schema.PACKETS for the fields."""
 
     time: int
     interface: str

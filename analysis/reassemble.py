@@ -33,7 +33,7 @@ _KINDS = ("interest", "lli", "data", "nack")
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
-    """Return one row a network-layer packet from the rows of analysis.decode.PACKETS.
+    """Return one row a network-layer packet from the rows of analysis.schema.PACKETS.
 
     `breaks` is analysis.setting.BREAKS: fragments from before and after one of their interface's do not
     join, and Sequence may begin again.

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from analysis.class_data import java_options
 from analysis.errors import AnalysisError
 
 OLDEST_JAVA = 17
@@ -33,13 +34,15 @@ _ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# Compiling what runs once costs more than it saves: 20,000 frames took 60 CPU seconds without these
-# settings and 35 with them. The quick compiler alone has 48 MB for its code unless told otherwise, and
-# several runs in one session fill that.
+# Compiling what runs once costs more than it saves, by Java and by Spark; so does planning anew after each
+# stage, and collecting garbage side by side. The quick compiler alone has 48 MB for its code unless told
+# otherwise, and several runs in one session fill that.
 _SMALL = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
+_SMALL_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
@@ -52,8 +55,7 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     """
     if running := SparkSession.getActiveSession():
         return running
-    check_java()
-    conf = _configuration(master or DEFAULT_MASTER, small)
+    conf = _configuration(master or DEFAULT_MASTER, small, check_java())
     early: list[str] = []
     started = Event()
     # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
@@ -76,8 +78,8 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     return session
 
 
-def check_java() -> None:
-    """Raise AnalysisError unless the Java that Spark would use is new enough."""
+def check_java() -> str:
+    """Return what the Java that Spark would use says of its version; raise AnalysisError if it is too old."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
@@ -94,9 +96,10 @@ def check_java() -> None:
         raise AnalysisError(
             f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is version {found}: {_MEND}"
         )
+    return said
 
 
-def _configuration(master: str, small: bool) -> SparkConf:
+def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_local = master.startswith("local")
     if is_local:
@@ -108,9 +111,10 @@ def _configuration(master: str, small: bool) -> SparkConf:
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
     if is_local:
         # A cached table keeps its partitions, so the default of 200 costs 200 tasks however small it is.
-        conf.set("spark.sql.shuffle.partitions", str(4 if small else 4 * (os.cpu_count() or 1)))
+        conf.set("spark.sql.shuffle.partitions", str((1 if small else 4) * (os.cpu_count() or 1)))
         if small:
             conf.setAll(list(_SMALL.items()))
+            conf.set("spark.driver.extraJavaOptions", " ".join([*_SMALL_JAVA, *java_options(java_version)]))
     return conf
 
 

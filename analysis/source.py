@@ -1,140 +1,105 @@
-"""A Spark data source for pcapng: one row a frame, read in parallel byte ranges.
+"""A Spark data source for captures of any format: one row a frame, decoded, read in parallel byte ranges.
 
-    frames = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
+    packets = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
 
-A capture is cut on block boundaries (captures.pcapng.scan), and each range is read by one task into Arrow
-record batches. Spark takes signed integers only; nanoseconds are a bigint. All captures are one source, as
-Spark starts a Python process to plan each.
+A capture is cut between records (captures.files.cut), and each piece is decoded by one task into Arrow
+record batches (analysis.reading). Spark takes signed integers only; nanoseconds are a bigint. All captures
+are one source, as Spark starts a Python process to plan each. It does not tell a Python source which
+columns are wanted: whoever asks more than once writes Parquet first (analysis.extract), and faster than
+through here.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from captures.pcapng import Direction, Packet, Range, read_range, scan
+from analysis.reading import Findings, NodeRule, Reading, plain, read_packets
+from analysis.schema import PACKETS
+from captures.files import PIECE_BYTES, cut
+from captures.pcapng import CaptureError
 
-FRAMES = StructType(
-    [
-        StructField("layering", StringType()),
-        StructField("interface", StringType()),
-        StructField("direction", StringType()),
-        StructField("frame", LongType()),
-        StructField("time", LongType()),
-        StructField("frame_bytes", LongType()),
-        StructField("raw", BinaryType()),
-    ]
-)
-"""One row a captured frame.
-
-layering: the capture's name; interface: name of the interface; direction: "in", "out", or null if the
-capture does not say; frame: number of the frame in its file, from 1, as in Wireshark; time: ns;
-frame_bytes: its length on the wire; raw: its bytes, fewer if the capture cut it.
-"""
-
-_ARROW = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("interface", pa.string()),
-        ("direction", pa.string()),
-        ("frame", pa.int64()),
-        ("time", pa.int64()),
-        ("frame_bytes", pa.int64()),
-        ("raw", pa.binary()),
-    ]
-)
-_DIRECTIONS = {Direction.IN: "in", Direction.OUT: "out", Direction.UNKNOWN: None}
-_BATCH = 8192
-_LARGEST_RANGE = 64 << 20
-_SMALLEST_RANGE = 1 << 20
+SMALLEST_PIECE = 1 << 20
 
 
 def read_captures(spark: SparkSession, captures: Mapping[str, str | os.PathLike[str]]) -> DataFrame:
-    """Return the frames of some captures, with the columns of FRAMES; `captures` maps names to paths."""
-    spark.dataSource.register(PcapngSource)
+    """Return the packets of some captures, with the columns of PACKETS; `captures` maps names to paths.
+
+    Damage ends the job with a CaptureError. Of a TCP stream there are only the frames, of kind "segment".
+    """
+    spark.dataSource.register(CaptureSource)
     paths = {name: os.fspath(path) for name, path in captures.items()}
     return (
-        spark.read.format("pcapng")
+        spark.read.format("ndn-capture")
         .option("parallelism", spark.sparkContext.defaultParallelism)
         .option("captures", json.dumps(paths))
         .load()
     )
 
 
-class PcapngSource(DataSource):
-    """`spark.read.format("pcapng")`: option `captures`, a JSON object of paths by name; `parallelism`, the
-    tasks to aim for, 1 if not given."""
+def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "interface") -> list[Reading]:
+    """Cut captures into pieces, of like size as far as that makes sense, for so many tasks."""
+    share = sum(map(os.path.getsize, paths.values())) // parallelism + 1
+    size = max(SMALLEST_PIECE, min(share, PIECE_BYTES))
+    return [Reading(name, piece, rule) for name, path in paths.items() for piece in cut(path, size)]
+
+
+def strictly(reading: Reading, findings: Findings) -> None:
+    """Raise CaptureError if a reading found damage."""
+    for damage in findings.damages:
+        raise CaptureError(reading.piece.path, damage.offset, damage.reason)
+
+
+class CaptureSource(DataSource):
+    """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
+    the tasks to aim for, 1 if not given; `node`, an analysis.reading.NodeRule, by interface if not
+    given."""
 
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return "pcapng"
+        return "ndn-capture"
 
     def schema(self) -> StructType:
-        """Return FRAMES."""
-        return FRAMES
+        """Return PACKETS."""
+        return PACKETS
 
-    def reader(self, schema: StructType) -> "PcapngReader":
+    def reader(self, schema: StructType) -> "CaptureReader":
         """Return a reader of the captures."""
-        return PcapngReader(json.loads(self.options["captures"]), int(self.options.get("parallelism", "1")))
+        paths = json.loads(self.options["captures"])
+        return CaptureReader(
+            paths, int(self.options.get("parallelism", "1")), self.options.get("node", "interface")
+        )
 
 
-class CaptureRange(InputPartition):
-    """A range of the capture `name` at `path`; `first` is the number of its first frame."""
+class CapturePiece(InputPartition):
+    """A piece of a capture."""
 
-    def __init__(self, name: str, path: str, bounds: Range, first: int) -> None:
-        super().__init__(tuple(bounds))
-        self.name = name
-        self.path = path
-        self.first = first
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(tuple(reading))
+        self.reading = reading
 
 
-class PcapngReader(DataSourceReader):
-    """Cuts captures, and reads the pieces."""
+class CaptureReader(DataSourceReader):
+    """Cuts captures, and decodes the pieces."""
 
-    def __init__(self, paths: dict[str, str], parallelism: int) -> None:
+    def __init__(self, paths: dict[str, str], parallelism: int, rule: Any) -> None:
         self._paths = paths
         self._parallelism = parallelism
+        self._rule = rule
 
     def partitions(self) -> list[InputPartition]:
-        """Return ranges of like size; only a capture that is cut is read here, to number its frames."""
-        share = sum(map(os.path.getsize, self._paths.values())) // self._parallelism + 1
-        parts: list[InputPartition] = []
-        for name, path in self._paths.items():
-            ranges = list(scan(path, max(_SMALLEST_RANGE, min(share, _LARGEST_RANGE))))
-            first = 1
-            for bounds in ranges:
-                parts.append(CaptureRange(name, path, bounds, first))
-                if bounds is not ranges[-1]:
-                    first += sum(1 for _ in read_range(path, *bounds))
-        return parts
+        """Return the pieces."""
+        return [CapturePiece(each) for each in readings(self._paths, self._parallelism, self._rule)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the record batches of a range."""
-        assert isinstance(partition, CaptureRange)
-        packets = read_range(partition.path, *partition.value)
-        number = partition.first
-        while batch := list(islice(packets, _BATCH)):
-            yield _record_batch(partition.name, batch, number)
-            number += len(batch)
-
-
-def _record_batch(name: str, packets: list[Packet], first: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(name, len(packets)),
-            pa.array([packet.interface.name for packet in packets], pa.string()),
-            pa.array([_DIRECTIONS[packet.direction] for packet in packets], pa.string()),
-            pa.array(range(first, first + len(packets)), pa.int64()),
-            pa.array([packet.time for packet in packets], pa.int64()),
-            pa.array([packet.original_length for packet in packets], pa.int64()),
-            pa.array([packet.frame for packet in packets], pa.binary()),
-        ],
-        schema=_ARROW,
-    )
+        """Yield the record batches of a piece."""
+        assert isinstance(partition, CapturePiece)
+        findings = Findings()
+        for batch in read_packets(partition.reading, findings):
+            yield plain(batch)
+        strictly(partition.reading, findings)

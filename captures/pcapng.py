@@ -290,8 +290,11 @@ _DIRECTIONS = (
 )  # by the low bits of epb_flags
 
 
-class _Source:
-    """An interface together with the meaning of its time stamps (if_tsresol, if_tsoffset)."""
+class Source:
+    """An interface together with the meaning of its time stamps (if_tsresol, if_tsoffset).
+
+    A stamp counts units of which there are `per_second`, from `offset_ns` nanoseconds after 1970 on.
+    """
 
     __slots__ = ("interface", "offset_ns", "per_second")
 
@@ -301,6 +304,7 @@ class _Source:
         self.offset_ns = offset_ns
 
     def time(self, high: int, low: int) -> int:
+        """Return a stamp in nanoseconds."""
         units = high << 32 | low
         if self.per_second != _SECOND:
             units = units * _SECOND // self.per_second
@@ -316,7 +320,7 @@ class _Section:
         self.layout = layout
         self.readable = readable
         self.header = bytearray(header)
-        self.sources: list[_Source] = []
+        self.sources: list[Source] = []
 
 
 class _Reader:
@@ -363,7 +367,7 @@ class _Reader:
             if not section.readable:
                 kind = _UNREADABLE
             elif kind == _INTERFACE_DESCRIPTION:
-                section.sources.append(self._source(at, stop, layout))
+                section.sources.append(self.source(at, stop, layout))
                 section.header += buffer[at:stop]
             yield section, kind, at, stop
             at = stop
@@ -380,7 +384,8 @@ class _Reader:
         readable = layout.version.unpack_from(self.buffer, at + 12) in _READABLE_VERSIONS
         return _Section(layout, readable, self.buffer[at:stop])
 
-    def _source(self, at: int, stop: int, layout: _Layout) -> _Source:
+    def source(self, at: int, stop: int, layout: _Layout) -> Source:
+        """Read the Interface Description Block from `at` to `stop`."""
         if stop - at < 20:
             raise CaptureError(self.path, at, "interface description too short")
         link_type, _, snaplen = layout.interface.unpack_from(self.buffer, at + 8)
@@ -401,7 +406,7 @@ class _Reader:
                 per_second = base**exponent
             elif code == _IF_TSOFFSET:
                 offset_ns = layout.i64.unpack(value)[0] * _SECOND
-        return _Source(Interface(name, description, ipv4, link_type, snaplen), per_second, offset_ns)
+        return Source(Interface(name, description, ipv4, link_type, snaplen), per_second, offset_ns)
 
     def _options(
         self, at: int, end: int, layout: _Layout, lengths: dict[int, int]
@@ -460,7 +465,7 @@ class _Reader:
                 return _DIRECTIONS[layout.u32.unpack(value)[0] & 3]
         return Direction.UNKNOWN
 
-    def _referred(self, section: _Section, index: int, at: int) -> _Source:
+    def _referred(self, section: _Section, index: int, at: int) -> Source:
         if index >= len(section.sources):
             raise CaptureError(
                 self.path,
@@ -557,6 +562,11 @@ def read_range(path: _Path, start: int, end: int, context: bytes) -> Iterator[Pa
         if not 0 <= start <= end <= len(reader.buffer):
             raise ValueError(f"{os.fspath(path)}: bytes {start} to {end} are not in the file: scan it again")
         yield from reader.packets(start, end, section)
+
+
+def read_source(block: bytes, order: str) -> Source:
+    """Read an Interface Description Block, whole, of byte order "<" or ">"; raises CaptureError."""
+    return _Reader("", block).source(0, len(block), _LITTLE if order == "<" else _BIG)
 
 
 def statistics(path: _Path) -> Iterator[Statistics]:

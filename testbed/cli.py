@@ -1,4 +1,4 @@
-"""The command line: `feednet run`, `feednet report`, `feednet list`.
+"""The command line: `feednet run`, `feednet report`, `feednet analyze`, `feednet list`.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted.
 """
@@ -21,6 +21,7 @@ from forwarder.strategies import STRATEGIES
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.analyze import analyze
 from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
@@ -262,7 +263,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (dissect, forward, simulate, status):
+for _command in (analyze, dissect, forward, simulate, status):
     feednet.add_command(_command)
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from analysis.session import spark_session
 
+os.environ.setdefault("FEEDNET_CACHE", "")  # tests leave nothing behind
+
 
 @pytest.fixture(scope="session")
 def spark_start() -> tuple[SparkSession, str]:

@@ -2,8 +2,12 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import IP as IPV4
+from scapy.layers.inet import TCP
+from scapy.layers.l2 import Ether
 
-from analysis.decode import LARGEST, PACKETS, decode_frame, node_of
+from analysis.decode import LARGEST, decode_frame, node_of
+from analysis.schema import PACKETS
 from captures.frames import udp_frame
 from forwarder.wire.feed import item_name, native_content, ssb_content
 from forwarder.wire.lp import NO_ROUTE, make_lp
@@ -14,7 +18,7 @@ from forwarder.wire.tlv import element, nni
 
 KEY = bytes(range(32))
 FEED = from_uri("/ssb/logs") + component(8, KEY)
-COLUMNS = PACKETS.names[PACKETS.names.index("src") :]
+COLUMNS = PACKETS.names[PACKETS.names.index("transport") :]
 ETHERNET, IP, UDP = 14, 20, 8
 
 
@@ -45,8 +49,11 @@ def test_an_interest():
     )
     got = ndn(packet)
     assert got == dict.fromkeys(COLUMNS) | {
+        "transport": "udp",
         "src": "10.0.0.1",
         "dst": "10.0.0.2",
+        "src_port": 6363,
+        "dst_port": 6363,
         "eth_bytes": ETHERNET,
         "ip_bytes": IP,
         "udp_bytes": UDP,
@@ -254,3 +261,55 @@ def test_damaged_packets_are_rows(sample, data):
 @given(st.binary(max_size=120), st.sampled_from((1, 2, 3)))
 def test_any_first_fragment_is_a_row(fragment, count):
     assert ndn(make_lp(fragment, sequence=1, frag_index=0, frag_count=count))["frag_count"] == count
+
+
+def cut(payload: bytes, size: int) -> dict:
+    """Decode a payload of which the capture kept `size` bytes."""
+    frame = ndn_frame(payload)
+    values = dict(zip(COLUMNS, decode_frame(frame[: 42 + size], len(frame)), strict=True))
+    layers = [values[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "lp", "ndn")]
+    assert sum(layers) == len(frame)
+    return values
+
+
+def test_what_the_capture_has_cut_is_read_as_far_as_it_goes():
+    packet = make_data(item_name(FEED, 2), native_content(bytes(32), b"x" * 900))
+    for whole in (packet, make_lp(packet, tip=3, limit=9)):
+        head = len(whole) - len(packet)
+        got = cut(whole, 120)
+        assert (got["kind"], got["seq"], got["content_bytes"]) == ("data", 2, 34 + 904)
+        assert (got["lp_bytes"], got["ndn_bytes"], got["problem"]) == (
+            head,
+            len(packet),
+            "cut by the capture",
+        )
+    interest = make_interest(from_uri("/a"), nonce=5, lifetime_ms=100)
+    got = cut(interest, len(interest) - 1)
+    assert (got["kind"], got["name"], got["nonce"], got["lifetime_ns"]) == ("interest", "/a", 5, 4 * 10**9)
+    nack = cut(make_lp(interest, nack_reason=50), 20)
+    assert (nack["kind"], nack["nack_reason"], nack["name"]) == ("nack", 50, "/a")
+    nothing = cut(interest, 0)
+    assert (nothing["kind"], nothing["problem"]) == ("malformed", "cut by the capture")
+
+
+@given(st.sampled_from(SAMPLES), st.data())
+def test_any_cut_is_a_row(sample, data):
+    cut(sample, data.draw(st.integers(0, len(sample) - 1)))
+
+
+def test_ndnlp_fields_are_columns():
+    got = ndn(make_lp(make_data(from_uri("/a"), b""), pit_token=b"tok", congestion_mark=2, tip=3, limit=9))
+    assert (got["pit_token"], got["congestion_mark"], got["feed_tip"], got["feed_limit"]) == (b"tok", 2, 3, 9)
+
+
+def test_what_data_says_of_itself():
+    got = ndn(make_data(from_uri("/a"), b"", freshness_ms=10, content_type=3, signature_type=5))
+    assert (got["content_type"], got["freshness_ns"], got["signature_type"]) == (3, 10_000_000, 5)
+
+
+def test_ndn_over_tcp_is_a_segment():
+    frame = bytes(
+        Ether() / IPV4(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=6363, dport=50000) / b"\x05\x03\x07\x01a"
+    )
+    got = dict(zip(COLUMNS, decode_frame(frame, len(frame)), strict=True))
+    assert (got["kind"], got["transport"], got["udp_bytes"], got["ndn_bytes"]) == ("segment", "tcp", 20, 0)

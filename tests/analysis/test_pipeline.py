@@ -187,7 +187,7 @@ class TestBadRuns:
             at = content.rindex(b"\x06\x00\x00\x00", 0, at)
         content[at + 20 : at + 24] = (60000).to_bytes(4, "little")
         path.write_bytes(content)
-        assert f"{path}: byte {at}: a packet of 60000 bytes does not fit its block" == self.complaint(run)
+        assert f"{path}: byte {at}: a packet does not fit its block" == self.complaint(run)
 
     def test_a_line_that_is_not_json(self, run):
         path = run / "poll" / "counters.jsonl"

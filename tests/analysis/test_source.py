@@ -1,12 +1,14 @@
-"""The Spark data source, and decoding through it."""
+"""The Spark data source: its rows are those of the careful decoder."""
 
 import pytest
 from handmade import poll, write_capture
 from pyspark.errors import PySparkException
 
 from analysis import source
-from analysis.decode import PACKETS, decode
-from captures.pcapng import read, scan
+from analysis.decode import decode_frame, node_of
+from analysis.reading import Findings, read_packets
+from analysis.schema import PACKETS
+from captures.pcapng import read
 
 pytestmark = pytest.mark.spark
 
@@ -18,14 +20,22 @@ def capture(tmp_path_factory):
     return path
 
 
+def expected(path, name):
+    for number, packet in enumerate(read(path), 1):
+        where = (name, packet.interface.name, node_of(packet.interface.name), packet.direction.name.lower())
+        yield (
+            *where,
+            number,
+            packet.time,
+            packet.original_length,
+            *decode_frame(packet.frame, packet.original_length),
+        )
+
+
 def test_one_row_a_frame(spark, capture):
-    rows = source.read_captures(spark, {"x": capture}).orderBy("frame").collect()
-    assert [(row.interface, row.direction, row.time, row.frame_bytes, bytes(row.raw)) for row in rows] == [
-        (p.interface.name, p.direction.name.lower(), p.time, p.original_length, p.frame)
-        for p in read(capture)
-    ]
-    assert [row.frame for row in rows] == list(range(1, len(rows) + 1))
-    assert {row.layering for row in rows} == {"x"}
+    packets = source.read_captures(spark, {"x": capture})
+    assert packets.schema == PACKETS
+    assert [tuple(row) for row in packets.orderBy("frame").collect()] == list(expected(capture, "x"))
 
 
 def test_captures_are_numbered_each_for_itself(spark, capture):
@@ -35,29 +45,13 @@ def test_captures_are_numbered_each_for_itself(spark, capture):
         assert sorted(row.frame for row in rows if row.layering == name) == frames
 
 
-def test_ranges_number_frames_through(capture, monkeypatch):
-    monkeypatch.setattr(source, "_SMALLEST_RANGE", 1000)
-    reader = source.PcapngReader({"x": str(capture)}, parallelism=4)
-    parts = reader.partitions()
-    assert len(parts) > 2
-    assert len(parts) <= len(list(scan(capture, 1000)))
-    batches = [batch for part in parts for batch in reader.read(part)]
+def test_pieces_number_frames_through(capture, monkeypatch):
+    monkeypatch.setattr(source, "SMALLEST_PIECE", 1000)
+    pieces = source.readings({"x": str(capture)}, parallelism=99)
+    assert len(pieces) > 2
+    batches = [batch for piece in pieces for batch in read_packets(piece, Findings())]
     frames = [row["frame"] for batch in batches for row in batch.to_pylist()]
     assert frames == list(range(1, len(list(read(capture))) + 1))
-
-
-def test_decode_keeps_schema_and_rows(spark, capture):
-    packets = decode(source.read_captures(spark, {"x": capture}))
-    assert packets.schema == PACKETS
-    rows = packets.orderBy("frame").collect()
-    assert [row.frame for row in rows] == list(range(1, len(rows) + 1))
-    assert {row.kind for row in rows} == {"interest", "data", "fragment"}
-    assert {(row.node, row.interface) for row in rows} == {
-        ("p", "p-eth0"),
-        ("r", "r-eth0"),
-        ("r", "r-eth1"),
-        ("s", "s-eth0"),
-    }
 
 
 def test_a_damaged_capture_names_file_and_byte(spark, capture, tmp_path):

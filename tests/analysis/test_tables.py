@@ -15,11 +15,11 @@ from analysis.compare import (
     wire_totals,
 )
 from analysis.copies import copies
-from analysis.decode import PACKETS
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.overhead import LAYERS, link_use, overhead, traffic
 from analysis.reassemble import reassemble
+from analysis.schema import PACKETS
 
 pytestmark = pytest.mark.spark
 

@@ -1,0 +1,264 @@
+"""Captures to record batches of packets: what every way into the analysis shares, with Spark or without.
+
+    for batch in read_packets(Reading("mine", piece), findings): ...
+
+A batch is a window's frames, with the columns of analysis.schema and texts as Arrow dictionaries. Memory is
+bounded by a window, whatever the capture's size.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.decode import NDN_PORTS, node_of
+from analysis.elements import Ints, Octets
+from analysis.schema import PACKETS_ARROW
+from analysis.vector import DECODED, decode_records
+from captures.files import Piece, read_piece
+from captures.layers import SLL, SLL2, Carried, Ports, carried, sll_direction
+from captures.pcapng import Direction, Interface
+from captures.records import Damage, Records, Window
+
+NodeRule = Literal["auto", "interface", "file", "address"]
+"""Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the
+same of the file's name; "address": the sender's address, the receiver's for a frame that came in; "auto":
+by interface if its name is like r1-eth0, else by file."""
+
+_DIRECTIONS = pa.array(["in", "out"])
+_NODE_INTERFACE = re.compile(r".+-(eth|wlan)\d+")
+_SUFFIXES = re.compile(r"(\.(pcap|pcapng|cap|dump|ntar|gz|zst|zstd|bz2|xz|lz4)\d*)+$", re.IGNORECASE)
+
+SEGMENTS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("interface", pa.string()),
+        ("node", pa.string()),
+        ("direction", pa.string()),
+        ("frame", pa.int64()),
+        ("time", pa.int64()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("src_port", pa.int64()),
+        ("dst_port", pa.int64()),
+        ("vlan", pa.int64()),
+        ("sequence", pa.int64()),
+        ("flags", pa.int64()),
+        ("length", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+"""A row a TCP frame of NDN: its columns of the table of packets; sequence number and flags; `length` bytes of
+payload on the wire, of which `payload` was captured."""
+
+
+class Reading(NamedTuple):
+    """What is read, under which name, and how."""
+
+    run: str
+    piece: Piece
+    rule: NodeRule = "auto"
+    ports: Ports = NDN_PORTS
+
+
+@dataclass
+class Findings:
+    """What a reading found besides packets: damage, problems of frames by reason, TCP segments."""
+
+    damages: list[Damage] = field(default_factory=list)
+    problems: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    segments: list[pa.RecordBatch] = field(default_factory=list)
+
+
+def stem(path: str) -> str:
+    """Return a capture's name without directories and the usual suffixes."""
+    name = PurePath(path).name
+    return _SUFFIXES.sub("", name) or name
+
+
+def read_packets(
+    reading: Reading, findings: Findings, by_interface: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the packets of a piece of a capture, with the columns of PACKETS_ARROW, texts as dictionaries.
+
+    A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
+    capture. Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
+    """
+    number = reading.piece.first
+    for window, interfaces in read_piece(reading.piece, findings.damages):
+        count = len(window.records.at)
+        if count:
+            yield _batch(reading, window, interfaces, number, findings, by_interface)
+        number += count
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with texts as plain strings, as Spark wants them."""
+    return pa.RecordBatch.from_arrays(
+        [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in batch.columns
+        ],
+        schema=PACKETS_ARROW,
+    )
+
+
+def _batch(
+    reading: Reading,
+    window: Window,
+    interfaces: list[Interface],
+    number: int,
+    findings: Findings,
+    by_interface: bool,
+) -> pa.RecordBatch:
+    records, count = window.records, len(window.records.at)
+    links = [interface.link_type for interface in interfaces]
+    decoded = decode_records(window.data, records, links, reading.ports)
+    place, names = _interfaces(reading, window, interfaces)
+    frame = np.arange(number, number + count)
+    order = None
+    if by_interface and (place != place[0]).any():
+        order = np.argsort(place.astype(np.int16) if len(names) < 1 << 15 else place, kind="stable")
+        records = Records(*(each[order] for each in records))
+        window, place, frame = window._replace(records=records), place[order], frame[order]
+    columns = dict(zip(DECODED, decoded.arrays(order), strict=True))
+    direction = _directions(window, interfaces, columns["src"], columns["dst"])
+    columns |= {
+        "layering": _dictionary(np.zeros(count, np.int64), [reading.run]),
+        "interface": _dictionary(place, names),
+        "direction": pa.DictionaryArray.from_arrays(
+            pa.array((direction - 1).astype(np.int32), mask=direction == Direction.UNKNOWN), _DIRECTIONS
+        ),
+        "frame": pa.array(frame),
+        "time": pa.array(records.time),
+        "frame_bytes": pa.array(records.original),
+    }
+    columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
+    _count(findings.problems, columns["problem"])
+    _count(findings.kinds, columns["kind"])
+    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS_ARROW.names})
+    if "segment" in columns["kind"].dictionary.to_pylist():
+        _keep_segments(reading, window, links, batch, findings)
+    return batch
+
+
+def _dictionary(which: Ints, texts: list[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), pa.array(texts, pa.string()))
+
+
+def _count(counter: Counter[str], texts: pa.DictionaryArray) -> None:
+    there = texts.indices.drop_null().to_numpy()
+    for text, times in zip(
+        texts.dictionary.to_pylist(),
+        np.bincount(there, minlength=len(texts.dictionary)).tolist(),
+        strict=True,
+    ):
+        if times:
+            counter[text] += times
+
+
+def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -> tuple[Ints, list[str]]:
+    """Return which of some interface names each record has, and the names."""
+    source = window.records.source
+    names = [interface.name or stem(reading.piece.path) for interface in interfaces]
+    cooked = np.array([interface.link_type == SLL2 for interface in interfaces] or [False])[source]
+    if not cooked.any():
+        return source, names
+    # A capture of all interfaces tells them apart by number.
+    index = (Octets(window.data).words(window.records.at) & np.uint64(0xFFFFFFFF)).view(np.int64)
+    keys = source << 33 | np.where(cooked & (window.records.captured >= 8), index + 1, 0)
+    distinct, place = np.unique(keys, return_inverse=True)
+    named = [(names[key >> 33], key & (1 << 33) - 1) for key in distinct.tolist()]
+    return place.astype(np.int64), [f"{name}%{index - 1}" if index else name for name, index in named]
+
+
+def _directions(window: Window, interfaces: list[Interface], src: pa.Array, dst: pa.Array) -> Ints:
+    """Return each frame's direction: as recorded, else as a cooked capture or the interface's address
+    tells."""
+    records = window.records
+    direction = records.direction
+    unknown = direction == Direction.UNKNOWN
+    if not unknown.any():
+        return direction
+    direction = direction.copy()
+    for index, interface in enumerate(interfaces):
+        here = unknown & (records.source == index)
+        if interface.link_type in (SLL, SLL2) and here.any():
+            at = records.at[here]
+            heads = [
+                window.data[place : place + size].tobytes()
+                for place, size in zip(at, np.minimum(20, records.captured[here]), strict=True)
+            ]
+            direction[here] = [sll_direction(head, interface.link_type) for head in heads]
+        elif interface.ipv4 and here.any():
+            address = interface.ipv4.partition("/")[0]
+            for column, way in ((src, Direction.OUT), (dst, Direction.IN)):
+                mine = pc.equal(column.dictionary, address).to_numpy(zero_copy_only=False)
+                if mine.any():
+                    which = column.indices.fill_null(-1).to_numpy()
+                    direction[here & np.append(mine, False)[which]] = way
+    return direction
+
+
+def _nodes(
+    reading: Reading,
+    interfaces: list[Interface],
+    records: Records,
+    place: Ints,
+    names: list[str],
+    direction: Ints,
+    columns: dict[str, pa.Array],
+) -> pa.DictionaryArray:
+    file = node_of(stem(reading.piece.path))
+    if reading.rule == "address":
+        src, dst = (columns[name].dictionary_decode() for name in ("src", "dst"))
+        nodes = pc.if_else(pa.array(direction == Direction.IN), dst, src)
+        return nodes.fill_null("unknown").dictionary_encode()
+    if reading.rule == "file":
+        return _dictionary(np.zeros(len(place), np.int64), [file])
+    by_name = [node_of(name.partition("%")[0]) for name in names]
+    if reading.rule == "auto":
+        by_name = [
+            node if _NODE_INTERFACE.fullmatch(name) else file
+            for node, name in zip(by_name, names, strict=True)
+        ]
+    return _dictionary(place, by_name)
+
+
+def _keep_segments(
+    reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: Findings
+) -> None:
+    """Keep the TCP segments of a window for streams to be put together."""
+    kind = batch["kind"]
+    which = kind.dictionary.to_pylist().index("segment")
+    rows = np.flatnonzero(kind.indices.fill_null(-1).to_numpy() == which)
+    records = window.records
+    found: list[Carried] = []
+    payloads = []
+    for row in rows.tolist():
+        at, size = int(records.at[row]), int(records.captured[row])
+        frame = window.data[at : at + size].tobytes()
+        one = carried(frame, int(records.original[row]), links[int(records.source[row])], reading.ports)
+        assert isinstance(one, Carried)
+        found.append(one)
+        payloads.append(frame[one.at : one.at + one.there])
+    told = {
+        "sequence": [one.tcp[0] if one.tcp else 0 for one in found],
+        "flags": [one.tcp[1] if one.tcp else 0 for one in found],
+        "length": [one.length for one in found],
+        "payload": payloads,
+    }
+    if len(rows):
+        kept = plain(batch.take(pa.array(rows)))
+        arrays = [
+            pa.array(told[each.name], each.type) if each.name in told else kept[each.name]
+            for each in SEGMENTS
+        ]
+        findings.segments.append(pa.RecordBatch.from_arrays(arrays, schema=SEGMENTS))
