@@ -46,8 +46,8 @@ RESIDENT = from_uri("/resident")
 MEMORY = 1.25
 """Most by which resident memory at the end may exceed that after the first third ..."""
 STEADY = 0.1
-"""... if it grows by more than so many kB a life in most intervals. What a crowd has taken, malloc keeps: memory
-then grows in a few jumps, and a leak in every interval."""
+"""... if it grows by more than so many kB a life in most intervals. What a crowd has taken, malloc keeps:
+memory then grows in a few jumps, and a leak in every interval."""
 TOO_MUCH = 2.0
 """Most by which it may in any case."""
 _CONFIG = """
