@@ -5,6 +5,7 @@ or empty, POOL a folder of inputs to take parts from. What fails is left where -
 """
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
@@ -31,12 +32,10 @@ def main() -> None:
             data = change(target, data, units, rng)
         return data[:max_size]
 
-    if bug:
-        bugs.planted(bug, atheris.instrument_func).__enter__()
-    atheris.Setup(
-        [sys.argv[0], f"-max_len={target.longest}", *arguments], target.check, custom_mutator=custom
-    )
-    atheris.Fuzz()
+    arguments = [sys.argv[0], f"-max_len={target.longest}", *arguments]
+    with bugs.planted(bug, atheris.instrument_func) if bug else nullcontext():
+        atheris.Setup(arguments, target.check, custom_mutator=custom)
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.management import LOCALHOP, Authorisation, Management
+from forwarder.management import LOCALHOP, LOCALHOST, Authorisation, Management
 from forwarder.management.authorisation import AnnouncementRule, AuthorisationFile, LocalhopRule
 from forwarder.management.feednet import FeednetModule
 from forwarder.wire.lp import open_data
@@ -63,27 +63,27 @@ class Event(NamedTuple):
     """What happens: a kind, an index (below 64) and bytes."""
 
     kind: int
-    index: int
+    which: int
     packet: bytes = b""
 
     def encode(self) -> bytes:
         """Write it."""
-        head = bytes((self.kind | self.index << 2,))
+        head = bytes((self.kind | self.which << 2,))
         return head if self.kind == PAUSE else head + len(self.packet).to_bytes(2, "big") + self.packet
 
 
 def decode(data: bytes) -> list[Event]:
     """Read the events of an input; every input is one."""
-    events = []
+    events: list[Event] = []
     at = 0
     while at < len(data) and len(events) < _MOST_EVENTS:
-        kind, index = data[at] & 3, data[at] >> 2
+        kind, which = data[at] & 3, data[at] >> 2
         at += 1
         packet = b""
         if kind != PAUSE:
             end = at + 2 + int.from_bytes(data[at : at + 2], "big")
             packet, at = data[at + 2 : end], end
-        events.append(Event(kind, index, packet))
+        events.append(Event(kind, which, packet))
     return events
 
 
@@ -160,7 +160,7 @@ class _Node:
 
     def play(self, event: Event) -> None:
         if event.kind == PAUSE:
-            self._wait(_PAUSES_MS[event.index % len(_PAUSES_MS)] * MS)
+            self._wait(_PAUSES_MS[event.which % len(_PAUSES_MS)] * MS)
             return
         face = self.neighbour if event.kind == FROM_NEIGHBOUR else self.application
         if face not in self.forwarder.faces:
@@ -176,16 +176,15 @@ class _Node:
     def _command(self, event: Event) -> bytes:
         """Return a command, one in four from one hop away, or a plain Interest for a dataset."""
         self._commands += 1
-        verb = _NAMES[event.index % len(_NAMES)]
+        verb = _NAMES[event.which % len(_NAMES)]
         takes_payload = verb == from_uri("/rib/announce")
-        options = {"prefix": LOCALHOP} if event.index >= 3 * 16 else {}
         return command(
             verb,
             b"" if takes_payload else event.packet,
             payload=event.packet if takes_payload else b"",
             nonce=self._commands,
             time_ms=self.now // MS + self._commands,
-            **options,
+            prefix=LOCALHOP if event.which >= 3 * 16 else LOCALHOST,
         )
 
     def _wait(self, duration: int) -> None:

@@ -1,7 +1,7 @@
 """Shrinks an input that fails, and says how to fail again."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from testbed.fuzz.targets import Target
@@ -40,11 +40,12 @@ def minimise(target: Target, data: bytes, most: int = 5000) -> bytes:
         for at, unit in enumerate(units):
             head, packet = target.frame(unit)
 
-            def still(parts: Sequence[int], at: int = at, head: bytes = head) -> bool:
+            def still(parts: list[int], at: int = at, head: bytes = head) -> bool:
                 return fails(b"".join([*units[:at], target.unit(head, bytes(parts)), *units[at + 1 :]]))
 
             if packet:
-                units[at] = target.unit(head, bytes(_without(list(packet), still)))
+                octets = _without(list(packet), still)
+                units[at] = target.unit(head, bytes(octets))
         data = b"".join(units)
     return data
 

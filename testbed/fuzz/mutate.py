@@ -12,8 +12,10 @@ _KINDS = (
     820, 821, 832, 836, 840, 844, 848, 880, 881, 882, 883, 956, 65535, 65536, 1 << 32,
 )
 # fmt: on
-_NUMBERS = (0, 1, 2, 3, 50, 100, 150, 252, 253, 255, 256, 4000, 65535, 65536, (1 << 32) - 1, 1 << 32, 1 << 62)
-_NUMBERS += ((1 << 64) - 2, (1 << 64) - 1)
+_NUMBERS = (
+    *(0, 1, 2, 3, 50, 100, 150, 252, 253, 255, 256, 4000, 65535, 65536, (1 << 32) - 1, 1 << 32),
+    *(1 << 62, (1 << 64) - 2, (1 << 64) - 1),
+)
 _SIZES = (0, 1, 3, 4, 8, 31, 32, 33, 252, 253, 256, 900)
 _DEEPEST = 8
 _MOST_DEEP = 40
@@ -91,8 +93,10 @@ def _change(nodes: list[_Node], pool: Sequence[bytes], rng: Random) -> None:
             node.kind = rng.choice(_KINDS)
         case 4:
             node.kind ^= 1 << rng.randrange(8)
-        case 5 | 6:
+        case 5:
             node.inside, node.value = None, nni(rng.choice(_NUMBERS))
+        case 6:
+            node.inside, node.value = None, rng.randbytes(rng.randrange(10))
         case 7:
             size = rng.choice(_SIZES)
             node.inside, node.value = None, (node.encode()[2:] + bytes(size))[:size]

@@ -69,7 +69,7 @@ class Event(NamedTuple):
 
 def decode(data: bytes) -> list[Event]:
     """Read the events of an input; every input is one."""
-    events = []
+    events: list[Event] = []
     at = 0
     while at < len(data) and len(events) < _MOST_EVENTS:
         kind, pause = data[at] & 7, data[at] >> 3 & 15

@@ -118,7 +118,7 @@ def _check_name(name: bytes) -> None:
     except Invalid:
         for read in (components, prefix_ends, to_uri, check_feed_name):
             try:
-                read(name)  # type: ignore[operator]
+                read(name)
             except MalformedPacket:
                 continue
             raise Finding(f"{read} accepts what is no name") from None

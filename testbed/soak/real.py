@@ -46,8 +46,8 @@ RESIDENT = from_uri("/resident")
 MEMORY = 1.25
 """Most by which resident memory at the end may exceed that after the first third ..."""
 STEADY = 0.1
-"""... if it grows by more than so many kB a life in most intervals. What a crowd has taken, malloc keeps: memory
-then grows in a few jumps, and a leak in every interval."""
+"""... if it grows by more than so many kB a life in most intervals. What a crowd has taken, malloc keeps:
+memory then grows in a few jumps, and a leak in every interval."""
 TOO_MUCH = 2.0
 """Most by which it may in any case."""
 _CONFIG = """
@@ -391,11 +391,10 @@ class Traffic:
                 connection.send(frame)
 
     def _fragments(self, connection: Connection, rng: Random) -> None:
-        for _ in range(rng.randint(1, 100)):
-            part = make_lp(
-                bytes(rng.randint(1, 1000)), sequence=rng.getrandbits(64), frag_index=0, frag_count=9
-            )
-            connection.send(part)
+        """Begin some packets and end none; little enough that a crowd's share of memory stays small."""
+        for _ in range(rng.randint(1, 20)):
+            body = bytes(rng.randint(1, 300))
+            connection.send(make_lp(body, sequence=rng.getrandbits(64), frag_index=0, frag_count=9))
 
     def _flood(self, connection: Connection, rng: Random) -> None:
         """Ask for much, and read nothing."""

@@ -198,8 +198,8 @@ class Soak:
                     forwarder.fib.add(from_uri(f"/site/{site}"), self._face_of(name, way.name), cost)
         for prefix, strategy in self._choices.items():
             forwarder.choose_strategy(prefix, STRATEGIES[strategy])
-        for prefix, application in self._attached[name]:
-            self._attach(host, prefix, application)
+        for served, application in self._attached[name]:
+            self._attach(host, served, application)
         return host
 
     def _attach(self, host: Host, prefix: bytes | None, application: Application) -> None:

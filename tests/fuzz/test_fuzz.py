@@ -15,8 +15,8 @@ from testbed.fuzz.minimise import failure_of, minimise, snippet
 from testbed.fuzz.targets import TARGETS, change
 
 SEED = 1
-SECONDS = 6
-WITHIN = {"wire": 20_000, "node": 15_000}
+SECONDS = 5
+WITHIN = {"wire": 20_000, "node": 5_000, "management": 2_000}
 """Inputs that it may take to find a planted bug."""
 
 CORPORA = {name: read(SEEDS / f"{name}.hex") for name in TARGETS}
