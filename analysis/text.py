@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analysis.compare import METRICS
-from analysis.report.figures import Rows
+from analysis.report.plot import Rows
 from analysis.study import STUDIED, Study
 
 
