@@ -247,7 +247,23 @@ function setUpJourney(data) {
   ownRows.journey = () => [
     ["sent, ms after publication", "arrived, ms after publication", "from", "to", "what", "why"], ...now.rows.map(tableRow),
   ];
+  // At first an item that was lost somewhere, if there is one: its journey tells more.
+  function startWithLoss() {
+    const { packets } = data.layerings[layering.value];
+    const lost = packets.d.findIndex((time, place) =>
+      time < 0 && packets.f[place] >= 0 && data.reasons[packets.w[place]].key === "item");
+    if (lost < 0) return;
+    [feed.value, item.value] = [String(packets.f[lost]), String(packets.s[lost])];
+    fillSubscribers();
+    const behind = Object.entries(data.paths).find(([key, way]) => key.startsWith(`${packets.f[lost]}/`)
+      && way.some((node, place) => node === packets.a[lost] && way[place + 1] === packets.b[lost]));
+    if (behind) subscriber.value = data.nodes[behind[1].at(-1)];
+  }
+
   fillSubscribers();
-  if (!readAddress()) show();
+  if (!readAddress()) {
+    startWithLoss();
+    show();
+  }
   return show;
 }

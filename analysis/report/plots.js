@@ -126,7 +126,7 @@ function traceRows(trace) {
 function plotRows(plot) {
   const { variants, columns } = plot.spec;
   const rows = Object.entries(variants ?? { "": plot.spec }).flatMap(([key, { data }]) =>
-    data.filter((trace) => trace.showlegend !== false || trace.meta !== "band").flatMap((trace) =>
+    data.filter((trace) => trace.fill !== "toself").flatMap((trace) =>
       traceRows(trace).map((row) => [...(variants ? key.split("|") : []), ...row])));
   return [columns, ...rows];
 }
