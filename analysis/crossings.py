@@ -1,8 +1,9 @@
 """Crossings: each packet that a node sent over a link, and when it arrived, if it did.
 
-A packet is captured where it leaves and where it arrives. The two sightings are matched by what the packet says
-and by the link's delay; one that leaves and does not arrive was lost on the way. What the report draws of links
-comes from here: their load, losses and how long recovery took, delays hop by hop, and an item's journey.
+A packet is captured where it leaves and where it arrives. The two sightings are matched by what the packet
+says and by the link's delay; one that leaves and does not arrive was lost on the way. What the report draws
+of links comes from here: their load, losses and how long recovery took, delays hop by hop, and an item's
+journey.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,8 @@ ENDS = pa.schema(
         ("ns_per_byte", pa.float64()),
     ]
 )
-"""A row for each end of each link: least_ns is the link's delay less its jitter; ns_per_byte 0 for no limit."""
+"""A row for each end of each link: least_ns is the link's delay less its jitter; ns_per_byte 0 for no
+limit."""
 
 _LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
 
@@ -53,9 +55,10 @@ CROSSINGS = StructType(
     ]
 )
 """One row a packet sent. sent, received: ns, received null if it was lost; frame: the capture's, where it was
-sent. kind: as in analysis.decode.PACKETS, without "fragment", "other" and "malformed". feed, seq: of an item's
-name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork") is told, too.
-A persistent Interest's feed is its name. is_reissued: an LLI with MustBeFresh. feed_tip, feed_limit: of FeedState, where the packets' table has them."""
+sent. kind: as in analysis.decode.PACKETS, without "fragment", "other" and "malformed". feed, seq: of an
+item's name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork") is
+told, too. A persistent Interest's feed is its name. is_reissued: an LLI with MustBeFresh. feed_tip,
+feed_limit: of FeedState, where the packets' table has them."""
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
 _KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes")
@@ -92,7 +95,9 @@ def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataF
     ).drop("feed_tip", "feed_limit")
     if "feed_tip" in packets.columns:
         states = packets.where(F.col("feed_tip").isNotNull())
-        every = every.join(states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left")
+        every = every.join(
+            states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left"
+        )
     else:
         nothing = F.lit(None).cast("long")
         every = every.withColumns({"feed_tip": nothing, "feed_limit": nothing})
@@ -148,11 +153,12 @@ def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
 def match(
     is_out: Sequence[bool], times: Sequence[int], keys: Sequence[object], least_ns: int
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield (place of a sending, time of its arrival or None) for the sightings of one link and direction, in order.
+    """Yield (place of a sending, time of its arrival or None) for the sightings of one link and direction, in
+    order.
 
-    A sighting is a sending or an arrival (`is_out`) at a time (ns, ascending) of something (`keys`). An arrival is
-    that of the latest sending of the same thing that it can be of: `least_ns` before, and not arrived yet. An
-    arrival that no sending is left for is a copy that the link has made, and is left out.
+    A sighting is a sending or an arrival (`is_out`) at a time (ns, ascending) of something (`keys`). An
+    arrival is that of the latest sending of the same thing that it can be of: `least_ns` before, and not
+    arrived yet. An arrival that no sending is left for is a copy that the link has made, and is left out.
     """
     under_way: dict[object, list[int]] = {}
     arrived: dict[int, int] = {}
@@ -173,8 +179,8 @@ def match(
 def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFrame:
     """Return layering, sender, receiver, slice, kind, packets, lost, bytes: what was sent over each link.
 
-    `slice` is the place of one of `slices` equal parts of the run, from 0; lost packets are those of `packets` that
-    did not arrive; bytes are those of their Ethernet frames. `runs` is analysis.setting.RUNS.
+    `slice` is the place of one of `slices` equal parts of the run, from 0; lost packets are those of
+    `packets` that did not arrive; bytes are those of their Ethernet frames. `runs` is analysis.setting.RUNS.
     """
     ran = F.col("end_ns") - F.col("start_ns")
     place = F.floor((F.col("sent") - F.col("start_ns")) * slices / ran)
@@ -193,10 +199,10 @@ def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFram
 def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> DataFrame:
     """Return how long an item took from node to node: layering, sender, receiver, hops, quantiles_ns.
 
-    A hop is the first arrival of an item at a node; its delay is the time since the node before had the item: since
-    it arrived there, or was published there. So what a node waits for before it sends is in it, not only the link.
-    `latencies` is analysis.latency.latency. A row a link and direction, and one with sender and receiver "*" for all
-    together; quantiles at `points` + 1 even steps from 0 to 1.
+    A hop is the first arrival of an item at a node; its delay is the time since the node before had the item:
+    since it arrived there, or was published there. So what a node waits for before it sends is in it, not
+    only the link. `latencies` is analysis.latency.latency. A row a link and direction, and one with sender
+    and receiver "*" for all together; quantiles at `points` + 1 even steps from 0 to 1.
     """
     item = ("layering", "feed", "seq")
     arrived = _items(crossed).where(F.col("received").isNotNull())
@@ -222,18 +228,21 @@ def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> D
 
 
 def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return layering, sender, receiver, feed, seq, lost (ns), recovery_ns: the items that a link lost, and how
-    long it took until the receiver had them all the same.
+    """Return layering, sender, receiver, feed, seq, lost (ns), recovery_ns: the items that a link lost, and
+    how long it took until the receiver had them all the same.
 
-    `lost` is when the first lost packet of the item should have arrived at the receiver, and recovery_ns the time from
-    then to the item's first arrival from anywhere, null if it never came. An item that was there before is no loss.
+    `lost` is when the first lost packet of the item should have arrived at the receiver, and recovery_ns the
+    time from then to the item's first arrival from anywhere, null if it never came. An item that was there
+    before is no loss.
     """
     item = ("layering", "receiver", "feed", "seq")
     sent = _items(crossed)
     links = ends.select(
         "layering", F.col("node").alias("sender"), F.col("peer").alias("receiver"), "delay_ns", "ns_per_byte"
     )
-    due = F.col("sent") + F.col("delay_ns") + F.round(F.col("frame_bytes") * F.col("ns_per_byte")).cast("long")
+    due = (
+        F.col("sent") + F.col("delay_ns") + F.round(F.col("frame_bytes") * F.col("ns_per_byte")).cast("long")
+    )
     missed = (
         sent.where(F.col("received").isNull())
         .join(F.broadcast(links), ["layering", "sender", "receiver"])
@@ -261,7 +270,8 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 
 def heat(pit_occupancy: DataFrame, runs: DataFrame, slices: int = 100) -> DataFrame:
-    """Return layering, node, slice, entries, bytes: means of analysis.pit.occupancy over equal parts of the run."""
+    """Return layering, node, slice, entries, bytes: means of analysis.pit.occupancy over equal parts of the
+    run."""
     ran = F.col("end_ns") - F.col("start_ns")
     place = F.floor((F.col("time") - F.col("start_ns")) * slices / ran)
     return (
@@ -274,8 +284,8 @@ def heat(pit_occupancy: DataFrame, runs: DataFrame, slices: int = 100) -> DataFr
 
 
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
-    """Return the crossings that an item's journey is drawn from: at most about `most`, of the items with the lowest
-    numbers, if there are too many."""
+    """Return the crossings that an item's journey is drawn from: at most about `most`, of the items with the
+    lowest numbers, if there are too many."""
     about = crossed.where(F.col("feed").isNotNull() | (F.col("kind") == "idle"))
     total = about.count()
     if total <= most:
@@ -283,4 +293,3 @@ def journeys(crossed: DataFrame, most: int) -> DataFrame:
     last = crossed.agg(F.max("seq")).first()
     highest = int((last[0] if last else None) or 1)
     return about.where(F.coalesce("seq", F.lit(0)) <= max(1, highest * most // total))
-

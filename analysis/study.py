@@ -1,7 +1,7 @@
 """Several runs of one scenario beside each other: what differs between them, and how far chance does.
 
-Runs that differ in their seed only are repetitions: their values become a mean and a confidence interval. What else
-differs (the loss, a layering's parameter, any key of the scenario) is what the study is about.
+Runs that differ in their seed only are repetitions: their values become a mean and a confidence interval.
+What else differs (the loss, a layering's parameter, any key of the scenario) is what the study is about.
 """
 
 import json
@@ -21,10 +21,12 @@ from analysis.pipeline import analyze
 
 SWEEP = "sweep.json"
 MEASURES = "measures.parquet"
-"""In the directory of a sweep (testbed.sweep): what it was, and a row of measures for each run and layering."""
+"""In the directory of a sweep (testbed.sweep): what it was, and a row of measures for each run and
+layering."""
 
 EXTRA = "extra_frames"
-"""Frames per delivered item beyond those of the runs with the least loss: what repair takes, of every kind."""
+"""Frames per delivered item beyond those of the runs with the least loss: what repair takes, of every
+kind."""
 
 CONFIDENCE = 0.95
 
@@ -74,7 +76,8 @@ class Estimate(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What one run of one layering came to: what was set (key -> value, without the seed), and its measures."""
+    """What one run of one layering came to: what was set (key -> value, without the seed), and its
+    measures."""
 
     settings: dict[str, Any]
     seed: int
@@ -85,8 +88,10 @@ class Record(NamedTuple):
 class Study(NamedTuple):
     """`values` by (metric's key, layering, point); what is unknown is not there.
 
-    `key` is what differs between the runs, "" if only their seeds do; `points` are its values, in order, and `what` and
-    `unit` name it. `runs` and `seeds` are how many there are.
+    `samples` has the values that an estimate is of, by seed: layerings that ran with the same seed had the
+    same workload, so their difference is told seed by seed. `key` is what differs between the runs, "" if
+    only their seeds do; `points` are its values, in order, and `what` and `unit` name it. `runs` and `seeds`
+    are how many there are.
     """
 
     scenario: str
@@ -97,8 +102,16 @@ class Study(NamedTuple):
     unit: str
     points: list[Point]
     values: dict[tuple[str, str, Point], Estimate]
+    samples: dict[tuple[str, str, Point], dict[int, float]]
     runs: int
     seeds: int
+
+    def difference(self, metric: str, a: str, b: str, point: Point) -> Estimate | None:
+        """Return the estimate of a's value less b's over the seeds that both ran with, None without two of
+        them."""
+        mine, other = (self.samples.get((metric, x, point), {}) for x in (a, b))
+        both = [mine[seed] - other[seed] for seed in mine if seed in other]
+        return estimate(both) if len(both) > 1 else None
 
     @property
     def is_numeric(self) -> bool:
@@ -118,13 +131,13 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def study(scenario: str, title: str, records: Iterable[Record]) -> Study:
-    """Set what runs of one scenario came to beside each other."""
+    """Set what runs of one scenario came to beside each other. A run that is there twice counts once."""
     every = list(records)
     key, point_of = _difference(every)
-    seen: dict[tuple[str, str, Point], list[float]] = {}
+    seen: dict[tuple[str, str, Point], dict[int, float]] = {}
     for record in every:
         for metric, value in record.values.items():
-            seen.setdefault((metric, record.layering, point_of(record)), []).append(value)
+            seen.setdefault((metric, record.layering, point_of(record)), {})[record.seed] = value
     points = sorted({point_of(record) for record in every}, key=_order)
     layerings = list(dict.fromkeys(record.layering for record in every))
     if key == LOSS:
@@ -133,7 +146,8 @@ def study(scenario: str, title: str, records: Iterable[Record]) -> Study:
             for point in points:
                 frames = seen.get(("frames_per_item", layering, point))
                 if least and frames:
-                    seen[EXTRA, layering, point] = [value - fmean(least) for value in frames]
+                    mean = fmean(least.values())
+                    seen[EXTRA, layering, point] = {seed: value - mean for seed, value in frames.items()}
     what, unit = _TITLES.get(key, (key.removeprefix("parameters."), ""))
     return Study(
         scenario,
@@ -143,7 +157,8 @@ def study(scenario: str, title: str, records: Iterable[Record]) -> Study:
         what,
         unit,
         points,
-        {place: estimate(values) for place, values in seen.items()},
+        {place: estimate(list(values.values())) for place, values in seen.items()},
+        seen,
         len({(record.seed, point_of(record)) for record in every}),
         len({record.seed for record in every}),
     )
@@ -189,7 +204,8 @@ def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return what was set in a run, without its seed: its scenario.json, or the loss of its links if it has none."""
+    """Return what was set in a run, without its seed: its scenario.json, or the loss of its links if it has
+    none."""
     try:
         told = json.loads((run.directory / "scenario.json").read_bytes())
     except FileNotFoundError:

@@ -28,12 +28,16 @@ def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
 
 
 def study_text(study: Study) -> str:
-    """Write a study: for each metric a line a layering, and a column a point, mean and half the interval's width."""
+    """Write a study: for each metric a line a layering, and a column a point, mean and half the interval's
+    width."""
     blocks = []
     for metric in STUDIED:
         if not any(key == metric.key for key, _, _ in study.values):
             continue
-        heads = [f"{point:g} {study.unit}".rstrip() if not isinstance(point, str) else point for point in study.points]
+        heads = [
+            f"{point:g} {study.unit}".rstrip() if not isinstance(point, str) else point
+            for point in study.points
+        ]
         lines = [[f"{metric.title}, {metric.unit}", *heads]]
         for layering in study.layerings:
             values = (study.values.get((metric.key, layering, point)) for point in study.points)

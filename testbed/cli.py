@@ -77,7 +77,7 @@ def feednet() -> None:
     "sweeps",
     multiple=True,
     metavar="KEY=VALUE,...",
-    help="Run once for each value of loss, items, seed, LAYERING.PARAMETER or a scenario's key path (repeatable).",
+    help="Run once for each value of loss, items, seed, LAYERING.PARAMETER or a key path (repeatable).",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Run each with so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
@@ -170,7 +170,8 @@ def report(directory: Path, master: str | None) -> None:
 )
 @click.option("--master", help="Spark master; default local.")
 def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> None:
-    """Set runs of one scenario beside each other: what differs between them, with confidence intervals over seeds.
+    """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
+    seeds.
 
     RUN is the directory of a run or of a sweep.
     """
@@ -186,6 +187,26 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
         raise UserError(str(error)) from error
     click.echo(study_text(compared))
     console.print(f"[bold green]page[/]      {out}")
+
+
+@feednet.command()
+@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
+@click.option(
+    "--period", type=click.FloatRange(0.001), default=0.5, show_default=True, help="Of rates, seconds."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
+def export(directory: Path, form: str, period: float, out: Path | None) -> None:
+    """Write the traces of an analysed RUN in another simulator's format: rates, delays and caches by time."""
+    from analysis.errors import AnalysisError
+    from analysis.ndnsim import export as write_traces
+
+    try:
+        written = write_traces(directory, out or directory / form, period)
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    for path in written:
+        console.print(str(path))
 
 
 @feednet.command("list")

@@ -1,8 +1,8 @@
 """Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
 
 A sweep is a directory of runs, OUT/<settings>/seed=<n>, each like that of `feednet run`; what they came to
-(analysis.study); and a page that compares them. Runs are emulated: the same settings and seed give the same bytes,
-in whatever order and wherever they are run.
+(analysis.study); and a page that compares them. Runs are emulated: the same settings and seed give the same
+bytes, in whatever order and wherever they are run.
 """
 
 import json
@@ -39,7 +39,8 @@ class Axis(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run: its directory inside the sweep's, and how its scenario is loaded (arguments of scenarios.load)."""
+    """One run: its directory inside the sweep's, and how its scenario is loaded (arguments of
+    scenarios.load)."""
 
     place: str
     scenario: str
@@ -54,7 +55,9 @@ def parse_axis(text: str) -> Axis:
     name, equals, listed = text.partition("=")
     values = [value for part in listed.split(",") for value in _values(part)]
     if not equals or not name or not listed or "" in values:
-        raise UserError(f"--sweep {shown(text)}: write it as KEY=VALUE,VALUE,..., e.g. loss=0,1,5 or poll.window=4,8")
+        raise UserError(
+            f"--sweep {shown(text)}: write it as KEY=VALUE,VALUE,..., e.g. loss=0,1,5 or poll.window=4,8"
+        )
     if len(set(map(str, values))) != len(values):
         raise UserError(f"--sweep {shown(text)}: a value is there twice")
     short = {"loss": "topology.link.loss_percent", "items": "workload.items"}
@@ -75,8 +78,8 @@ def _values(text: str) -> list[Any]:
 def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any]) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `options` are arguments of testbed.scenario.load for all of them. Each setting is run with `repeat` seeds, from
-    the scenario's on, unless the seed itself is varied.
+    `options` are arguments of testbed.scenario.load for all of them. Each setting is run with `repeat` seeds,
+    from the scenario's on, unless the seed itself is varied.
     """
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is there twice")
@@ -126,7 +129,8 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
 
 
 def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
-    """Run all jobs as one Spark job, a task each. Executors need this package, and the directory under the same path."""
+    """Run all jobs as one Spark job, a task each. Executors need this package, and the directory under the
+    same path."""
     import pandas as pd
 
     from analysis.session import spark_session

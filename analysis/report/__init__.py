@@ -9,6 +9,7 @@ import os
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from analysis.report.ranks import alike, rank
 from analysis.report.topology import draw, loads
 
 STROKES = {
+    **{dash: dash.replace("px", "").replace(",", " ") for dash in DASHES if "px" in dash},
     "solid": "",
     "dash": "5 3",
     "dot": "1.6 2.4",
@@ -99,7 +101,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
     bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     drawing = draw(manifest)
     pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, manifest)
-    sections = {
+    sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
             state.pit_heat(tables.pit_heat, manifest),
@@ -122,7 +124,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         if tables.queue
         else [],
     }
-    plots = {name: [item for item in group if item is not None] for name, group in sections.items()}
+    plots = {name: list(filter(None, group)) for name, group in sections.items()}
     counts = {
         "deliveries": {row["layering"]: row["deliveries"] for row in tables.latency if row["node"] == ALL},
         "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
@@ -160,7 +162,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
 def page(template: str, figures: list[Figure], data: dict[str, Any], **context: Any) -> str:
     """Return a page of this directory's template, with figures and whatever else its scripts draw as `data`.
 
-    Plotly and the data are compressed: together they are most of a page's bytes, and four times as many otherwise.
+    Plotly and the data are compressed: together they are most of a page's bytes, and four times as many
+    otherwise.
     """
     return (
         environment()
@@ -168,13 +171,18 @@ def page(template: str, figures: list[Figure], data: dict[str, Any], **context: 
         .render(
             css=resource("page.css"),
             scripts=[resource(name) for name in SCRIPTS],
-            plotly=packed(get_plotlyjs()),
+            plotly=_packed_plotly(),
             data=packed(_json({"figures": {item.id: item.spec for item in figures}} | data)),
             colours=COLOURS,
             dashes=[STROKES[dash] for dash in DASHES],
             **context,
         )
     )
+
+
+@cache
+def _packed_plotly() -> str:
+    return packed(get_plotlyjs())
 
 
 def packed(text: str) -> str:

@@ -44,7 +44,7 @@ def hop_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
     return shares_within(
         "hop-cdf",
         "Delay of a hop",
-        "Cumulative distribution of how long an item takes from one node to the next, a line for each layering",
+        "Cumulative distribution of an item’s time from one node to the next, a line for each layering",
         [
             (layering, row["hops"], _ms(row["quantiles_ns"])) if row else (layering, 0, [])
             for layering in manifest.layerings
@@ -65,7 +65,7 @@ def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
     return shares_within(
         "first-item-cdf",
         "First item after joining",
-        "Cumulative distribution of the time to the first item after joining a feed, a line for each layering",
+        "Cumulative distribution of the time from joining to the first item, a line for each layering",
         [(f"{x}", len(times), quantile_function(times)) for x, times in waits.items()],
         "joining, or publication if later, to first item",
     )
@@ -93,9 +93,7 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
     by_node = len(manifest.layerings) <= MOST_BY_NODE
     data = []
     for place, layering in enumerate(manifest.layerings):
-        quantiles = {
-            row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering
-        }
+        quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
         nodes = [name for name in (manifest.nodes("subscriber") if by_node else [ALL]) if name in quantiles]
         fences = {
             name: [quantiles[node][round(share * (len(quantiles[node]) - 1))] for node in nodes]

@@ -59,7 +59,8 @@ FINDINGS = (
         "median latency",
         "lower",
         "higher",
-        "Half of the deliveries took at most {b} under {other} (n = {n_b}) and {a} under {first} (n = {n_a}).",
+        "Half of the deliveries took at most {b} under {other} (n = {n_b}) and {a} under {first} "
+        "(n = {n_a}).",
     ),
     Finding(
         "latency_p99",
@@ -114,7 +115,10 @@ def findings(
             a, b = values[metric, first], values[metric, other]
             if a is not None and b is not None:
                 figures = {"a": with_unit(a, units[metric]), "b": with_unit(b, units[metric])}
-                figures |= {"n_a": pretty(values["delivered", first]), "n_b": pretty(values["delivered", other])}
+                figures |= {
+                    "n_a": pretty(values["delivered", first]),
+                    "n_b": pretty(values["delivered", other]),
+                }
                 told.append(
                     Told(
                         f"{other}: {compared(b, a, less, more)} {noun}.",

@@ -1,8 +1,8 @@
 """An item's journey, for the sequence chart: every packet that has to do with an item, and why it was sent.
 
 The page draws any item's journey itself, so this puts what it needs into few bytes: columns of small numbers,
-times in whole microseconds. Why a packet was sent is told from the packets alone, from what went over the same
-link before; a forwarder's reasons are not in a capture.
+times in whole microseconds. Why a packet was sent is told from the packets alone, from what went over the
+same link before; a forwarder's reasons are not in a capture.
 """
 
 from collections import defaultdict
@@ -115,10 +115,11 @@ def _lli(packet: Packet, own: _Link, back: _Link) -> str:
 def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) -> Spec:
     """Return what the page draws journeys from.
 
-    `crossed` has rows of analysis.crossings.CROSSINGS, in the order of `layering` and `sent`; `deliveries` layering,
-    node, feed, seq, published, delivered (ns). The result has `reasons`, `nodes`, `feeds` (name, publisher, items),
-    `paths` (a feed's, to a subscriber: nodes from the publisher on), and for each layering `packets` and `items`,
-    columns of equal length; times in µs since the layering's start, -1 for never, nodes and feeds by their places.
+    `crossed` has rows of analysis.crossings.CROSSINGS, in the order of `layering` and `sent`; `deliveries`
+    layering, node, feed, seq, published, delivered (ns). The result has `reasons`, `nodes`, `feeds` (name,
+    publisher, items), `paths` (a feed's, to a subscriber: nodes from the publisher on), and for each layering
+    `packets` and `items`, columns of equal length; times in µs since the layering's start, -1 for never,
+    nodes and feeds by their places.
     """
     nodes = [node.name for node in manifest.topology.nodes]
     feeds = [feed.feed for feed in manifest.workload.feeds]
@@ -153,9 +154,7 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
     return told
 
 
-def _paths(
-    manifest: Manifest, places: Mapping[str, int], numbers: Mapping[str, int]
-) -> dict[str, list[int]]:
+def _paths(manifest: Manifest, places: Mapping[str, int], numbers: Mapping[str, int]) -> dict[str, list[int]]:
     """Return for "<feed>/<subscriber>" the places of the nodes from the publisher to it."""
     before: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for hop in delivery_paths(manifest):
@@ -173,8 +172,8 @@ def _paths(
 def _packets(
     rows: list[dict[str, Any]], start: int, places: Mapping[str, int], numbers: Mapping[str, int]
 ) -> dict[str, list[Any]]:
-    """Return columns: t sent and d its time under way, µs; a, b sender and receiver; w why; f feed; s item; c credit of
-    an LLI, reason of a Nack; p, l tip and limit of FeedState."""
+    """Return columns: t sent and d its time under way, µs; a, b sender and receiver; w why; f feed; s item; c
+    credit of an LLI, reason of a Nack; p, l tip and limit of FeedState."""
     keys = list(WHY)
     columns: dict[str, list[Any]] = {name: [] for name in "tdabwfscpl"}
     why = reasons(Packet(*(row[name] for name in Packet._fields)) for row in rows)

@@ -16,7 +16,17 @@ from analysis.report.numbers import pretty
 COLOURS = 9
 """Layerings that the page can tell apart by colour."""
 
-DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash", "dash", "dot", "longdashdot")
+DASHES = (
+    "solid",
+    "solid",
+    "dash",
+    "dot",
+    "dashdot",
+    "longdash",
+    "9px,3px,3px,3px,3px,3px",
+    "2px,2px,2px,8px",
+    "longdashdot",
+)
 """How each layering's lines are drawn, as nobody tells nine colours apart with certainty."""
 
 MOST_NAMED_EVENTS = 12
@@ -36,9 +46,9 @@ class Menu(NamedTuple):
 class Figure(NamedTuple):
     """A plot.
 
-    `spec` holds its `data` and `layout`, the names of the CSV's `columns` with their units, and, if it has menus,
-    `variants`: for each choice of options, joined by "|", the data and layout to show instead. `text` says what it
-    shows, as its alternative text.
+    `spec` holds its `data` and `layout`, the names of the CSV's `columns` with their units, and, if it has
+    menus, `variants`: for each choice of options, joined by "|", the data and layout to show instead. `text`
+    says what it shows, as its alternative text.
     """
 
     id: str
@@ -51,7 +61,8 @@ class Figure(NamedTuple):
 def figure(
     name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
 ) -> Figure:
-    """Return a plot without menus. `columns` names what the CSV gives of each trace: its name, and its values."""
+    """Return a plot without menus. `columns` names what the CSV gives of each trace: its name, and its
+    values."""
     return Figure(name, title, text, {"data": data, "layout": layout, "columns": list(columns)})
 
 
@@ -111,7 +122,8 @@ def shares_within(
 
 
 def quantile_function(values: Sequence[float], points: int = 200) -> list[float]:
-    """Return the quantiles of some values at `points` + 1 even steps from 0 to 1, interpolated between ranks."""
+    """Return the quantiles of some values at `points` + 1 even steps from 0 to 1, interpolated between
+    ranks."""
     ordered = sorted(values)
     if not ordered:
         return []
@@ -136,7 +148,8 @@ def grouped_bars(
     labels: dict[str, str] | None = None,
     axis: str = "",
 ) -> Figure:
-    """Return bars, one for each group and layering; `values` by (layering, group), `labels` a group's name."""
+    """Return bars, one for each group and layering; `values` by (layering, group), `labels` a group's
+    name."""
     named = labels or {}
     data: list[Spec] = [
         {

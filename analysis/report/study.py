@@ -1,4 +1,5 @@
-"""The page of a study: each metric against what differs between runs, with confidence intervals, and as tables."""
+"""The page of a study: each metric against what differs between runs, with confidence intervals, and as
+tables."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +7,7 @@ from pathlib import Path
 
 from analysis.compare import METRICS, Metric
 from analysis.report import page as render_page
-from analysis.report.numbers import pretty, with_unit
+from analysis.report.numbers import NARROW_SPACE, pretty
 from analysis.report.plot import Figure, Spec, colour, figure, line
 from analysis.study import CONFIDENCE, EXTRA, STUDIED, Estimate, Point, Study
 
@@ -34,8 +35,10 @@ def render_study(study: Study) -> str:
         sections=list(zip(shown, figures, strict=True)),
         metrics=every,
         cell=lambda metric, layering, point: told(study.values.get((metric.key, layering, point))),
-        point=lambda point: f"{pretty(point) if not isinstance(point, str) else point}"
-        + (f" {study.unit}" if study.unit else ""),
+        point=lambda point: (
+            f"{pretty(point) if not isinstance(point, str) else point}"
+            + (f" {study.unit}" if study.unit else "")
+        ),
         findings=list(_findings(study)),
         has_extra=any(metric.key == EXTRA for metric in shown),
         confidence=f"{CONFIDENCE:.0%}",
@@ -80,7 +83,7 @@ def _figure(study: Study, metric: Metric) -> Figure:
         xaxis["tickvals"] = study.points
     else:
         xaxis["type"] = "category"
-    layout: Spec = {"xaxis": xaxis, "yaxis": {"title": {"text": metric.unit}, "rangemode": "tozero"}}
+    layout: Spec = {"xaxis": xaxis, "yaxis": {"title": {"text": metric.unit}, **_from_zero(study, metric)}}
     return figure(
         f"study-{metric.key}",
         metric.title,
@@ -96,6 +99,13 @@ def _figure(study: Study, metric: Metric) -> Figure:
             "n, runs",
         ),
     )
+
+
+def _from_zero(study: Study, metric: Metric) -> Spec:
+    """Return the range of an axis that begins at 0: an interval may reach below what the metric can be."""
+    values = [value for (key, _, _), value in study.values.items() if key == metric.key]
+    top = max((value.high if value.high is not None else value.mean for value in values), default=0)
+    return {"rangemode": "tozero"} if metric.key == EXTRA or top <= 0 else {"range": [0, 1.06 * top]}
 
 
 def _traces(
@@ -122,7 +132,8 @@ def _traces(
             "name": layering,
             "meta": place,
             "x": [point for point, _, _ in banded] + [point for point, _, _ in reversed(banded)],
-            "y": [round(high, 6) for _, _, high in banded] + [round(low, 6) for _, low, _ in reversed(banded)],
+            "y": [round(high, 6) for _, _, high in banded]
+            + [round(low, 6) for _, low, _ in reversed(banded)],
         }
     elif banded:
         bars = {
@@ -166,25 +177,25 @@ def _findings(study: Study) -> Iterator[str]:
             if study.key:
                 where = f" at {study.what} {pretty(point) if not isinstance(point, str) else point}"
                 where += f" {study.unit}" if study.unit else ""
-            apart = _are_apart(best, second)
-            doubt = (
-                "; one run each, so nothing is known of chance"
-                if apart is None
-                else "; their intervals do not overlap"
-                if apart
-                else "; their intervals overlap, so chance may have decided"
-            )
             yield (
-                f"{metric.axis.capitalize()}{where}: {order[0]} is first with {_whole(best, metric)}, then {order[1]} "
-                f"with {_whole(second, metric)}{doubt}."
+                f"{metric.axis[0].upper()}{metric.axis[1:]}{where}: "
+                f"{order[0]} is first with {_whole(best, metric)}, "
+                f"then {order[1]} with {_whole(second, metric)}"
+                f"{_doubt(study.difference(metric.key, order[0], order[1], point), metric)}."
             )
+
+
+def _doubt(difference: Estimate | None, metric: Metric) -> str:
+    """Say whether chance explains a difference, from its interval over the seeds that both ran with."""
+    if difference is None or difference.low is None or difference.high is None:
+        return "; one run each, so nothing is known of chance"
+    said = (
+        f"; seed by seed they differ by {told(difference._replace(mean=abs(difference.mean)))} {metric.unit}"
+    )
+    if difference.low <= 0 <= difference.high:
+        return f"{said}, which may be chance"
+    return f"{said}, which is more than chance"
 
 
 def _whole(value: Estimate, metric: Metric) -> str:
-    return f"{with_unit(value.mean, metric.unit) if value.half is None else told(value) + ' ' + metric.unit} (n = {value.n})"
-
-
-def _are_apart(a: Estimate, b: Estimate) -> bool | None:
-    if a.low is None or a.high is None or b.low is None or b.high is None:
-        return None
-    return a.high < b.low or b.high < a.low
+    return f"{told(value)}{NARROW_SPACE}{metric.unit} (n = {value.n})"

@@ -93,10 +93,9 @@ def draw(manifest: Manifest) -> Drawing:
         length = hypot(x2 - x1, y2 - y1) or 1.0
         across, along = LANE * (y1 - y2) / length, LANE * (x2 - x1) / length
         text = describe(link)
-        return [
-            PlacedLink(link.a, link.b, *_rounded(x1 + across, y1 + along, x2 + across, y2 + along), text),
-            PlacedLink(link.b, link.a, *_rounded(x2 - across, y2 - along, x1 - across, y1 - along), text),
-        ]
+        there = _lane(link, text, x1 + across, y1 + along, x2 + across, y2 + along)
+        back = _lane(link, text, x2 - across, y2 - along, x1 - across, y1 - along)
+        return [there, back._replace(sender=link.b, receiver=link.a)]
 
     roles = {node.name: node.role for node in manifest.topology.nodes}
     texts = {describe(link) for link in manifest.topology.links}
@@ -109,16 +108,17 @@ def draw(manifest: Manifest) -> Drawing:
     )
 
 
-def _rounded(*places: float) -> tuple[float, ...]:
-    return tuple(round(place, 1) for place in places)
+def _lane(link: Link, text: str, x1: float, y1: float, x2: float, y2: float) -> PlacedLink:
+    return PlacedLink(link.a, link.b, round(x1, 1), round(y1, 1), round(x2, 1), round(y2, 1), text)
 
 
 def loads(drawing: Drawing, load: Rows, hops: Rows, manifest: Manifest) -> Spec:
     """Return what the map shows of each of the drawing's links, in their order, for the page's own script.
 
-    `load` is analysis.crossings.link_load, `hops` analysis.crossings.hop_delays. The result has `slices` and `seconds`
-    that one lasts; `links`, each with its ends, text, and `ns_per_byte`; and for each layering: bytes, packets and lost,
-    each a list a link with a number a slice, `kinds`, a link's packets by kind, and `hop_ms`, a link's median delay.
+    `load` is analysis.crossings.link_load, `hops` analysis.crossings.hop_delays. The result has `slices` and
+    `seconds` that one lasts; `links`, each with its ends, text, and `ns_per_byte`; and for each layering:
+    bytes, packets and lost, each a list a link with a number a slice, `kinds`, a link's packets by kind, and
+    `hop_ms`, a link's median delay.
     """
     places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
     rates = {
@@ -159,7 +159,9 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, manifest: Manifest) -> Spec:
         place = places.get((row["sender"], row["receiver"]))
         if place is not None:
             quantiles = row["quantiles_ns"]
-            told["layerings"][row["layering"]]["hop_ms"][place] = round(quantiles[len(quantiles) // 2] / 1e6, 3)
+            told["layerings"][row["layering"]]["hop_ms"][place] = round(
+                quantiles[len(quantiles) // 2] / 1e6, 3
+            )
     return told
 
 
