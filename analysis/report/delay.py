@@ -110,7 +110,9 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
                 "fillcolor": f"{colour(place)}-soft",
             }
         )
-    values = {"title": {"text": "ms (logarithmic)"}, **logarithmic(data, *_BOX)}
+    scale = logarithmic(data, *_BOX)
+    told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+    values = {"title": {"text": told}, **scale}
     if by_node:
         layout: Spec = {"boxmode": "group", "yaxis": values, "xaxis": {"type": "category"}}
     else:

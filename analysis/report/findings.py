@@ -158,7 +158,7 @@ def _bounds(subject: str, values: dict[tuple[str, str], float]) -> Iterator[Told
         reaches = f"{subject} delivers at one-way path delay." if late <= NEAR else ""
         yield Told(
             reaches or f"{subject}: {excess(late)} one-way path delay.",
-            f"The median delivery took {pretty(late)} times what the links of its path and the item’s own "
+            f"The median delivery took {late:.3g} times what the links of its path and the item’s own "
             "bytes take when nothing is in the way.",
         )
     wire = values["wire_ratio", subject]

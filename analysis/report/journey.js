@@ -41,10 +41,10 @@ function journeyOf(data, choice) {
     const end = data.nodes.indexOf(choice.subscriber);
     path = [end];
     while (first.has(path[0]) && !path.includes(first.get(path[0]).from)) path.unshift(first.get(path[0]).from);
-    if (path[0] !== source) {
-      const planned = data.paths[`${choice.feed}/${end}`] ?? [source, end];
-      path = [...planned.filter((node) => !path.includes(node)), ...path];
-    }
+    // And the way that it should have taken, where the two differ: it may have been lost there.
+    (data.paths[`${choice.feed}/${end}`] ?? [source, end]).forEach((node, place, planned) => {
+      if (!path.includes(node)) path.splice(place ? path.indexOf(planned[place - 1]) + 1 : 0, 0, node);
+    });
   }
   const wanted = path.filter((node) => deliveries.has(node)).map((node) => deliveries.get(node));
   const isThere = choice.subscriber === "all" || deliveries.has(path.at(-1));

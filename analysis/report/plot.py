@@ -114,8 +114,10 @@ def shares_within(
         shares = [round(100 * k / steps, 2) for k in range(len(values))]
         told = {"hovertemplate": f"%{{y:.1f}} % of {count} within %{{x:.4g}} ms"}
         data.append(line(place, layering, values, shares) | told)
+    scale = logarithmic(data, "x")
+    told_scale = " (logarithmic)" if scale.get("type") == "log" else ""
     layout = {
-        "xaxis": {"title": {"text": f"{what}, ms (logarithmic)"}, **logarithmic(data, "x")},
+        "xaxis": {"title": {"text": f"{what}, ms{told_scale}"}, **scale},
         "yaxis": {"title": {"text": "share, %"}, "range": [0, 101]},
     }
     return figure(name, title, text, data, layout, ("layering", f"{what}, ms", "share within, %"))
@@ -215,11 +217,16 @@ def run_seconds(manifest: Manifest) -> float:
 
 
 def logarithmic(data: list[Spec], *keys: str) -> Spec:
-    """Return a logarithmic axis for these members of the traces, with ticks that read well."""
+    """Return a logarithmic axis for these members of the traces, with ticks that read well.
+
+    Values that are close together have a plain axis, as hardly a tick would fall between them.
+    """
     values = [value for trace in data for key in keys for value in trace[key] if value > 0]
     if not values:
         return {"type": "log"}
     low, high = min(values), max(values)
+    if high < 1.5 * low:
+        return {"range": [0.98 * low, 1.02 * high]}
     steps = (1, 2, 5) if high > 30 * low else (1, 1.5, 2, 3, 4, 5, 7)
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     ticks = [float(f"{step}e{decade}") for decade in decades for step in steps]

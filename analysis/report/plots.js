@@ -137,10 +137,10 @@ function tableRows(table) {
     copy.querySelectorAll("svg, .tools").forEach((extra) => extra.remove());
     copy.querySelectorAll(".unit, small").forEach((extra) => extra.prepend(", "));
     // Numbers for programs: no thin spaces between thousands, no dash for what is unknown.
-    return copy.textContent.trim().replace(/\s+/g, " ").replace(/(?<=\d)[\u202f\u00a0 ](?=\d{3}\b)/g, "")
+    return copy.textContent.trim().replace(/\s+/g, " ").replaceAll(" , ", ", ").replace(/(?<=\d)[\u202f\u00a0 ](?=\d{3}\b)/g, "")
       .replace(/[\u202f\u00a0]/g, " ").replace(/^–$/, "");
   };
-  return [...table.rows].map((row) => [...row.cells].map(text));
+  return [...table.rows].filter((row) => !row.classList.contains("group")).map((row) => [...row.cells].map(text));
 }
 
 function csvText(rows) {
