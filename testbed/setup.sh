@@ -3,7 +3,7 @@
 # are none of its business. Usage: setup.sh PYTHON
 #
 # Required: Python 3.11+ with venv, Java 17+ (Spark). Wanted: what Mininet runs need; without it,
-# scenarios run in the emulator.
+# scenarios run in the emulator; and Chromium, without which tests of the report's pages are skipped.
 set -eu
 
 python=$1
@@ -28,6 +28,8 @@ command -v mnexec >/dev/null || wanted="$wanted mininet"
 command -v ethtool >/dev/null || wanted="$wanted ethtool"
 command -v ifconfig >/dev/null || wanted="$wanted net-tools"
 command -v unshare >/dev/null || wanted="$wanted util-linux"
+# Only the tests of the report's pages need a browser.
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || wanted="$wanted chromium"
 
 [ -n "$required$wanted" ] || exit 0
 
@@ -47,5 +49,5 @@ if [ -n "$required" ]; then
     say "missing. On Debian or Ubuntu: sudo apt install --no-install-recommends$required$wanted"
     exit 1
 fi
-say "Mininet runs need more; without it scenarios run in the emulator."
+say "Mininet runs and the tests of the report's pages need more; without it scenarios run in the emulator."
 say "On Debian or Ubuntu: sudo apt install --no-install-recommends$wanted"

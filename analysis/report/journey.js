@@ -51,6 +51,11 @@ function journeyOf(data, choice) {
   const end = isThere && wanted.length ? Math.max(...wanted) : of.end;
   const begin = published ?? 0;
 
+  // What tells of new items matters until the subscriber asks for this one.
+  const asks = packets.t.findIndex((_, place) => packets.a[place] === path.at(-1) && packets.f[place] === choice.feed
+    && packets.s[place] === choice.item && reason(place).key === "ask");
+  const asked = asks < 0 || choice.subscriber === "all" ? end : of.sent[asks];
+
   const rows = [];
   const last = new Map(); // before publication only the last of a kind on a link is shown
   const heard = new Set();
@@ -60,11 +65,11 @@ function journeyOf(data, choice) {
     const { key, kind } = reason(place);
     const seq = packets.s[place];
     const isAbout = {
-      interest: seq === choice.item || (seq === 0 && sent >= begin) || key === "hold",
+      interest: seq === choice.item || (seq === 0 && sent >= begin && sent <= asked) || key === "hold",
       nack: seq === choice.item,
-      data: seq === choice.item || (key === "answer" && seq === 0 && sent >= begin),
+      data: seq === choice.item || (key === "answer" && seq === 0 && sent >= begin && sent <= asked),
       lli: key === "cancel" ? sent >= begin : seq <= choice.item && choice.item < seq + packets.c[place],
-      idle: sent >= begin || heard.delete(`${b} ${a}`),
+      idle: heard.delete(`${b} ${a}`),
     }[kind];
     if (!isAbout || (kind === "idle" && packets.l.length && packets.l[place] < choice.item)) return;
     const row = { place, a, b, sent, received: arrival(place), key, kind, seq, earlier: 0 };
@@ -212,7 +217,7 @@ function setUpJourney(data) {
     const when = now.published === null ? "is not known to have been published"
       : `was published ${(now.published / 1e6).toFixed(3)} s into the run`;
     const end = data.nodes.indexOf(choice.subscriber);
-    const there = choice.subscriber === "all" ? `delivered to ${now.deliveries.size} nodes`
+    const there = choice.subscriber === "all" ? `delivered to ${now.deliveries.size} node${now.deliveries.size === 1 ? "" : "s"}`
       : now.deliveries.has(end) ? `delivered at ${choice.subscriber} after ${ms(now.deliveries.get(end))} ms`
         : `not delivered at ${choice.subscriber}`;
     $("told").textContent = `Item ${choice.item} ${when}; ${there}. `

@@ -189,9 +189,8 @@ def _doubt(difference: Estimate | None, metric: Metric) -> str:
     """Say whether chance explains a difference, from its interval over the seeds that both ran with."""
     if difference is None or difference.low is None or difference.high is None:
         return "; one run each, so nothing is known of chance"
-    said = (
-        f"; seed by seed they differ by {told(difference._replace(mean=abs(difference.mean)))} {metric.unit}"
-    )
+    size = difference if difference.mean >= 0 else difference.opposite
+    said = f"; seed by seed they differ by {told(size)}{NARROW_SPACE}{metric.unit}"
     if difference.low <= 0 <= difference.high:
         return f"{said}, which may be chance"
     return f"{said}, which is more than chance"

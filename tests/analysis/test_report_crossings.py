@@ -1,15 +1,15 @@
 """What crossed the links, and what is told from it, on tables small enough to work out by hand."""
 
+import pyarrow as pa
 import pytest
 from handmade import MS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.crossings import CROSSINGS, crossings, hop_delays, journeys, link_load, losses, match
+from analysis.crossings import CROSSINGS, ENDS, crossings, hop_delays, journeys, link_load, losses, match
 from analysis.decode import PACKETS
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
-ENDS = "layering string, interface string, node string, peer string, least_ns long, delay_ns long, ns_per_byte double"
 LATENCIES = "layering string, node string, feed string, seq long, published long, delivered long"
 
 
@@ -57,7 +57,10 @@ def test_over_a_link_that_only_loses_every_arrival_finds_its_sending(sendings):
 @pytest.fixture(scope="module")
 def ends(spark):
     pairs = [("p-eth0", "p", "r"), ("r-eth0", "r", "p"), ("r-eth1", "r", "s"), ("s-eth0", "s", "r")]
-    return spark.createDataFrame([("x", *pair, 10, 10, 1.0) for pair in pairs], ENDS)
+    rows = [("x", *pair, 10, 10, 1.0) for pair in pairs]
+    return spark.createDataFrame(
+        pa.Table.from_pylist([dict(zip(ENDS.names, row, strict=True)) for row in rows], ENDS)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from test_report import figures
 from analysis.compare import METRICS
 from analysis.errors import AnalysisError
 from analysis.manifest import Run
+from analysis.report.numbers import NARROW_SPACE
 from analysis.report.study import render_study, told
 from analysis.study import (
     EXTRA,
@@ -72,6 +73,8 @@ def test_an_estimate_is_a_mean_and_students_interval():
     assert got.half == pytest.approx(3.1824 * 1.2910 / 2, rel=1e-4)
     assert got.low == pytest.approx(2.5 - 2.0543, rel=1e-4)
     assert estimate([7.0]) == Estimate(7.0, None, None, 1)
+    assert got.opposite == Estimate(-2.5, -got.high, -got.low, 4)
+    assert got.opposite.half == pytest.approx(got.half)
     assert told(got) == "2.50 ± 2.1"
     assert (told(estimate([7.0])), told(None)) == ("7", "–")
 
@@ -123,7 +126,8 @@ def test_layerings_are_compared_seed_by_seed():
     assert got.difference("latency_p50", "lli", "poll", "").high < 0
     page = render_study(got)
     assert "lli is first with 19.3 ± 26" in page
-    assert "which is more than chance" in page
+    # 1, 1 and 1.1: mean 1.0333, deviation 0.0577, t(0.975, 2) = 4.3027: 1.0333 +- 0.1434.
+    assert f"seed by seed they differ by 1.03 ± 0.14{NARROW_SPACE}ms, which is more than chance" in page
     assert "which may be chance" in render_study(
         study("s", "S", poll + records({4: (9.0, 21.0, 29.9)}, layering="lli"))
     )
