@@ -187,7 +187,7 @@ function setUpJourney(data) {
     for (const [node, key, text] of notes) {
       drawing.append(element("circle", { class: "note-dot", cx: x(node), cy: y(key), r: 4.5 }));
       const isRight = path.indexOf(node) === path.length - 1 && path.length > 1;
-      const above = text === "delivered" ? 13 : -11;
+      const above = text === "delivered" ? 14 : -14;
       drawing.append(element("text", { class: `note-text${isRight ? " right" : ""}`, x: x(node) + (isRight ? -4 : 4), y: y(key) + above }, text));
     }
   }
