@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import pit, service, sharing
+from analysis import crossings, pit, service, sharing
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, events_totals, latency_totals, measure, pit_totals, wire_totals
 from analysis.copies import copies
@@ -52,6 +52,9 @@ _BY = {"layering": "layering"}
 
 QUEUE_SAMPLES = 400
 """Samples of a queue, over the longest run."""
+
+MOST_JOURNEYS = 120_000
+"""Crossings that the report holds so that an item's journey can be drawn in the page."""
 
 _EVENTS = pa.schema(
     [
@@ -289,7 +292,7 @@ def _report_tables(given: Prepared) -> Tables:
     def curves() -> pa.Table:
         return keep("pit_curves", pit.curves(given.pit_changes, given.runs), *by_time)
 
-    def check() -> tuple[pa.Table, pa.Table]:
+    def check() -> tuple[pa.Table, pa.Table, pa.Table]:
         counted = frame(_read_lines(given.cases, _COUNTERS, Run.counters))
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
@@ -297,6 +300,7 @@ def _report_tables(given: Prepared) -> Tables:
         truth = keep("pit_truth", pit.truth(frame(occupancy), counted), *by_time)
         return (
             keep("pit_truth_summary", pit.truth_summary(frame(truth)), "layering"),
+            keep("pit_heat", crossings.heat(frame(occupancy), given.runs), "layering", "node", "slice"),
             keep("in_flight", in_flight(given.latencies, frame(occupancy)), "layering", "items"),
         )
 
@@ -304,7 +308,23 @@ def _report_tables(given: Prepared) -> Tables:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
         _settle(given.pit_steps, given.tables / "pit_steps.parquet")
 
-    measured, curve, (truth, flying), _ = _in_parallel([partial(_measured, given), curves, check, entries])
+    def links() -> dict[str, pa.Table]:
+        ends = frame(crossings.link_ends(given.cases))
+        crossed = crossings.crossings(given.packets, given.messages, ends)
+        crossed = _settle(crossed, given.tables / "crossings.parquet")
+        link = ("layering", "sender", "receiver")
+        return {
+            "link_load": keep("link_load", crossings.link_load(crossed, given.runs), *link, "slice", "kind"),
+            "hop_delays": keep("hop_delays", crossings.hop_delays(crossed, given.latencies), *link),
+            "losses": keep("losses", crossings.losses(crossed, ends), *link, "feed", "seq"),
+            "journeys": crossings.journeys(crossed, MOST_JOURNEYS)
+            .toArrow()
+            .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
+        }
+
+    measured, curve, (truth, heat, flying), _, linked = _in_parallel(
+        [partial(_measured, given), curves, check, entries, links]
+    )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = keep("comparison", compare(frame(measured.measures)), "row", "position")
     return Tables(
@@ -321,6 +341,14 @@ def _report_tables(given: Prepared) -> Tables:
         faults=measured.faults.to_pylist(),
         flows=measured.flows.to_pylist(),
         queue=measured.queue.to_pylist(),
+        pit_heat=heat.to_pylist(),
+        link_load=linked["link_load"].to_pylist(),
+        hop_delays=linked["hop_delays"].to_pylist(),
+        losses=linked["losses"].to_pylist(),
+        journeys=linked["journeys"],
+        deliveries=given.latencies.select(
+            "layering", "node", "feed", "seq", "published", "delivered"
+        ).toArrow(),
     )
 
 

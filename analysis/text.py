@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from analysis.compare import METRICS
-from analysis.report.figures import Rows
-from analysis.study import STUDIED, Study
+from analysis.report.plot import Rows
+from analysis.study import STUDIED, Estimate, Study
 
 
 def number(value: float | None) -> str:
@@ -28,15 +28,28 @@ def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
 
 
 def study_text(study: Study) -> str:
-    """Write a study: for each metric a line a layering, and a column a loss."""
+    """Write a study: for each metric a line a layering, and a column a point, mean and half the interval's
+    width."""
     blocks = []
     for metric in STUDIED:
-        lines = [[f"{metric.title}, {metric.unit}", *(f"{loss:g} %" for loss in study.losses)]]
+        if not any(key == metric.key for key, _, _ in study.values):
+            continue
+        heads = [
+            f"{point:g} {study.unit}".rstrip() if not isinstance(point, str) else point
+            for point in study.points
+        ]
+        lines = [[f"{metric.title}, {metric.unit}", *heads]]
         for layering in study.layerings:
-            values = (study.values.get((metric.key, layering, loss)) for loss in study.losses)
-            lines.append([f"  {layering}", *map(number, values)])
+            values = (study.values.get((metric.key, layering, point)) for point in study.points)
+            lines.append([f"  {layering}", *map(_estimate, values)])
         blocks.append(_aligned(lines, left=1))
     return "\n".join(blocks)
+
+
+def _estimate(value: Estimate | None) -> str:
+    if value is None:
+        return number(None)
+    return number(value.mean) if value.half is None else f"{number(value.mean)} ± {value.half:.2g}"
 
 
 def _aligned(lines: list[list[str]], left: int) -> str:

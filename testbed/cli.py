@@ -4,6 +4,7 @@ Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 13
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +15,22 @@ from typing import Any, Literal
 
 import click
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress_bar import ProgressBar
 
 from forwarder.strategies import STRATEGIES
 from testbed import run as running
 from testbed import scenario as scenarios
+from testbed import sweep as sweeping
 from testbed import workload
 from testbed.analyze import analyze
 from testbed.dissect import dissect
@@ -68,6 +79,16 @@ def feednet() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="Run once for each value of loss, items, seed, LAYERING.PARAMETER or a key path (repeatable).",
+)
+@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Run each with so many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
+@click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
 def run(
     scenario: str,
     feed: Path | None,
@@ -84,20 +105,35 @@ def run(
     out: Path | None,
     master: str | None,
     no_report: bool,
+    sweeps: tuple[str, ...],
+    repeat: int,
+    jobs: int | None,
+    on_spark: bool,
 ) -> None:
-    """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report."""
-    chosen = scenarios.load(
-        scenario,
-        seed=seed,
-        layerings=layerings or None,
-        feed=str(feed) if feed else None,
-        items=items,
-        topology_file=str(topology_file) if topology_file else None,
-        loss_percent=loss,
-        parameters=_parse_settings(settings),
-        strategy=strategy,
-        strategy_files=strategy_files,
-    )
+    """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report.
+
+    With --sweep or --repeat: many times, and write a page that compares the runs.
+    """
+    options: dict[str, Any] = {
+        "seed": seed,
+        "layerings": layerings or None,
+        "feed": str(feed) if feed else None,
+        "items": items,
+        "topology_file": str(topology_file) if topology_file else None,
+        "loss_percent": loss,
+        "parameters": _parse_settings(settings),
+        "strategy": strategy,
+        "strategy_files": strategy_files,
+    }
+    chosen = scenarios.load(scenario, **options)
+    if sweeps or repeat > 1:
+        if net == "mininet":
+            raise UserError("--sweep, --repeat: runs are emulated; leave --net mininet out")
+        axes = [sweeping.parse_axis(text) for text in sweeps]
+        planned = sweeping.plan(scenario, axes, repeat, options)
+        directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
+        _sweep(chosen.title, planned, directory, jobs or os.cpu_count() or 1, master, on_spark, no_report)
+        return
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
     where, why = running.choose_net(net)
@@ -141,11 +177,15 @@ def report(directory: Path, master: str | None) -> None:
 @feednet.command()
 @click.argument("directories", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), default="loss.html", show_default=True, help="Page to write."
+    "--out", type=click.Path(path_type=Path), default="study.html", show_default=True, help="Page to write."
 )
 @click.option("--master", help="Spark master; default local.")
 def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> None:
-    """Set runs of one scenario with different loss beside each other: what repair costs."""
+    """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
+    seeds.
+
+    RUN is the directory of a run or of a sweep.
+    """
     from analysis.errors import AnalysisError
     from analysis.study import compare_runs
     from analysis.text import study_text
@@ -158,6 +198,26 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
         raise UserError(str(error)) from error
     click.echo(study_text(compared))
     console.print(f"[bold green]page[/]      {out}")
+
+
+@feednet.command()
+@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
+@click.option(
+    "--period", type=click.FloatRange(0.001), default=0.5, show_default=True, help="Of rates, seconds."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
+def export(directory: Path, form: str, period: float, out: Path | None) -> None:
+    """Write the traces of an analysed RUN in another simulator's format: rates, delays and caches by time."""
+    from analysis.errors import AnalysisError
+    from analysis.ndnsim import export as write_traces
+
+    try:
+        written = write_traces(directory, out or directory / form, period)
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    for path in written:
+        console.print(str(path))
 
 
 @feednet.command("list")
@@ -179,6 +239,49 @@ def list_(as_json: bool) -> None:
     console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
     console.print("[bold]strategies[/]")
     console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
+
+
+def _sweep(
+    title: str,
+    planned: list[sweeping.Job],
+    directory: Path,
+    workers: int,
+    master: str | None,
+    on_spark: bool,
+    no_report: bool,
+) -> None:
+    """Run the jobs of a sweep, and compare what they came to."""
+    from analysis.errors import AnalysisError
+
+    if on_spark or not no_report:
+        _check_analysis("" if on_spark else "; or run with --no-report")
+    sweeping.make_directory(directory)
+    console.print(f"[bold]{title}[/]")
+    where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
+    console.print(f"sweep     {len(planned)} runs, {where}")
+    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task("emulating", total=len(planned))
+
+            def told(done: int, of: int, what: str) -> None:
+                progress.update(task, completed=done, total=of, description=what)
+
+            since = time.monotonic()
+            if on_spark:
+                sweeping.emulate_on_spark(planned, directory, master, told)
+            else:
+                sweeping.emulate_all(planned, directory, workers, told)
+            console.print(f"emulated  {len(planned)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+            if no_report:
+                console.print(f"captures  {directory}")
+                return
+            since = time.monotonic()
+            page = sweeping.measure(planned, directory, master, told)
+            console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    console.print(f"[bold green]page[/]      {page}")
 
 
 def _report(directory: Path, master: str | None) -> None:

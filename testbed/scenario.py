@@ -144,11 +144,13 @@ def load(
     parameters: dict[str, dict[str, Any]] | None = None,
     strategy: str | None = None,
     strategy_files: tuple[str, ...] = (),
+    changes: dict[str, Any] | None = None,
 ) -> Scenario:
     """Read a scenario by name or path and check all of it; raise UserError.
 
     What is given besides replaces what the file says; `parameters` is {layering: {name: value}}, `strategy`
-    that of all names for which the file has no other.
+    that of all names for which the file has no other, `changes` {key path: value}, such as
+    {"topology.depth": 2}.
     """
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
@@ -179,6 +181,14 @@ def load(
         if topology_file is not None:
             raise UserError("--loss: a topology file says itself what its links lose")
         _replace_in(table.get("topology"), "link", {"loss_percent": loss_percent})
+    for key, value in (changes or {}).items():
+        *sections, last = key.split(".")
+        inner: Any = table
+        for name in sections:
+            inner = inner.setdefault(name, {}) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict):
+            raise UserError(f"{path}: {key}: there is no such key")
+        inner[last] = value
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:

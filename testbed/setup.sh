@@ -3,7 +3,8 @@
 # are none of its business. Usage: setup.sh PYTHON
 #
 # Required: Python 3.11+ with venv, Java 17+ (Spark). Wanted: what Mininet runs need, without which scenarios
-# run in the emulator; and tshark, without which the tests of the plugin for Wireshark are skipped.
+# run in the emulator; a C compiler with Python's headers, without which the forwarder is not compiled; and
+# tshark and Chromium, without which tests of the plugin for Wireshark and of the report's pages are skipped.
 set -eu
 
 python=$1
@@ -31,7 +32,9 @@ command -v mnexec >/dev/null || wanted="$wanted mininet"
 command -v ethtool >/dev/null || wanted="$wanted ethtool"
 command -v ifconfig >/dev/null || wanted="$wanted net-tools"
 command -v unshare >/dev/null || wanted="$wanted util-linux"
-command -v tshark >/dev/null || wanted="$wanted tshark" # tests of the plugin for Wireshark
+# Only tests need these two.
+command -v tshark >/dev/null || wanted="$wanted tshark"
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || wanted="$wanted chromium"
 
 [ -n "$required$wanted" ] || exit 0
 
@@ -51,5 +54,5 @@ if [ -n "$required" ]; then
     say "missing. On Debian or Ubuntu: sudo apt install --no-install-recommends$required$wanted"
     exit 1
 fi
-say "Mininet runs and some tests need more; without it scenarios run in the emulator."
+say "Mininet runs, the compiled forwarder and some tests need more; without it scenarios run in the emulator."
 say "On Debian or Ubuntu: sudo apt install --no-install-recommends$wanted"

@@ -3,26 +3,34 @@
 The page's text is in page.html; here it gets its numbers. Plots are drawn by Plotly, which is in the page.
 """
 
+import gzip
 import json
 import os
+from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from analysis.compare import METRICS
+from analysis.latency import ALL
 from analysis.manifest import Manifest, Run
-from analysis.report import figures
-from analysis.report.figures import Rows
+from analysis.report import delay, state, wire
 from analysis.report.findings import WHOLE, findings
+from analysis.report.journey import journey_data
 from analysis.report.numbers import NARROW_SPACE, pretty
+from analysis.report.plot import COLOURS, DASHES, Figure, Rows
 from analysis.report.ranks import alike, rank
-from analysis.report.topology import draw
+from analysis.report.topology import draw, loads
 
 STROKES = {
+    **{dash: dash.replace("px", "").replace(",", " ") for dash in DASHES if "px" in dash},
     "solid": "",
     "dash": "5 3",
     "dot": "1.6 2.4",
@@ -31,6 +39,9 @@ STROKES = {
     "longdashdot": "8 2 1.6 2",
 }
 """Plotly's dashes as SVG draws them in the legend, 24 wide."""
+
+SCRIPTS = ("plots.js", "network.js", "journey.js", "page.js")
+"""In the order in which they are run."""
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """What the page tells of each subscriber, where there is any."""
@@ -52,6 +63,12 @@ class Tables(NamedTuple):
     faults: Rows
     flows: Rows
     queue: Rows
+    pit_heat: Rows
+    link_load: Rows
+    hop_delays: Rows
+    losses: Rows
+    journeys: pa.Table
+    deliveries: pa.Table
 
 
 MOST_RATIOS = 3
@@ -82,44 +99,100 @@ def render(manifest: Manifest, tables: Tables) -> str:
     values = {(row["metric"], row["layering"]): row["value"] for row in tables.comparison}
     carried = _carried(tables.overhead, values, manifest)
     bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
+    drawing = draw(manifest)
+    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, manifest)
+    sections: dict[str, list[Figure | None]] = {
+        "state": [
+            pit,
+            state.pit_heat(tables.pit_heat, manifest),
+            state.in_flight(tables.in_flight, manifest),
+        ],
+        "latency": [
+            delay.latency_cdf(tables.latency, manifest),
+            delay.latency_boxes(tables.latency, manifest),
+            delay.hop_cdf(tables.hop_delays, manifest),
+            delay.first_item_cdf(tables.first_items, manifest),
+        ],
+        "trouble": [delay.loss_cdf(tables.losses, manifest), delay.recovery(tables.recovery, manifest)],
+        "wire": [
+            wire.packets_over_time(tables.link_load, manifest),
+            wire.wire_bytes(tables.overhead, carried, bound, manifest),
+            wire.wire_frames(tables.traffic, carried, manifest),
+            wire.interests(tables.comparison, manifest),
+        ],
+        "sharing": [wire.throughput(tables.flows, manifest), wire.queue(tables.queue, manifest)]
+        if tables.queue
+        else [],
+    }
+    plots = {name: list(filter(None, group)) for name, group in sections.items()}
+    counts = {
+        "deliveries": {row["layering"]: row["deliveries"] for row in tables.latency if row["node"] == ALL},
+        "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
+        "first_items": _counts(tables.first_items, "wait_ns", manifest),
+        "losses": _counts(tables.losses, "recovery_ns", manifest),
+    }
+    return page(
+        "page.html",
+        [item for group in plots.values() for item in group],
+        {
+            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest),
+            "journeys": journey_data(tables.journeys, tables.deliveries, manifest),
+        },
+        manifest=manifest,
+        name=manifest.scenario,
+        title=manifest.title or manifest.scenario,
+        layerings=manifest.layerings,
+        findings=findings(tables.comparison, axes, manifest, tables.losses),
+        axes=axes,
+        rows=rows,
+        has_ratios=len(manifest.layerings) <= MOST_RATIOS,
+        short={x: values["delivered_share", x] for x in manifest.layerings if _is_short(values, x)},
+        faults=[row for row in tables.faults if any(row[name] for name in FAULTS)],
+        drawing=drawing,
+        first_items=_first_items(tables.first_items, manifest),
+        plots=plots,
+        hidden=hidden,
+        counts=counts,
+        unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
+        truth=tables.pit_truth,
+        versions=_versions(manifest),
+    )
+
+
+def page(template: str, figures: list[Figure], data: dict[str, Any], **context: Any) -> str:
+    """Return a page of this directory's template, with figures and whatever else its scripts draw as `data`.
+
+    Plotly and the data are compressed: together they are most of a page's bytes, and four times as many
+    otherwise.
+    """
     return (
         environment()
-        .get_template("page.html")
+        .get_template(template)
         .render(
-            manifest=manifest,
-            findings=findings(tables.comparison, axes, manifest),
-            axes=axes,
-            rows=rows,
-            has_ratios=len(manifest.layerings) <= MOST_RATIOS,
-            short={x: values["delivered_share", x] for x in manifest.layerings if _is_short(values, x)},
-            faults=[row for row in tables.faults if any(row[name] for name in FAULTS)],
-            drawing=draw(manifest),
-            roles={node.name: node.role for node in manifest.topology.nodes},
-            pit=[_pit(tables, manifest, what) for what in ("entries", "bytes")],
-            latency=[
-                figures.latency_cdf(tables.latency, manifest),
-                figures.latency_boxes(tables.latency, manifest),
-            ],
-            in_flight=figures.in_flight(tables.in_flight, manifest),
-            recovery=figures.recovery(tables.recovery, manifest),
-            first_items=_first_items(tables.first_items, manifest),
-            sharing=[figures.throughput(tables.flows, manifest), figures.queue(tables.queue, manifest)]
-            if tables.queue
-            else [],
-            colours=figures.COLOURS,
-            dashes=[STROKES[dash] for dash in figures.DASHES],
-            wire=[
-                figures.wire_bytes(tables.overhead, carried, bound, manifest),
-                figures.wire_frames(tables.traffic, carried, manifest),
-                figures.interests(tables.comparison, manifest),
-            ],
-            truth=tables.pit_truth,
-            versions=_versions(manifest),
             css=resource("page.css"),
-            js=resource("page.js"),
-            plotly=get_plotlyjs(),
+            scripts=[resource(name) for name in SCRIPTS],
+            plotly=_packed_plotly(),
+            data=packed(_json({"figures": {item.id: item.spec for item in figures}} | data)),
+            colours=COLOURS,
+            dashes=[STROKES[dash] for dash in DASHES],
+            **context,
         )
     )
+
+
+@cache
+def _packed_plotly() -> str:
+    return packed(get_plotlyjs())
+
+
+def packed(text: str) -> str:
+    """Return a text as gzip in base64, the same each time."""
+    return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def unpacked(text: str) -> str:
+    """Return what packed() was given."""
+    return gzip.decompress(b64decode(text)).decode()
 
 
 def environment() -> Environment:
@@ -132,7 +205,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["pretty"] = pretty
-    made.filters["figure_json"] = _figure_json
     return made
 
 
@@ -159,27 +231,6 @@ def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow
             [(pretty(cell["value"]), alike(cell["value"], best)) for cell in row],
             [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
-
-
-class PitSection(NamedTuple):
-    """What is shown of PIT entries or bytes: the network; each node if there are few layerings, else each
-    layering, and each node's means by layering; how many nodes are left out."""
-
-    network: figures.Figure
-    nodes: list[figures.Figure]
-    layerings: list[figures.Figure]
-    means: list[tuple[str, list[float]]]
-    hidden: int
-
-
-def _pit(tables: Tables, manifest: Manifest, what: str) -> PitSection:
-    network, nodes = figures.pit_figures(tables.pit_curves, tables.pit_summary, manifest, what)
-    hidden = len(manifest.topology.nodes) - len(nodes)
-    if len(manifest.layerings) <= figures.MOST_BY_NODE:
-        return PitSection(network, nodes, [], [], hidden)
-    means = {(row["node"], row["layering"]): row[f"mean_{what}"] for row in tables.pit_summary}
-    rows = [(node.title, [means[node.title, x] for x in manifest.layerings]) for node in nodes]
-    return PitSection(network, [], figures.pit_by_layering(tables.pit_curves, manifest, what), rows, hidden)
 
 
 def _carried(
@@ -220,9 +271,14 @@ def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[
     ]
 
 
-def _figure_json(spec: dict[str, Any]) -> str:
-    """Return a figure as JSON that is safe inside a script element."""
-    return json.dumps(spec, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+def _counts(rows: Rows, value: str, manifest: Manifest) -> dict[str, int]:
+    """Return how many rows of each layering have a value."""
+    found = Counter(row["layering"] for row in rows if row[value] is not None)
+    return {layering: found[layering] for layering in manifest.layerings}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _versions(manifest: Manifest) -> dict[str, str]:

@@ -4,7 +4,9 @@ One layering is the subject: where it is first on an axis, and where another is.
 compared pair by pair.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from statistics import median
 from typing import Any, NamedTuple
 
 from analysis.manifest import Manifest
@@ -57,7 +59,8 @@ FINDINGS = (
         "median latency",
         "lower",
         "higher",
-        "Half of the deliveries took at most {b} under {other} and {a} under {first}.",
+        "Half of the deliveries took at most {b} under {other} (n = {n_b}) and {a} under {first} "
+        "(n = {n_a}).",
     ),
     Finding(
         "latency_p99",
@@ -90,8 +93,13 @@ FINDINGS = (
 )
 
 
-def findings(comparison: list[dict[str, Any]], axes: list[Axis], manifest: Manifest) -> list[Told]:
-    """Return the findings of a comparison: the rows of analysis.compare.compare, and their ranks."""
+def findings(
+    comparison: list[dict[str, Any]], axes: list[Axis], manifest: Manifest, losses: list[dict[str, Any]]
+) -> list[Told]:
+    """Return the findings of a comparison: the rows of analysis.compare.compare, and their ranks.
+
+    `losses` has the rows of analysis.crossings.losses.
+    """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     units = {row["metric"]: row["unit"] for row in comparison}
     first, *others = manifest.layerings
@@ -107,13 +115,40 @@ def findings(comparison: list[dict[str, Any]], axes: list[Axis], manifest: Manif
             a, b = values[metric, first], values[metric, other]
             if a is not None and b is not None:
                 figures = {"a": with_unit(a, units[metric]), "b": with_unit(b, units[metric])}
+                figures |= {
+                    "n_a": pretty(values["delivered", first]),
+                    "n_b": pretty(values["delivered", other]),
+                }
                 told.append(
                     Told(
                         f"{other}: {compared(b, a, less, more)} {noun}.",
                         text.format(first=first, other=other, **figures),
                     )
                 )
+    told += _recoveries(losses, manifest)
     return told + [Told("", text) for text in _caveats(values, manifest)]
+
+
+def _recoveries(losses: list[dict[str, Any]], manifest: Manifest) -> Iterator[Told]:
+    """Say how soon an item that a link has lost was there all the same."""
+    times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
+    never: Counter[str] = Counter()
+    for row in losses:
+        if row["recovery_ns"] is None:
+            never[row["layering"]] += 1
+        else:
+            times[row["layering"]].append(row["recovery_ns"] / 1e6)
+    medians = {layering: median(known) for layering, known in times.items() if known}
+    if not medians:
+        return
+    order = sorted(medians, key=medians.__getitem__)
+    said = [f"{with_unit(medians[x], 'ms')} under {x} (n = {len(times[x])})" for x in order]
+    gone = [f"{count} under {layering}" for layering, count in never.items()]
+    yield Told(
+        f"{order[0]} mends a link’s loss soonest." if len(order) > 1 else "Recovery after a loss:",
+        f"Half of the items that a link lost were there after {_and(said)}, counted from when they were due."
+        + (f" Never there: {_and(gone)}." if gone else ""),
+    )
 
 
 def _bounds(subject: str, values: dict[tuple[str, str], float]) -> Iterator[Told]:
@@ -123,7 +158,7 @@ def _bounds(subject: str, values: dict[tuple[str, str], float]) -> Iterator[Told
         reaches = f"{subject} delivers at one-way path delay." if late <= NEAR else ""
         yield Told(
             reaches or f"{subject}: {excess(late)} one-way path delay.",
-            f"The median delivery took {pretty(late)} times what the links of its path and the item’s own "
+            f"The median delivery took {late:.3g} times what the links of its path and the item’s own "
             "bytes take when nothing is in the way.",
         )
     wire = values["wire_ratio", subject]
@@ -187,7 +222,8 @@ def _delivery(values: dict[tuple[str, str], float], manifest: Manifest) -> str:
         every = "Both layerings" if len(shares) == 2 else "Every layering"
         if expected == manifest.workload.items * subscribers:
             items = pretty(manifest.workload.items)
-            return f"{every} delivered all {items} items to all {subscribers} subscribers."
+            whom = f"all {subscribers} subscribers" if subscribers != 1 else "the subscriber"
+            return f"{every} delivered all {items} items to {whom}."
         return f"{every} made all {pretty(expected)} deliveries that were expected."
     whole = [layering for layering, delivered in shares.items() if delivered == expected]
     counts = [f"{pretty(n)} under {layering}" for layering, n in shares.items() if n != expected]
@@ -197,6 +233,10 @@ def _delivery(values: dict[tuple[str, str], float], manifest: Manifest) -> str:
 
 
 def _caveats(values: dict[tuple[str, str], float], manifest: Manifest) -> Iterator[str]:
+    yield (
+        f"All of this is one run with seed {manifest.seed}, so it has no confidence intervals; "
+        f"feednet run {manifest.scenario} --repeat 10 repeats it with ten seeds and gives them."
+    )
     if any(values["delivered_share", x] != 100 for x in manifest.layerings):
         yield "Latencies are those of items that arrived; what never arrived has none."
     for metric, what in (("twice", "twice"), ("out_of_order", "out of order")):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from analysis.compare import METRICS, Metric
-from analysis.report.figures import Rows
+from analysis.report.plot import Rows
 
 ALIKE = 1.01
 """Values within this factor of the best of a rank share it: less is chance, not design."""

@@ -110,9 +110,8 @@ class TestReport:
         style = text[text.index("<style>") : text.index("</style>")]
         assert "url(" not in style
         assert "@import" not in style
-        wanted = {"pit-entries", "pit-bytes", "latency-cdf", "latency-boxes"}
-        wanted |= {"wire-bytes", "wire-frames", "interests"}
-        wanted |= {f"pit-{what}-{node}" for what in ("entries", "bytes") for node in "prs"}
+        wanted = {"pit", "pit-heat", "in-flight", "latency-cdf", "latency-boxes", "hop-cdf", "first-item-cdf"}
+        wanted |= {"packets", "wire-bytes", "wire-frames", "interests", "network", "journey"}
         assert wanted <= page.ids
 
     def test_again_is_the_same(self, analyzed):

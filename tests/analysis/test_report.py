@@ -3,16 +3,19 @@
 import json
 import re
 
+import pyarrow as pa
 import pytest
 from handmade import FEED_URI, MS, manifest
 
 from analysis.compare import METRICS
+from analysis.crossings import CROSSINGS
 from analysis.manifest import Manifest
-from analysis.report import Tables, render
+from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
+from analysis.report.plot import DASHES
 from analysis.report.ranks import rank
-from analysis.report.topology import describe, draw
+from analysis.report.topology import describe, draw, loads
 
 
 def made_manifest(**changes):
@@ -56,7 +59,7 @@ def made_tables(**changes):
             for layer, size in (("ethernet", 42), ("payload", 300))
         ],
         latency=[
-            {"layering": layering, "node": node, "quantiles_ns": quantiles}
+            {"layering": layering, "node": node, "deliveries": 3, "quantiles_ns": quantiles}
             for layering in ("poll", "lli")
             for node in ("s", "*")
         ],
@@ -83,23 +86,68 @@ def made_tables(**changes):
         faults=[],
         flows=[],
         queue=[],
+        pit_heat=[
+            {"layering": "poll", "node": "r", "slice": k, "entries": 0.5 * k, "bytes": 8.0} for k in (0, 1)
+        ],
+        link_load=[
+            {
+                "layering": "poll",
+                "sender": "p",
+                "receiver": "r",
+                "slice": place,
+                "kind": kind,
+                "packets": 4,
+                "lost": 1,
+                "bytes": 1000,
+            }
+            for place, kind in ((0, "interest"), (1, "data"), (1, "interest"))
+        ],
+        hop_delays=[
+            {"layering": "poll", "sender": a, "receiver": b, "hops": 6, "quantiles_ns": quantiles}
+            for a, b in (("p", "r"), ("*", "*"))
+        ],
+        losses=[],
+        journeys=crossed(),
+        deliveries=pa.Table.from_pylist([], DELIVERIES),
     )
     return tables._replace(**changes)
 
 
-def told_of(comparison, made=None):
+DELIVERIES = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("node", pa.string()),
+        ("feed", pa.string()),
+        ("seq", pa.int64()),
+        ("published", pa.int64()),
+        ("delivered", pa.int64()),
+    ]
+)
+
+
+def crossed(*rows):
+    """Return crossings from what each says of itself."""
+    usual = dict.fromkeys(CROSSINGS.names) | {"layering": "lli", "frame": 1, "frames": 1}
+    return pa.Table.from_pylist([usual | row for row in rows] or [usual | {"kind": "idle"}]).slice(
+        0, len(rows)
+    )
+
+
+def told_of(comparison, made=None, losses=()):
     made = made or made_manifest()
-    return findings(comparison, rank(comparison, made.layerings), made)
+    return findings(comparison, rank(comparison, made.layerings), made, list(losses))
+
+
+def held(page):
+    """Return what a page's scripts draw."""
+    return json.loads(unpacked(re.search(r'<script type="text/plain" id="data">(.*?)</script>', page)[1]))
 
 
 def figures(page):
-    """Return the plots in a page by id."""
-    found = re.findall(
-        r'<div class="plot" id="([^"]+)"[^>]*>\s*<script type="application/json">(.*?)</script>',
-        page,
-        re.DOTALL,
-    )
-    return {name: json.loads(text) for name, text in found}
+    """Return the plots in a page by id; each has its place in it."""
+    specs = held(page)["figures"]
+    assert list(specs) == [] or set(re.findall(r'<div class="plot" id="([^"]+)"', page)) == set(specs)
+    return specs
 
 
 def test_numbers():
@@ -147,7 +195,7 @@ def test_findings_name_both_figures_whichever_way_they_fall():
 
 def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
     whole = [t.text for t in told_of(made_comparison())]
-    assert whole[0] == "Both layerings delivered all 3 items to all 1 subscribers."
+    assert whole[0] == "Both layerings delivered all 3 items to the subscriber."
     comparison = made_comparison(
         delivered=(3.0, 2.0), delivered_share=(100.0, 66.7), capture_drops=(0.0, 7.0)
     )
@@ -264,10 +312,8 @@ def nine_tables(**changes):
 
 def test_nine_layerings_are_told_apart_and_drawn_one_by_one():
     plots = figures(render(wide_manifest(NINE), nine_tables()))
-    looks = {(t["line"]["color"], t["line"]["dash"]) for t in plots["pit-entries"]["data"]}
+    looks = {(t["line"]["color"], t["line"]["dash"]) for t in plots["pit"]["data"]}
     assert len(looks) == 9
-    assert {f"pit-entries-of-{layering}" for layering in NINE} <= set(plots)
-    assert "pit-entries-r" not in plots
     assert [trace["y"] for trace in plots["latency-boxes"]["data"]] == [[layering] for layering in NINE]
     assert "lli / pull" not in render(wide_manifest(NINE), nine_tables())
 
@@ -275,11 +321,14 @@ def test_nine_layerings_are_told_apart_and_drawn_one_by_one():
 def test_what_the_scenario_does_is_drawn_into_what_is_drawn_over_time():
     page = render(made_manifest(), made_tables())
     plots = figures(page)
-    for name in ("pit-entries", "pit-entries-r"):
+    for name in ("pit", "packets"):
         (mark,) = plots[name]["layout"]["shapes"]
         assert (mark["x0"], mark["x1"]) == (0.15, 0.15)
-    assert [told["text"] for told in plots["pit-entries"]["layout"]["annotations"]] == ["link-down r--s"]
-    assert "annotations" not in plots["pit-entries-r"]["layout"]
+        assert [told["text"] for told in plots[name]["layout"]["annotations"]] == ["link-down r--s"]
+    many = [{"time_ns": k * MS, "event": "restart", "node": "r"} for k in range(13)]
+    crowded = figures(render(made_manifest(timeline=many), made_tables()))["pit"]["layout"]
+    assert len(crowded["shapes"]) == 13
+    assert "annotations" not in crowded
 
 
 def test_a_run_in_which_nothing_special_happened_has_no_section_for_it():
@@ -300,7 +349,7 @@ def test_a_run_in_which_nothing_special_happened_has_no_section_for_it():
             ],
         ),
     )
-    section = page[page.index("What happened on the way") : page.index("<h2>Network</h2>")]
+    section = page[page.index("What happened on the way") : page.index("<h2>Network and its load</h2>")]
     assert section.count('<tr><th scope="row">') == 2
     assert "0.3 s" in section
     assert '<td class="number">–</td><td class="number">9</td>' in re.sub(r"\s*\n\s*", "", section)
@@ -339,11 +388,21 @@ def test_the_same_tables_make_the_same_page():
 
 def test_plots_draw_what_the_tables_hold():
     plots = figures(render(made_manifest(), made_tables()))
-    node = plots["pit-entries-r"]["data"]
+    node = plots["pit"]["variants"]["r|entries"]["data"]
     assert [(trace["name"], trace["line"]["shape"]) for trace in node] == [("poll", "hv"), ("lli", "hv")]
     assert (node[0]["x"], node[0]["y"]) == ([0, 0.01, 0.5], [0, 2, 2])
     assert (node[1]["x"], node[1]["y"]) == ([0, 0.5], [0, 0])
-    assert plots["pit-bytes"]["data"][0]["y"] == [0, 40, 40]
+    assert plots["pit"]["variants"]["whole network|bytes"]["data"][0]["y"] == [0, 40, 40]
+    heat = plots["pit-heat"]["variants"]["poll|entries"]["data"][0]
+    assert (heat["y"], heat["x"]) == (["p", "r", "s"], [0.125, 0.375])
+    assert heat["z"] == [[None, None], [0, 0.5], [None, None]]
+    assert (heat["zmin"], heat["zmax"]) == (0, 0.5)
+    # Four Interests a quarter of a second; then four, and four Data.
+    packets = plots["packets"]["variants"]["poll"]["data"]
+    assert {trace["name"]: trace["y"] for trace in packets} == {"Interests": [16, 16], "Data": [0, 16]}
+    assert plots["packets"]["variants"]["lli"]["data"] == []
+    hops = plots["hop-cdf"]["data"]
+    assert (hops[0]["x"][0], hops[0]["x"][-1], hops[1]["x"]) == (1, 201, [])
     cdf = plots["latency-cdf"]["data"][0]
     assert (cdf["x"][0], cdf["y"][0], cdf["x"][-1], cdf["y"][-1]) == (1, 0, 201, 100)
     box = plots["latency-boxes"]["data"][0]
@@ -358,7 +417,7 @@ def test_a_layering_has_one_colour_everywhere():
     plots = figures(render(made_manifest(), made_tables()))
     colours = {}
     for name, plot in plots.items():
-        for trace in plot["data"]:
+        for trace in [t for shown in (plot, *plot.get("variants", {}).values()) for t in shown["data"]]:
             if "meta" in trace:
                 colour = trace.get("line", trace.get("marker"))["color"]
                 assert colours.setdefault(trace["meta"], colour) == colour, name
@@ -370,21 +429,23 @@ def test_every_colour_is_defined():
     style = page[page.index("<style>") : page.index("</style>")]
     used = set(re.findall(r'"(--[a-z0-9-]+)"', "".join(map(json.dumps, figures(page).values()))))
     assert used
-    assert {name for name in used if f"{name}:" not in style} == set()
+    assert {name for name in used if f"{name}:" not in style} == {"--heat"}  # a scale: --heat-0 and so on
+    assert all(f"--heat-{step}:" in style for step in range(4))
 
 
 def test_a_large_network_shows_the_busiest_nodes():
     nodes = [{"name": f"n{k}", "role": "forwarder"} for k in range(40)]
+    workload = made_manifest().workload.model_dump() | {"feeds": [], "expected": {}}
     summary = [
         {"layering": "poll", "node": f"n{k}", "mean_entries": float(k), "mean_bytes": 1.0} for k in range(40)
     ]
     page = render(
-        made_manifest(topology={"nodes": nodes, "links": []}),
+        made_manifest(topology={"nodes": nodes, "links": []}, workload=workload),
         made_tables(pit_summary=summary, pit_curves=[]),
     )
-    drawn = {name for name in figures(page) if name.startswith("pit-entries-")}
-    assert drawn == {f"pit-entries-n{k}" for k in range(16, 40)}
-    assert "The 16 nodes with the lowest means are not drawn" in page
+    drawn = {key.partition("|")[0] for key in figures(page)["pit"]["variants"]}
+    assert drawn == {"whole network", *(f"n{k}" for k in range(16, 40))}
+    assert "The 16 nodes with the lowest means cannot be chosen" in page
 
 
 def test_words_from_the_manifest_are_escaped():
@@ -430,7 +491,7 @@ def test_the_drawing_puts_parents_beside_their_children():
     at = {node.name: (node.x, node.y) for node in drawing.nodes}
     assert at["p"][0] < at["r"][0] < at["s1"][0] == at["s2"][0]
     assert at["p"][1] == at["r"][1] == (at["s1"][1] + at["s2"][1]) / 2
-    assert len(drawing.links) == 3
+    assert len(drawing.links) == 6  # a line for each direction
     assert all(0 < x < drawing.width and 0 < y < drawing.height for x, y in at.values())
 
 
@@ -466,3 +527,159 @@ def test_a_link_says_what_it_does():
         "10 Mbit/s, 5 ms delay, 2 ms jitter, 1.5 % loss, queue of 100 frames",
         "unlimited rate, 0 ms delay, no loss",
     ]
+
+
+def test_the_two_directions_of_a_link_keep_to_the_right():
+    drawing = draw(made_manifest())
+    there = next(lane for lane in drawing.links if (lane.sender, lane.receiver) == ("p", "r"))
+    back = next(lane for lane in drawing.links if (lane.sender, lane.receiver) == ("r", "p"))
+    assert there.x1 < there.x2
+    assert back.x1 > back.x2
+    assert there.y1 > back.y1  # downward on a screen is to the right of who looks to the right
+
+
+def test_the_map_adds_up_what_crossed_each_link():
+    made = made_manifest()
+    tables = made_tables()
+    drawing = draw(made)
+    told = loads(drawing, tables.link_load, tables.hop_delays, made)
+    place = next(k for k, link in enumerate(told["links"]) if (link["from"], link["to"]) == ("p", "r"))
+    poll = told["layerings"]["poll"]
+    assert (told["slices"], poll["seconds"]) == (2, 0.25)
+    assert (poll["bytes"][place], poll["packets"][place], poll["lost"][place]) == (
+        [1000, 2000],
+        [4, 8],
+        [1, 2],
+    )
+    assert poll["kinds"][place] == {"interest": 8, "data": 4}
+    assert poll["hop_ms"][place] == 101
+    assert [sum(slices) for slices in told["layerings"]["lli"]["bytes"]] == [0] * len(drawing.links)
+
+
+def test_every_figure_can_be_saved_and_says_its_units():
+    page = render(made_manifest(), made_tables(losses=[LOSS]))
+    plots = figures(page)
+    for name, plot in plots.items():
+        for kind in ("csv", "svg"):
+            assert f'data-save="{kind}" data-of="{name}"' in page
+        assert len(plot["columns"]) >= 3, name
+    for name in ("network", "journey"):
+        assert f'data-save="csv" data-of="{name}"' in page
+    assert plots["loss-cdf"]["columns"][1].endswith(", ms")
+    assert plots["pit"]["columns"][:2] == ["node", "PIT"]
+
+
+LOSS = {
+    "layering": "lli",
+    "sender": "r",
+    "receiver": "s",
+    "feed": FEED_URI,
+    "seq": 2,
+    "lost": 210 * MS,
+    "recovery_ns": 40 * MS,
+}
+
+
+def test_recovery_after_a_loss_is_told_with_its_n():
+    losses = [
+        LOSS,
+        LOSS | {"seq": 3, "recovery_ns": 60 * MS},
+        LOSS | {"layering": "poll", "recovery_ns": 400 * MS},
+        LOSS | {"layering": "poll", "seq": 3, "recovery_ns": None},
+    ]
+    told = {t.lead: t.text for t in told_of(made_comparison(), losses=losses)}
+    said = told["lli mends a link’s loss soonest."].replace(NARROW_SPACE, " ")
+    assert said == (
+        "Half of the items that a link lost were there after 50 ms under lli (n = 2) and 400 ms under poll "
+        "(n = 1), counted from when they were due. Never there: 1 under poll."
+    )
+    page = render(made_manifest(), made_tables(losses=losses))
+    assert "n: poll 1, lli 2; not there by the end: poll 1." in page
+    assert figures(page)["loss-cdf"]["data"][1]["x"][::200] == [40, 60]
+    assert "loss-cdf" not in figures(render(made_manifest(), made_tables()))
+
+
+def test_one_run_is_not_sold_for_more():
+    told = [t.text for t in told_of(made_comparison())]
+    assert any("one run with seed 1, so it has no confidence intervals" in text for text in told)
+
+
+def test_a_page_is_not_large():
+    assert len(render(made_manifest(), made_tables())) < 2_200_000  # nearly all of it Plotly
+
+
+LUMINANCE = (0.2126, 0.7152, 0.0722)
+
+
+def luminance(colour):
+    """Return the relative luminance of "#rrggbb" (WCAG 2.2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip(LUMINANCE, linear, strict=True))
+
+
+def contrast(a, b):
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def themes():
+    """Return the colours of the light and the dark theme by name."""
+    css = resource("page.css")
+    light, dark = (
+        dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]{6});", part))
+        for part in (css[: css.index("@media")], css[css.index("@media") : css.index("* {")])
+    )
+    return {"light": light, "dark": light | dark}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_stand_out_from_the_paper(theme):
+    colours = themes()[theme]
+    for name in ("--ink", "--faint"):
+        assert contrast(colours[name], colours["--paper"]) >= 4.5, name  # text, WCAG 1.4.3
+        assert contrast(colours[name], colours["--raised"]) >= 4.5, name
+    drawn = [name for name in colours if re.fullmatch(r"--(layering-\d|line-[a-z]+)", name)]
+    assert len(drawn) == 9 + 5
+    for name in drawn:
+        assert contrast(colours[name], colours["--paper"]) >= 3, name  # lines, WCAG 1.4.11
+
+
+# Linear RGB as a person without red, green or blue cones sees it: Machado, Oliveira, Fernandes, IEEE TVCG
+# 15(6), 2009.
+SEEN = {
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.01182, 0.04294, 0.968881),
+    ),
+    "tritanopia": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.3039),
+    ),
+}
+
+
+def seen(colour, matrix):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    mixed = [sum(w * p for w, p in zip(row, linear, strict=True)) for row in matrix]
+    return [max(0.0, min(1.0, part)) ** (1 / 2.2) for part in mixed]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("sight", SEEN)
+def test_layerings_look_different_to_everybody(theme, sight):
+    """Two layerings differ by colour, or else by their dashes."""
+    colours = themes()[theme]
+    looks = [(seen(colours[f"--layering-{k}"], SEEN[sight]), DASHES[k]) for k in range(9)]
+    for k, (colour, dash) in enumerate(looks):
+        for other, pattern in looks[:k]:
+            apart = sum((a - b) ** 2 for a, b in zip(colour, other, strict=True)) ** 0.5
+            assert apart > 0.12 or dash != pattern, (k, sight)

@@ -1,0 +1,134 @@
+"""The report's plots of PIT state: over time, by node and time, and against what is in flight."""
+
+from analysis.manifest import Manifest
+from analysis.pit import NETWORK
+from analysis.report.plot import (
+    Figure,
+    Menu,
+    Rows,
+    Spec,
+    colour,
+    figure,
+    line,
+    marks,
+    run_seconds,
+    with_menus,
+)
+
+MOST_NODES = 24
+"""Nodes that can be chosen one by one; of a larger network those with the highest means."""
+
+WHOLE = "whole network"
+_WHAT = Menu("PIT", ["entries", "bytes"])
+
+
+def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figure, int]:
+    """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
+    means: dict[str, float] = {}
+    for row in summary:
+        means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
+    means.pop(NETWORK, None)
+    busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
+    nodes = [node.name for node in manifest.topology.nodes if node.name in busiest]
+    by_node: dict[tuple[str, str], Rows] = {}
+    for row in curves:
+        by_node.setdefault((row["node"], row["layering"]), []).append(row)
+
+    def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
+        data = []
+        for place, layering in enumerate(manifest.layerings):
+            run = manifest.runs[layering]
+            rows = by_node.get((NETWORK if node == WHOLE else node, layering), [])
+            seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
+            amounts = [0, *(row[what] for row in rows)]
+            seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
+            amounts.append(amounts[-1])
+            told = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
+            data.append(line(place, layering, seconds, amounts, "hv", 1.5) | told)
+        layout = {
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+            "yaxis": {"title": {"text": f"PIT {what}"}, "rangemode": "tozero"},
+            **marks(manifest),
+        }
+        return data, layout
+
+    drawn = with_menus(
+        "pit",
+        "PIT over time",
+        "PIT entries or bytes over time, of the whole network or of a node, a line for each layering",
+        [Menu("node", [WHOLE, *nodes]), _WHAT],
+        draw,
+        ("layering", "time, s", "PIT entries or bytes"),
+    )
+    return drawn, len(manifest.topology.nodes) - len(nodes)
+
+
+def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
+    """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale."""
+    nodes = [node.name for node in manifest.topology.nodes]
+    slices = 1 + max((row["slice"] for row in rows), default=0)
+    width = run_seconds(manifest) / slices
+    middles = [round((place + 0.5) * width, 4) for place in range(slices)]
+    values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
+
+    def draw(layering: str, what: str) -> tuple[list[Spec], Spec]:
+        top = max((row[what] for row in rows), default=1) or 1
+        table: list[list[float | None]] = []
+        for node in nodes:
+            cells = (values.get((layering, node, place)) for place in range(slices))
+            table.append([None if cell is None else round(cell[what], 2) for cell in cells])
+        data: Spec = {
+            "type": "heatmap",
+            "name": layering,
+            "x": middles,
+            "y": nodes,
+            "z": table,
+            "zmin": 0,
+            "zmax": top,
+            "colorscale": "--heat",
+            "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
+            "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
+        }
+        layout = {
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+            "height": 110 + 17 * max(len(nodes), 6),
+        }
+        return [data], layout
+
+    return with_menus(
+        "pit-heat",
+        "PIT by node and time",
+        "A map: a row for each node, time to the right, darker where the node's PIT held more",
+        [Menu("layering", manifest.layerings), _WHAT],
+        draw,
+        ("node", "time, s", "PIT entries or bytes, mean"),
+    )
+
+
+def in_flight(rows: Rows, manifest: Manifest) -> Figure:
+    """Return the network's PIT entries against the items that are under way."""
+    data = []
+    for place, layering in enumerate(manifest.layerings):
+        points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
+        items, entries = zip(*points, strict=True) if points else ((), ())
+        data.append(
+            line(place, layering, items, entries)
+            | {
+                "mode": "lines+markers",
+                "marker": {"size": 6, "color": colour(place), "symbol": place},
+                "hovertemplate": "%{y:.4g} entries while %{x} items are in flight",
+            }
+        )
+    layout: Spec = {
+        "xaxis": {"title": {"text": "items published and not yet delivered to all"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "PIT entries, whole network, mean"}, "rangemode": "tozero"},
+    }
+    return figure(
+        "in-flight",
+        "PIT entries against items in flight",
+        "A line for each layering: mean PIT entries of the network while so many items are in flight",
+        data,
+        layout,
+        ("layering", "items in flight", "PIT entries of the network, mean"),
+    )

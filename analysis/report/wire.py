@@ -1,0 +1,253 @@
+"""The report's plots of what crosses the wire: over time, per delivered item, and where a link is shared."""
+
+from collections import Counter
+
+from analysis.manifest import Manifest
+from analysis.overhead import LAYERS
+from analysis.report.numbers import pretty
+from analysis.report.plot import (
+    Figure,
+    Menu,
+    Rows,
+    Spec,
+    figure,
+    grouped_bars,
+    line,
+    marks,
+    run_seconds,
+    with_menus,
+)
+
+_KINDS = {
+    "interest": ("Interests", "--interest"),
+    "lli": ("LLIs", "--lli"),
+    "nack": ("Nacks", "--nack"),
+    "idle": ("FeedState alone", "--idle"),
+    "data": ("Data", "--data"),
+    "fragment": ("later fragments", "--fragment"),
+    "other": ("other", "--other"),
+    "malformed": ("malformed", "--malformed"),
+}
+_LAYERS = {
+    "ethernet": ("Ethernet", "--ethernet"),
+    "ip": ("IPv4", "--ip"),
+    "udp": ("UDP", "--udp"),
+    "ndnlp": ("NDNLPv2", "--ndnlp"),
+    "interest": ("Interests", "--interest"),
+    "data header": ("Data, all but the message", "--data-header"),
+    "payload": ("message", "--payload"),
+    "other": ("not NDN", "--other"),
+}
+
+
+def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
+    """Return the packets sent over all links, by kind, over time, one layering at a time on one scale."""
+    slices = 1 + max((row["slice"] for row in load), default=0)
+    amounts: Counter[tuple[str, str, int]] = Counter()
+    for row in load:
+        amounts[row["layering"], row["kind"], row["slice"]] += row["packets"]
+    highest: Counter[tuple[str, int]] = Counter()
+    for (layering, _, place), packets in amounts.items():
+        highest[layering, place] += packets
+    seconds = run_seconds(manifest)
+    top = 1.05 * max(highest.values(), default=0) / (seconds / slices or 1) or 1
+
+    def draw(layering: str) -> tuple[list[Spec], Spec]:
+        run = manifest.runs[layering]
+        width = (run.end_ns - run.start_ns) / 1e9 / slices
+        data = []
+        for kind, (title, shade) in _KINDS.items():
+            counts = [amounts[layering, kind, place] for place in range(slices)]
+            if any(counts):
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "lines",
+                        "name": title,
+                        "stackgroup": "all",
+                        "x": [round(place * width, 4) for place in range(slices)],
+                        "y": [round(count / width, 2) for count in counts],
+                        "line": {"color": shade, "width": 1, "shape": "hv"},
+                        "fillcolor": shade,
+                        "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
+                    }
+                )
+        layout = {
+            "showlegend": True,
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, seconds]},
+            "yaxis": {"title": {"text": "packets a second, all links"}, "range": [0, top]},
+            **marks(manifest),
+        }
+        return data, layout
+
+    return with_menus(
+        "packets",
+        "Packets over time, by kind",
+        "Stacked areas over time: packets a second on all links together, of each kind",
+        [Menu("layering", manifest.layerings)],
+        draw,
+        ("kind", "from, s", "packets a second"),
+    )
+
+
+def wire_bytes(
+    overhead: Rows, carried: dict[str, float], bound: dict[str, float | None], manifest: Manifest
+) -> Figure:
+    """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
+    amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
+    stack = [(layer, *_LAYERS[layer]) for layer in LAYERS]
+    data, layout = _stacked(amounts, stack, carried, manifest, "bytes")
+    least = {layering: bound.get(layering) for layering in manifest.layerings if carried.get(layering)}
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "orientation": "h",
+            "name": "each item once per link",
+            "y": list(least),
+            "x": [None if value is None else round(value, 1) for value in least.values()],
+            "marker": {
+                "symbol": "line-ns",
+                "size": 26,
+                "color": "--ink",
+                "line": {"color": "--ink", "width": 3},
+            },
+            "hovertemplate": "%{x:.4g} bytes, each item once per link",
+        }
+    )
+    return figure(
+        "wire-bytes",
+        "Bytes on the wire per delivered item, by layer",
+        "Stacked bars, one for each layering: bytes per delivered item in each protocol layer, and a mark "
+        "for what each item once over each link takes",
+        data,
+        layout,
+        ("layer", "layering", "bytes per delivered item"),
+    )
+
+
+def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) -> Figure:
+    """Return the frames on the wire per delivered item, stacked by kind."""
+    amounts: Counter[tuple[str, str]] = Counter()
+    for row in traffic:
+        amounts[row["layering"], row["kind"]] += row["frames"]
+    stack = [(kind, *looks) for kind, looks in _KINDS.items()]
+    data, layout = _stacked(amounts, stack, carried, manifest, "frames")
+    return figure(
+        "wire-frames",
+        "Frames on the wire per delivered item, by kind",
+        "Stacked bars, one for each layering: frames per delivered item of each kind",
+        data,
+        layout,
+        ("kind", "layering", "frames per delivered item"),
+    )
+
+
+def interests(comparison: Rows, manifest: Manifest) -> Figure:
+    """Return the Interests per item, at the subscribers and on the links."""
+    values = {(row["layering"], row["metric"]): row["value"] for row in comparison}
+    groups = {
+        "interests_per_item": "sent by subscribers’ nodes,<br>per delivered item",
+        "interests_per_link": "over a link,<br>per item over it",
+    }
+    return grouped_bars(
+        "interests",
+        "Interests per item",
+        "Bars, one for each layering: Interests and LLIs per item",
+        manifest.layerings,
+        {key: value for key, value in values.items() if key[1] in groups},
+        list(groups),
+        "Interests",
+        labels=groups,
+        axis="Interests and LLIs per item",
+    )
+
+
+def throughput(rows: Rows, manifest: Manifest) -> Figure:
+    """Return what each flow got of the bottleneck."""
+    several = len({row["feed"] for row in rows}) > 1
+    sources = {feed.feed: feed.publisher for feed in manifest.workload.feeds}
+    sources |= {cross.feed: f"{cross.sender}, cross traffic" for cross in manifest.workload.cross_traffic}
+    feeds = {feed: f" from {source}" for feed, source in sources.items()} if several else {}
+    rates: dict[tuple[str, str], float | None] = {
+        (row["layering"], row["node"] + feeds.get(row["feed"], "")): row["bytes_per_s"] * 8 / 1000
+        for row in rows
+        if row["bytes_per_s"] is not None
+    }
+    return grouped_bars(
+        "throughput",
+        "Throughput of each flow while all are active",
+        "Bars, one for each layering and flow: kbit/s of messages delivered",
+        manifest.layerings,
+        rates,
+        sorted({name for _, name in rates}),
+        "kbit/s",
+    )
+
+
+def queue(rows: Rows, manifest: Manifest) -> Figure:
+    """Return the bytes that wait at the busiest link, over time."""
+    data = []
+    for place, layering in enumerate(manifest.layerings):
+        start = manifest.runs[layering].start_ns
+        points = [
+            (round((row["time"] - start) / 1e9, 4), round(row["peak_bytes"]))
+            for row in rows
+            if row["layering"] == layering
+        ]
+        seconds, waiting = zip(*points, strict=True) if points else ((), ())
+        data.append(line(place, layering, seconds, waiting) | {"hovertemplate": "%{y} bytes by %{x:.3f} s"})
+    layout = {
+        "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+        "yaxis": {"title": {"text": "bytes"}, "rangemode": "tozero"},
+        **marks(manifest),
+    }
+    return figure(
+        "queue",
+        f"Queue at the busiest link, {rows[0]['interface'] if rows else ''}",
+        "Bytes that wait before the busiest link over time, a line for each layering",
+        data,
+        layout,
+        ("layering", "time, s", "bytes waiting"),
+    )
+
+
+def _stacked(
+    amounts: Counter[tuple[str, str]],
+    stack: list[tuple[str, str, str]],
+    delivered: dict[str, float],
+    manifest: Manifest,
+    unit: str,
+) -> tuple[list[Spec], Spec]:
+    layerings = [layering for layering in manifest.layerings if delivered.get(layering)]
+    shares = {
+        part: [round(amounts[layering, part] / delivered[layering], 3) for layering in layerings]
+        for part, _, _ in stack
+    }
+    data: list[Spec] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": title,
+            "y": layerings,
+            "x": shares[part],
+            "text": [pretty(share) for share in shares[part]],
+            "textfont": {"size": 12},
+            "textposition": "inside",
+            "insidetextanchor": "middle",
+            "textangle": 0,
+            "marker": {"color": shade, "line": {"color": "--paper", "width": 1}},
+            "hovertemplate": f"%{{x:.4g}} {unit} {title}",
+        }
+        for part, title, shade in stack
+        if any(shares[part])
+    ]
+    layout = {
+        "barmode": "stack",
+        "showlegend": True,
+        "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": f"{unit} per delivered item"}},
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "height": 150 + 52 * len(layerings),
+    }
+    return data, layout

@@ -1,0 +1,295 @@
+"""The pages in a real browser: no errors, menus that work, files that are saved, dark mode, a phone's width,
+paper."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+from io import StringIO
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+from handmade import FEED_URI, MS
+from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
+from test_study import records
+
+from analysis.report import render
+from analysis.report.study import render_study
+from analysis.study import LOSS as LINK_LOSS
+from analysis.study import study
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)"
+)
+
+PROBE = """
+<script>
+"use strict";
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+(async () => {
+  while (document.documentElement.dataset.ready !== "true") await wait(20);
+  const saved = [];
+  URL.createObjectURL = (blob) => { saved.push(blob); return "#"; };
+  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
+  const choose = (id, value) => {
+    const menu = document.getElementById(id) ?? document.querySelector(id);
+    menu.value = value;
+    menu.dispatchEvent(new Event("input"));
+    menu.dispatchEvent(new Event("change"));
+  };
+  const file = async (selector) => {
+    saved.length = 0;
+    document.querySelector(selector).click();
+    for (let tries = 0; saved.length < 2 && tries < 200; tries += 1) await wait(20);
+    return [saved[1], await saved[0].text()];
+  };
+  const text = (id) => document.getElementById(id).textContent;
+  const told = await (async () => { PROBED })();
+  const shown = Object.assign(document.createElement("pre"), { id: "probe" });
+  shown.textContent = JSON.stringify(told);
+  document.body.replaceChildren(shown);
+})();
+</script>
+"""
+
+
+class Browser:
+    """Loads pages in headless Chromium; what its console says is kept in `said`."""
+
+    def __init__(self, directory):
+        self._directory = directory
+        self.said = []
+
+    def run(self, page, *flags, fragment=""):
+        """Load a page; return what Chromium prints."""
+        path = self._directory / "page.html"
+        path.write_text(page, encoding="utf-8")
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
+        command = [
+            CHROMIUM,
+            "--headless",
+            *root,
+            "--disable-gpu",
+            f"--user-data-dir={self._directory}/profile",
+        ]
+        command += [
+            "--virtual-time-budget=60000",
+            "--enable-logging=stderr",
+            *flags,
+            f"file://{path}{fragment}",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
+        self.said += re.findall(r":CONSOLE.*", done.stderr)
+        return done.stdout
+
+    def probe(self, page, script, *flags, fragment=""):
+        """Load a page and run a script in it; return what the script returns."""
+        probed = page.replace("</body>", PROBE.replace("PROBED", script) + "</body>")
+        dom = self.run(probed, "--dump-dom", *flags, fragment=fragment)
+        found = re.search(r'<pre id="probe">(.*?)</pre>', dom, re.DOTALL)
+        assert found, self.said
+        return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+@pytest.fixture
+def browser(tmp_path):
+    opened = Browser(tmp_path)
+    yield opened
+    assert opened.said == []
+
+
+def packet(sender, receiver, sent, received, kind, **said):
+    about = {"sender": sender, "receiver": receiver, "sent": sent * MS, "kind": kind, "feed": FEED_URI}
+    return about | {"received": None if received is None else received * MS, "frame_bytes": 100} | said
+
+
+@pytest.fixture(scope="module")
+def page():
+    """A page in which item 2 is lost between r and s under lli, and repaired."""
+    packets = crossed(
+        packet("s", "r", 0, 10, "lli", seq=1, send_credit=3),
+        packet("r", "s", 11, 21, "idle", feed=None, feed_tip=0, feed_limit=3),
+        packet("p", "r", 100, 110, "data", seq=1),
+        packet("r", "s", 110, 120, "data", seq=1),
+        packet("p", "r", 200, 210, "data", seq=2),
+        packet("r", "s", 210, None, "data", seq=2),
+        packet("s", "r", 240, 250, "lli", seq=2, send_credit=1),
+        packet("r", "s", 250, 260, "data", seq=2),
+        packet("s", "r", 90, 100, "interest", seq=1, layering="poll"),
+        packet("r", "s", 110, 120, "nack", seq=1, layering="poll", nack_reason=150),
+    )
+    delivered = [(1, 100, 120), (2, 200, 260)]
+    deliveries = [
+        {"layering": "lli", "node": "s", "feed": FEED_URI, "seq": n, "published": a * MS, "delivered": b * MS}
+        for n, a, b in delivered
+    ]
+    tables = made_tables(
+        journeys=packets.sort_by([("layering", "ascending"), ("sent", "ascending")]),
+        deliveries=pa.Table.from_pylist(deliveries, DELIVERIES),
+        losses=[LOSS],
+    )
+    return render(made_manifest(), tables)
+
+
+def test_every_plot_is_drawn(browser, page):
+    dom = browser.run(page, "--dump-dom")
+    assert 'data-ready="true"' in dom
+    assert 'id="failed" hidden' in dom
+    plots = page.count('<div class="plot"')
+    assert plots >= 11
+    assert len(re.findall(r'<div class="plot js-plotly-plot"', dom)) == plots
+
+
+JOURNEY = """
+const texts = (selector) => [...document.querySelectorAll(selector)].map((element) => element.textContent);
+const chart = () => texts("#journey .arrow > title");
+const first = [text("journey-told"), chart(), texts("#journey .head")];
+document.getElementById("journey-before").click();
+const stepped = [document.getElementById("journey-item").value, chart(), location.hash];
+choose("journey-layering", "poll");
+const other = chart();
+const table = texts("#table-journey tbody tr").length;
+location.hash = "#journey=lli/0/2/all";
+await wait(100);
+const start = document.getElementById("journey-layering").value;
+return { first, stepped, other, table, all: chart().length, start };
+"""
+
+
+def test_an_item_is_followed_from_the_address_and_by_the_menus(browser, page):
+    got = browser.probe(page, JOURNEY, fragment="#journey=lli/0/2/s")
+    told, arrows, heads = got["first"]
+    assert told.startswith("Item 2 was published 0.200 s into the run; delivered at s after 60.00 ms.")
+    assert told.endswith("6 packets had to do with it on this way, 1 of them lost.")
+    assert heads == ["p", "r", "s"]
+    assert [arrow.split(":")[0] for arrow in arrows] == [
+        "LLI (1, 3) subscribes",
+        "FeedState tip 0 limit 3",
+        "item 2",
+        "item 2",
+        "LLI (2, 1) repairs",
+        "item 2, again",
+    ]
+    assert "r to s, sent at 10.00 ms, lost on the way" in arrows[3]
+    item, arrows, address = got["stepped"]
+    assert (item, len(arrows), address) == ("1", 4, "#journey=lli/0/1/s")
+    assert [arrow.split(", sent")[0] for arrow in got["other"]] == [
+        "Interest 1: s to r",
+        "Nack: no route: r to s",
+    ]
+    assert (got["table"], got["all"], got["start"]) == (2, 6, "lli")
+
+
+def test_the_page_begins_with_an_item_that_was_lost(browser, page):
+    assert browser.probe(page, 'return document.getElementById("journey-item").value;') == "2"
+
+
+SAVED = """
+choose('select[data-plot="pit"]', "r");
+const shown = document.getElementById("pit").data.map((trace) => trace.y);
+document.querySelector('nav button[data-layering="1"]').click();
+const hidden = document.getElementById("pit").data.map((trace) => trace.visible);
+document.querySelector('nav button[data-layering="1"]').click();
+const files = {};
+for (const of of ["pit", "pit-heat", "latency-boxes", "wire-bytes", "network", "journey"]) {
+  files[of] = await file(`button[data-save="csv"][data-of="${of}"]`);
+}
+files.comparison = await file('button[data-table="comparison"]');
+for (const of of ["pit", "network", "journey"]) {
+  files[`${of} svg`] = await file(`button[data-save="svg"][data-of="${of}"]`);
+}
+choose("network-layering", "poll");
+choose("network-what", "lost");
+const widest = document.querySelector("#network .lane title").textContent;
+choose("network-time", "1");
+return { shown, hidden, files, widest, when: document.getElementById("network-when").value };
+"""
+
+
+def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page):
+    got = browser.probe(page, SAVED)
+    assert got["shown"] == [[0, 2, 2], [0, 0]]
+    assert got["hidden"] == [True, False]
+    files = got["files"]
+    rows = {name: list(csv.reader(StringIO(text))) for name, (_, text) in files.items() if "svg" not in name}
+    assert files["pit"][0] == "handmade-pit.csv"
+    assert rows["pit"][0] == ["node", "PIT", "layering", "time, s", "PIT entries or bytes"]
+    assert ["r", "bytes", "poll", "0.01", "40"] in rows["pit"]
+    assert ["r", "entries", "poll", "0.01", "2"] in rows["pit"]
+    assert rows["pit-heat"][0][2:] == ["node", "time, s", "PIT entries or bytes, mean"]
+    assert rows["latency-boxes"][1] == ["poll", "s", "11", "51", "101", "151", "191"]
+    assert ["Ethernet", "lli", "14"] in rows["wire-bytes"]
+    assert ["poll", "p", "r", "0.25", "0.5", "2000", "8", "2"] in rows["network"]
+    assert rows["journey"][0][0] == "sent, ms after publication"
+    assert rows["comparison"][0][0] == "Metric"
+    assert ["Latency, publish to delivery, median, ms", "2", "1"] in [row[:3] for row in rows["comparison"]]
+    for name in ("pit", "network", "journey"):
+        saved, text = files[f"{name} svg"]
+        assert saved.endswith(".svg")
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(--" not in text.replace("var(--rule)", "")
+    assert files["pit svg"][0] == "handmade-pit-r-entries.svg"
+    assert ">poll<" in files["pit svg"][1]  # a legend, as it is on its own
+    assert got["widest"].startswith("p to r (")
+    assert "3 packets lost" in got["widest"]
+    assert got["when"] == "0.25 to 0.50 s"
+
+
+COLOURS = """
+return [
+  getComputedStyle(document.body).backgroundColor,
+  document.getElementById("pit").layout.font.color,
+  document.getElementById("pit").data[0].line.color,
+];
+"""
+
+
+def test_dark_mode(browser, page):
+    light = browser.probe(page, COLOURS, "--blink-settings=preferredColorScheme=1")
+    dark = browser.probe(page, COLOURS, "--blink-settings=preferredColorScheme=0")
+    assert light == ["rgb(255, 255, 255)", "#1d2227", "#d55e00"]
+    assert dark == ["rgb(20, 24, 28)", "#e4e7e9", "#f0884a"]
+
+
+@pytest.mark.parametrize("width", [500, 1400])
+def test_nothing_is_wider_than_the_page(browser, page, width):
+    wide = "return [innerWidth, document.documentElement.scrollWidth];"
+    inner, needed = browser.probe(page, wide, f"--window-size={width},900")
+    assert inner == width
+    assert needed <= inner
+
+
+def test_it_can_be_printed(browser, page, tmp_path):
+    browser.run(page, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
+    pdf = (tmp_path / "page.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") >= 4
+
+
+def test_a_study_is_drawn_and_saved(browser):
+    compared = study("line", "Line", records({0: (10.0, 12.0), 5: (20.0, 30.0)}, key=LINK_LOSS))
+    script = """return [document.querySelectorAll(".plot.js-plotly-plot").length,
+      await file('button[data-save="csv"][data-of="study-latency_p50"]'),
+      await file('button[data-table="latency_p50"]')];"""
+    plots, (name, text), (_, table) = browser.probe(render_study(compared), script)
+    assert (plots, name) == (1, "line-study-study-latency_p50.csv")
+    head, first, second = csv.reader(StringIO(text))
+    assert head[1:3] == ["loss of each link, %", "Latency, publish to delivery, median, mean, ms"]
+    assert first[:3] == ["poll", "0", "11"]
+    assert (second[2], second[5]) == ("25", "2")
+    assert next(csv.reader(StringIO(table))) == ["Layering", "0 %", "5 %"]
+
+
+def test_without_a_way_to_decompress_the_page_says_so(tmp_path, page):
+    opened = Browser(tmp_path)
+    dom = opened.run(
+        page.replace("<head>", "<head><script>delete window.DecompressionStream</script>"), "--dump-dom"
+    )
+    assert re.search(r'id="failed">This browser cannot draw', dom)
+    assert "<h2>Findings</h2>" in dom
+    assert len(opened.said) == 1
