@@ -58,7 +58,7 @@ class Face:
         mtu: largest frame that it takes, bytes; None if it takes any.
         expiry: when it will be closed unless something comes in, ns; None if never.
         is_up: whether its link works.
-        local_fields: whether NextHopFaceId, IncomingFaceId and CachePolicy are in use on it.
+        local_fields: whether NextHopFaceId and IncomingFaceId are in use on it.
         is_reliable: whether lost frames are sent again (NDNLPv2 link reliability).
         is_marking: whether it marks congestion.
         marking_interval: NFD's BaseCongestionMarkingInterval, ns.

@@ -570,7 +570,7 @@ class Forwarder:
         verdict = feeds.on_data(number, data, header, now) if feeds is not None and len(feeds) else _FOREIGN
         entries = self.pit.match(data) if verdict is not _FORGED else []
         counters = self.counters
-        may_keep = header is None or not (header.no_cache and face.local_fields)
+        may_keep = header is None or not header.no_cache
         if not entries:
             prefix_ends(data.name)  # any other is the name of an entry, or of data for one
             face.in_data += 1

@@ -157,10 +157,8 @@ def parse_lp(frame: bytes) -> LpPacket:
         elif kind == _INCOMING_FACE:
             packet.incoming_face = read_nni(frame[start:at])
         elif kind == _CACHE_POLICY:
-            policy = _numbers(frame, start, at, (_CACHE_POLICY_TYPE,)).get(_CACHE_POLICY_TYPE)
-            if policy != _NO_CACHE:
-                raise MalformedPacket(f"CachePolicy of type {policy}")
-            packet.no_cache = True
+            policy = _numbers(frame, start, at, (_CACHE_POLICY_TYPE,))
+            packet.no_cache = policy.get(_CACHE_POLICY_TYPE) == _NO_CACHE  # there are no others yet
         elif kind == _NON_DISCOVERY:
             packet.non_discovery = True
         elif kind == _PREFIX_ANNOUNCEMENT:
