@@ -126,6 +126,8 @@ def run(
         "strategy_files": strategy_files,
     }
     chosen = scenarios.load(scenario, **options)
+    if (jobs or on_spark) and not sweeps and repeat == 1:
+        raise UserError("--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat")
     if sweeps or repeat > 1:
         if net == "mininet":
             raise UserError("--sweep, --repeat: runs are emulated; leave --net mininet out")
@@ -258,7 +260,7 @@ def _sweep(
     sweeping.make_directory(directory)
     console.print(f"[bold]{title}[/]")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
-    console.print(f"sweep     {len(planned)} runs, {where}")
+    console.print(f"sweep     {len(planned)} runs in the emulator, {where}")
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

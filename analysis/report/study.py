@@ -7,6 +7,7 @@ from pathlib import Path
 
 from analysis.compare import METRICS, Metric
 from analysis.report import page as render_page
+from analysis.report.findings import WHOLE
 from analysis.report.numbers import NARROW_SPACE, pretty
 from analysis.report.plot import Figure, Spec, colour, figure, line
 from analysis.study import CONFIDENCE, EXTRA, STUDIED, Estimate, Point, Study
@@ -39,7 +40,7 @@ def render_study(study: Study) -> str:
             f"{pretty(point) if not isinstance(point, str) else point}"
             + (f" {study.unit}" if study.unit else "")
         ),
-        findings=list(_findings(study)),
+        findings=[*_findings(study), *_caveats(study)],
         has_extra=any(metric.key == EXTRA for metric in shown),
         confidence=f"{CONFIDENCE:.0%}",
     )
@@ -183,6 +184,17 @@ def _findings(study: Study) -> Iterator[str]:
                 f"then {order[1]} with {_whole(second, metric)}"
                 f"{_doubt(study.difference(metric.key, order[0], order[1], point), metric)}."
             )
+
+
+def _caveats(study: Study) -> Iterator[str]:
+    """Say which latencies are those of a part of the items only."""
+    short = [
+        f"{layering} delivered {told(share)} %" + (f" at {study.what} {point}" if study.key else "")
+        for (metric, layering, point), share in study.values.items()
+        if metric == "delivered_share" and share.mean < WHOLE
+    ]
+    if short:
+        yield f"Latencies are those of items that arrived, and not all did: {', '.join(short)}."
 
 
 def _doubt(difference: Estimate | None, metric: Metric) -> str:

@@ -125,6 +125,7 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
     messages = packets.where("kind in ('interest', 'lli')").selectExpr("*", "1L as frames")
     got = crossings(packets, messages, ends)
     assert got.schema.names == CROSSINGS.names
+    assert {row.feed_tip for row in got.collect()} == {None}
     told = ("sender", "receiver", "sent", "received", "kind", "feed", "seq", "topic", "is_reissued", "frames")
     assert rows(got, *told) == [
         ("r", "s", 11, 22, "idle", None, None, None, False, 1),
@@ -133,6 +134,23 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
         ("r", "s", 60, None, "interest", "/f", None, None, False, 1),
         ("s", "r", 0, 10, "lli", "/f", 1, None, True, 1),
     ]
+
+
+@pytest.mark.spark
+def test_feed_state_is_told_where_the_packets_table_has_it(spark, ends):
+    usual = dict.fromkeys(PACKETS.names) | {"layering": "x", "frag_count": 1, "frame_bytes": 9}
+    seen = [("r-eth1", "out", 3, 11), ("s-eth0", "in", 4, 22), ("r-eth1", "out", 5, 30)]
+    made = [
+        usual | {"interface": i, "node": i[0], "direction": way, "frame": n, "time": time, "kind": "idle"}
+        for i, way, n, time in seen
+    ]
+    table = spark.createDataFrame([tuple(row[name] for name in PACKETS.names) for row in made], PACKETS)
+    packets = table.selectExpr(
+        "*", "IF(frame < 5, 7L, NULL) AS feed_tip", "IF(frame < 5, 9L, NULL) AS feed_limit"
+    )
+    messages = packets.where("false").selectExpr("*", "1L as frames")
+    got = crossings(packets, messages, ends)
+    assert rows(got, "sent", "received", "feed_tip", "feed_limit") == [(11, 22, 7, 9), (30, None, None, None)]
 
 
 @pytest.mark.spark

@@ -177,6 +177,13 @@ def test_repeated_runs_are_drawn_with_their_intervals():
     assert [trace["error_y"]["array"] for trace in alone] == [[pytest.approx(12.706, abs=0.01)]]
 
 
+def test_what_did_not_arrive_is_told():
+    whole = records({0: (100.0, 100.0), 5: (100.0, 90.0)}, key=LOSS, metric="delivered_share")
+    page = render_study(study("s", "S", whole))
+    assert "and not all did: poll delivered 95 ± 64 % at loss of each link 5." in page
+    assert "not all did" not in render_study(study("s", "S", whole[:2]))
+
+
 def test_a_sweep_is_read_as_it_was_written(tmp_path):
     written = records({0: (10.0, 12.0), 5: (20.0,)}, key=LOSS)
     write_sweep(tmp_path, "line", "Line", written)

@@ -107,6 +107,8 @@ def test_the_command_line_says_what_cannot_be(tmp_path):
     said = CliRunner().invoke(feednet, ["run", "line", "--sweep", "loss=1,2", "--net", "mininet"])
     assert isinstance(said.exception, UserError)
     assert "runs are emulated" in str(said.exception)
+    said = CliRunner().invoke(feednet, ["run", "line", "--on-spark"])
+    assert "add --sweep or --repeat" in str(said.exception)
     said = CliRunner().invoke(
         feednet, ["run", "line", "--repeat", "2", "--out", str(tmp_path), "--no-report"]
     )
