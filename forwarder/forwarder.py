@@ -30,7 +30,7 @@ from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategy import Strategy, StrategyChoice
 from forwarder.wire.feed import item_name
-from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
+from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import GENERIC, component, prefix_ends
 from forwarder.wire.packet import (
     DATA,
@@ -46,6 +46,9 @@ from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
 MS: Final = 1_000_000
+
+MOST_LIFETIME_MS: Final = 3_600_000
+"""Longest that an Interest is kept, ms, whatever it asks for: a stranger's would stay for ever."""
 
 _FEEDS: Final = 0
 """The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""
@@ -74,7 +77,7 @@ class Counters:
         satisfied, expired: PIT entries.
         unsolicited: Data that nobody has asked for.
         looped: Interests that have been here before.
-        hop_limit_reached, no_route, out_of_scope: Interests not sent on for that reason.
+        hop_limit_reached, no_route, out_of_scope, pit_full: Interests not sent on for that reason.
         malformed: packets that are none.
     """
 
@@ -88,6 +91,7 @@ class Counters:
         "hop_limit_reached",
         "no_route",
         "out_of_scope",
+        "pit_full",
         "malformed",
     )
 
@@ -103,6 +107,7 @@ class Counters:
         self.hop_limit_reached = 0
         self.no_route = 0
         self.out_of_scope = 0
+        self.pit_full = 0
         self.malformed = 0
 
     def keep(self, face: Face) -> None:
@@ -158,6 +163,7 @@ class Forwarder:
             another one for names of one's choice.
         cs_capacity: Data packets that the content store holds at most.
         cs_policy: which of them goes first, one of forwarder.eviction.POLICIES.
+        pit_capacity: Interests pending at most; what would be more is refused (Nack Congestion).
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
@@ -181,6 +187,7 @@ class Forwarder:
         rng: Random,
         strategy: type[Strategy] | None = None,
         cs_capacity: int = 65536,
+        pit_capacity: int = 1 << 20,
         cs_policy: str = "lru",
         controlled_push: bool = True,
         feed_store: FeedStore | None = None,
@@ -191,6 +198,7 @@ class Forwarder:
         self.fib = Fib()
         self.pit = Pit()
         self.cs = ContentStore(cs_capacity, cs_policy)
+        self.pit_capacity = pit_capacity
         self.dead_nonces = DeadNonces()
         self.counters = Counters(self.faces)
         self.regions: set[bytes] = set()
@@ -467,9 +475,13 @@ class Forwarder:
                 return
             counters.cs_misses += 1
 
-        expiry = now + interest.lifetime_ms * MS
+        expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
         record = InRecord(face.number, nonce, expiry, token, interest.wire, persistent)
         if entry is None:
+            if len(self.pit) >= self.pit_capacity:
+                counters.pit_full += 1
+                self._send_nack(face, interest.wire, CONGESTION, token)
+                return
             entry = self.pit.insert(interest)
             entry.strategy = self.strategies.find(name, ends)
             entry.in_records.append(record)
@@ -548,7 +560,9 @@ class Forwarder:
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
             return
-        entry.set_out_record(OutRecord(out, nonce, now, now + interest.lifetime_ms * MS))
+        entry.set_out_record(
+            OutRecord(out, nonce, now, now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS)
+        )
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:

@@ -336,6 +336,29 @@ def test_nobody_answers() -> None:
     assert strategy.seen == ["expired 300"]
 
 
+# Bounds.
+
+
+def test_a_full_pit_refuses_what_is_new() -> None:
+    node = Node(pit_capacity=2)
+    node.route("/a", 2)
+    node.interest(1, "/a/1", 1)
+    node.interest(1, "/a/2", 2)
+    assert node.interest(1, "/a/3", 3) == ["1 nack /a/3 nonce=3 congestion"]
+    assert node.interest(3, "/a/2", 4) == []  # joins what is pending
+    assert node.data(2, "/a/2") == ["1 data /a/2", "3 data /a/2"]
+    assert node.interest(1, "/a/3", 5) == ["2 interest /a/3 nonce=5"]
+    assert node.core.counters.pit_full == 1
+
+
+def test_no_interest_stays_for_ever() -> None:
+    node = Node()
+    node.route("/a", 2)
+    node.interest(1, "/a", 1, lifetime_ms=(1 << 64) - 1)
+    node.wait(3_600_000 * MS)
+    assert len(node.core.pit) == 0
+
+
 # Faces.
 
 
