@@ -105,7 +105,12 @@ class Feeds:
         if log.name in self._feeds:
             raise ValueError(f"{log.uri} is published already")
         feed = self._feeds[log.name] = Feed(self, log)
-        if not await self._register(log.name):
+        try:
+            is_registered = await self._register(log.name)
+        except BaseException:
+            self._feeds.pop(log.name, None)
+            raise
+        if not is_registered:
             del self._feeds[log.name]
             raise ConnectionError(f"the forwarder does not let this application serve {log.uri}")
         return feed
@@ -165,16 +170,17 @@ class Feeds:
             delay = max(deadline - time.monotonic_ns(), 0)
             self._arm(end, delay, deadline if delay else time.monotonic_ns())
 
-    def _arm(self, end: _End, delay: int, due: int) -> None:
+    def _arm(self, end: _End, delay: int, due: int | None) -> None:
         loop = asyncio.get_running_loop()
         self._alarms[end] = loop.call_later(delay / 1e9, self._alarm, end, due)
 
-    def _alarm(self, end: _End, due: int) -> None:
+    def _alarm(self, end: _End, due: int | None) -> None:
         del self._alarms[end]
         now = time.monotonic_ns()
-        if now > due + _LATE:
-            # The application has kept the event loop busy: what seems lost may be waiting in the socket.
-            self._arm(end, _LATE, now + _LATE)
+        if due is not None and now > due + _LATE:
+            # The application has kept the event loop busy: what seems lost may be waiting in the socket. Once
+            # only, or in a busy application it would be so for ever.
+            self._arm(end, _LATE, None)
             return
         end.wake(now)
         for subscription in self._subscriptions.values():

@@ -7,8 +7,8 @@ disk before anybody can have seen it.
 
 import fcntl
 import os
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from forwarder.feedcache.items import Item, RejectedItem, parse_item, verify_run
 from forwarder.wire.feed import feed_name, item_name, native_content
@@ -43,17 +43,19 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], prefix: str) -> None:
         self.path = Path(path)
-        self._file: BinaryIO = self.path.open("a+b")
+        self._file: FileIO = FileIO(self.path, "a+")
+        self._size = 0
         try:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise BadLog(f"{self.path}: another program has this log open") from None
             self._file.seek(0)
-            raw = self._file.read()
+            raw = self._file.readall()
             self._identity = self._open_key(is_new=not raw)
             self.name = feed_name(from_uri(prefix), self._identity.public_key)
             self._items = self._read(raw)
+            self._size = os.fstat(self._file.fileno()).st_size
         except BaseException:
             self._file.close()
             raise
@@ -73,7 +75,11 @@ class Log:
         return self._items[seq - 1] if 0 < seq <= len(self._items) else None
 
     def append(self, message: bytes) -> Item:
-        """Sign and keep a message; raise ValueError if its packet would be too large."""
+        """Sign and keep a message.
+
+        Raises ValueError if its packet would be too large, or OSError if it cannot be written; the log then
+        is as it was, or, if that cannot be had either, closed.
+        """
         seq = self.tip + 1
         backlink = self._items[-1].id if self._items else _NO_BACKLINK
         wire = make_data(
@@ -84,12 +90,27 @@ class Log:
         )
         if len(wire) > LARGEST_ITEM:
             raise ValueError(f"a message of {len(message)} bytes makes a packet of more than {LARGEST_ITEM}")
-        self._file.write(wire)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._write(wire)
         item = parse_item(self.name, seq, parse_data(wire))
         self._items.append(item)
         return item
+
+    def _write(self, wire: bytes) -> None:
+        """Put an item on disk, or leave nothing of it."""
+        try:
+            left = memoryview(wire)
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except BaseException:
+            try:
+                self._file.truncate(self._size)
+                os.fsync(self._file.fileno())
+            except BaseException:
+                self._file.close()
+                raise
+            raise
+        self._size += len(wire)
 
     def close(self) -> None:
         """Let go of the file; the items can still be read."""
@@ -103,26 +124,42 @@ class Log:
             if not is_new:
                 raise BadLog(f"{path}: the key of {self.path} is missing") from None
             seed = os.urandom(KEY_BYTES)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(f"{seed.hex()}\n")
-                os.fsync(file.fileno())
+            self._write_key(path, seed)
         except ValueError as error:
             raise BadLog(f"{path}: not a key in hexadecimal: {error}") from None
         if len(seed) != KEY_BYTES:
             raise BadLog(f"{path}: a key has {KEY_BYTES} bytes, not {len(seed)}")
         return Identity.from_seed(seed)
 
+    @staticmethod
+    def _write_key(path: Path, seed: bytes) -> None:
+        """Make the key's file, whole or not at all."""
+        made = path.with_name(path.name + ".new")
+        made.unlink(missing_ok=True)
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{seed.hex()}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        made.rename(path)
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
     def _read(self, raw: bytes) -> list[Item]:
         items: list[Item] = []
         at = 0
         while at < len(raw):
+            if not any(raw[at : at + LARGEST_ITEM]) and len(raw) - at < LARGEST_ITEM:
+                self._file.truncate(at)  # the file had grown, and nothing had been written to it
+                break
             try:
                 _, _, end = read_header(raw, at, len(raw))
             except MalformedPacket as error:
                 if len(raw) - at >= LARGEST_ITEM:
                     raise BadLog(f"{self.path}: byte {at}: {error}") from None
                 self._file.truncate(at)
-                self._file.seek(at)
                 break
             try:
                 data = parse_data(raw[at:end])

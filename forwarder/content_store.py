@@ -1,6 +1,7 @@
 """Content Store: Data by name (NFD developer guide, section 3.3)."""
 
 from collections import OrderedDict
+from itertools import islice
 
 from sortedcontainers import SortedSet
 
@@ -9,6 +10,8 @@ from forwarder.wire.name import DIGEST_COMPONENT_BYTES, ends_with_digest
 from forwarder.wire.packet import Data, Interest
 
 MS = 1_000_000
+_MOST_STALE = 512
+"""Packets that a look-up by prefix tries: with many stale ones in the way, it costs less to ask again."""
 
 
 class ContentStore:
@@ -145,7 +148,7 @@ class ContentStore:
         if not interest.can_be_prefix:
             return None
         self._update_index()
-        for under in self._index.irange(minimum=name):
+        for under in islice(self._index.irange(minimum=name), _MOST_STALE):
             if not under.startswith(name):
                 break
             if found := self._get(under, interest, now):

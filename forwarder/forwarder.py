@@ -168,6 +168,8 @@ class Forwarder:
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
         persistent: True makes this a forwarder that knows persistent Interests (forwarder.wire.persistent).
+        observable: True keeps the state towards the network such that packets on it tell all of it: an
+            application's Interest that is held back waits for the answer to the one before it, and no longer.
 
     Attributes:
         faces: all faces by number. Numbers are the caller's choice, above 0; every face must be added before
@@ -193,7 +195,9 @@ class Forwarder:
         feed_store: FeedStore | None = None,
         recovery: Recovery = Recovery.IN_NETWORK,
         persistent: bool = False,
+        observable: bool = False,
     ) -> None:
+        self._is_observable = observable
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.pit = Pit()
@@ -461,7 +465,9 @@ class Forwarder:
                 self._send_data(face, item.wire, token)
                 return
         entry = self.pit.find(interest)
-        if (entry is not None and entry.is_loop(face.number, nonce)) or (
+        # What is heard again on a shared link has been somewhere else.
+        heard = face.number if face.link_type is LinkType.POINT_TO_POINT else -1
+        if (entry is not None and entry.is_loop(heard, nonce)) or (
             len(self.dead_nonces) and self.dead_nonces.has(name, nonce, now)
         ):
             counters.looped += 1
@@ -504,8 +510,7 @@ class Forwarder:
             hops = self._next_hops(entry, face, interest, hops, is_scoped)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
-        if faces is None or faces or not face.is_local or entry.deadline < 0:
-            # An application's that is held back waits for the answer to the one before it, and no longer.
+        if faces or not self._is_observable or not face.is_local or entry.deadline < 0:
             self.pit.extend(entry, expiry)
         if faces is None:
             counters.no_route += 1
@@ -560,9 +565,12 @@ class Forwarder:
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
             return
-        entry.set_out_record(
-            OutRecord(out, nonce, now, now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS)
-        )
+        if entry.out_records:
+            sent = entry.out_record(out)
+            if sent is not None and sent.nonce != nonce:
+                self.dead_nonces.add(entry.key[0], sent.nonce, now)  # it may still go round a loop
+        expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
+        entry.set_out_record(OutRecord(out, nonce, now, expiry))
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
-from forwarder.link import LinkService
+from forwarder.link import LARGEST_PACKET, LinkService
 from forwarder.pacing import Pacer
 from forwarder.wire.tlv import MalformedPacket
 
@@ -82,7 +82,7 @@ class Host:
         face = self._new_face(local=local, link_type=link_type)
         face.mtu = mtu
         sequence = self.forwarder.rng.getrandbits(64)
-        self._links[face.number] = LinkService(mtu, sequence, face=face, overhead=0)
+        self._links[face.number] = LinkService(mtu, sequence, face=face, overhead=0, largest=LARGEST_PACKET)
         return face
 
     def configure(self, face: int) -> None:

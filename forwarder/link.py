@@ -15,6 +15,7 @@ from forwarder.reassembly import MAX_FRAGMENTS, TIMEOUT_NS, Reassembler
 from forwarder.reliability import MEMORY_NS, Reliability
 from forwarder.wire.lp import LP_PACKET, parse_lp
 from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame, open_frame
+from forwarder.wire.tlv import MalformedPacket
 
 UDP_IPV4_HEADERS: Final = 28
 MIN_MTU: Final = 256
@@ -26,6 +27,10 @@ _FRAGMENT_HEADERS: Final = 34
 _MARK_BYTES: Final = 5
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 _EVERYTHING: Final = 1 << 62
+LP_HEADERS: Final = 512
+"""More than NDNLPv2's header fields take, but for a PrefixAnnouncement, bytes."""
+LARGEST_PACKET: Final = 8800
+"""Largest Interest or Data packet that every node passes on, bytes (ndn-cxx MAX_NDN_PACKET_SIZE)."""
 
 
 class LinkService:
@@ -48,6 +53,7 @@ class LinkService:
 
     __slots__ = (
         "_as_is",
+        "_largest",
         "_marking",
         "_payload",
         "_sequence",
@@ -65,6 +71,7 @@ class LinkService:
         *,
         face: Face | None = None,
         overhead: int = UDP_IPV4_HEADERS,
+        largest: int = _EVERYTHING,
     ) -> None:
         least = MIN_MTU if overhead else MIN_FRAME
         if mtu is not None and mtu < least:
@@ -72,6 +79,7 @@ class LinkService:
         self.mtu = mtu
         self.face = face or Face(0)
         self.oversized = 0
+        self._largest = largest
         self._payload = _EVERYTHING if mtu is None else mtu - overhead
         self._as_is = self._payload
         self.reset(sequence)
@@ -89,9 +97,9 @@ class LinkService:
         if mtu is not None:
             self.mtu = self._payload = mtu
         if self.face.is_reliable and self.reliability is None:
-            self.reliability = Reliability(self._payload)
+            self.reliability = Reliability(min(self._payload, self._largest))
         elif self.face.is_reliable and self.reliability is not None:
-            self.reliability.payload = self._payload
+            self.reliability.payload = min(self._payload, self._largest)
         elif not self.face.is_reliable:
             self.reliability = None
         if not self.face.is_marking:
@@ -181,14 +189,21 @@ class LinkService:
         `sender` tells neighbours apart whose frames come in on one face. Raises MalformedPacket.
         """
         if not frame or frame[0] != LP_PACKET:
+            if len(frame) > self._largest:
+                raise MalformedPacket(f"a packet of {len(frame)} bytes")
             return frame
         packet = parse_lp(frame)
         if self.reliability is not None and not self.reliability.receive(packet, now):
             return None
         if packet.frag_count == 1:
+            if len(packet.fragment) > self._largest:
+                raise MalformedPacket(f"a packet of {len(packet.fragment)} bytes")
             is_idle = not packet.fragment and packet.feed is None
             return None if is_idle else frame
-        return self.reassembler.add(frame, packet, sender, now)
+        whole = self.reassembler.add(frame, packet, sender, now)
+        if whole is not None and len(whole) > self._largest + LP_HEADERS:
+            raise MalformedPacket(f"a packet of {len(whole)} bytes")
+        return whole
 
     def set_queue(self, size: int, now: int) -> None:
         """Tell how many bytes wait for being sent on the link; see forwarder.marking."""

@@ -159,6 +159,8 @@ class Reliability:
             if self._ack_at is None:
                 self._ack_at = now + IDLE_ACK_NS
         self._forget(now)
+        if packet.sequence is None:
+            return True  # nothing tells a repetition from another packet of the same contents
         # With the fragment's hash: a neighbour that starts anew counts anew, and is not to go unheard.
         key = (packet.sequence, hash(packet.fragment))
         is_new = self._known.pop(key, None) is None

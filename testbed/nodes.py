@@ -101,6 +101,7 @@ class Node:
             controlled_push=self._kind.controlled_push,
             recovery=self._kind.recovery,
             persistent=self._kind.persistent,
+            observable=True,
             **limits,
         )
         choose_strategies(forwarder, self._scenario.strategies)

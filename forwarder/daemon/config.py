@@ -122,7 +122,7 @@ class FaceSection(Section):
 
     uri: Annotated[str, AfterValidator(_face_uri)]
     interface: str | None = Field(default=None, min_length=1, max_length=15)
-    persistency: Literal["persistent", "permanent"] = "persistent"
+    persistency: Literal["persistent", "permanent"] = "permanent"
     mtu: int | None = Field(default=None, ge=MIN_FRAME, le=65467)
     reliable: bool = False
     routes: tuple[Prefix, ...] = ()

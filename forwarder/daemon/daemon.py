@@ -5,6 +5,7 @@ import errno
 import logging
 import resource
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ from forwarder.wire.name import from_uri
 log = logging.getLogger("feednet")
 
 _RETRY_S = 5.0
+_WALL_S = 10.0
 _ANYWHERE = ("0.0.0.0", "::")
 
 
@@ -68,6 +70,7 @@ class Daemon:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
             self._management = attach_management(self.host, self.faces, self._config)
+            self._follow_the_wall()
             self._listen()
             for wanted in self._config.faces:
                 self._open(wanted, str(canonize(wanted.uri)))
@@ -76,6 +79,11 @@ class Daemon:
             raise ConfigError(str(error)) from error
         self.faces.driver.start()
         return self.faces.channels()
+
+    def _follow_the_wall(self) -> None:
+        """Tell the management now and then how far the machine's clock has been set since the start."""
+        self._management.wall_offset = time.time_ns() - self.faces.driver.clock()
+        self._loop.call_later(_WALL_S, self._follow_the_wall)
 
     def _listen(self) -> None:
         config, faces = self._config, self.faces

@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Callable
 
 from forwarder.faces.driver import BURST, Driver
+from forwarder.link import LARGEST_PACKET, LP_HEADERS
 from forwarder.wire.tlv import MalformedPacket, read_number
 
-LARGEST_PACKET = 8800
-"""Most bytes that a packet on a stream may have (ndn-cxx MAX_NDN_PACKET_SIZE)."""
+LARGEST_FRAME = LARGEST_PACKET + LP_HEADERS
+"""Most bytes that a frame on a stream may have: a packet of the largest size, and its header fields."""
 SEND_QUEUE = 1 << 20
 """Most bytes that wait for a neighbour to read."""
 
@@ -39,7 +40,7 @@ def cut(buffer: bytes, most: int) -> tuple[list[bytes], int]:
             if whole is None:
                 break
             end = whole
-        if end - at > LARGEST_PACKET:
+        if end - at > LARGEST_FRAME:
             raise MalformedPacket(f"a packet of {end - at} bytes")
         if end > size:
             break

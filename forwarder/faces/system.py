@@ -261,8 +261,8 @@ class Faces(FaceTable):
             return Outcome(504, f"there is no {remote.scheme} channel to connect from")
         try:
             sock = channel.connect(remote)
-        except OSError as error:
-            return Outcome(504, f"{remote}: {error.strerror or error}")
+        except (OSError, ValueError, TypeError) as error:  # of a scope that is no interface's name
+            return Outcome(504, f"{remote}: {getattr(error, 'strerror', None) or error}")
         return Outcome(200, "OK", self._add_udp(channel, remote, sock, wanted))
 
     def _create_ethernet(self, remote: FaceUri, local: FaceUri | None, wanted: FaceParameters) -> Outcome:
@@ -278,8 +278,8 @@ class Faces(FaceTable):
             sock = await tcp.connect(remote, tcp.CONNECT_S)
         except TimeoutError:
             reply(Outcome(504, f"{remote} does not answer"))
-        except OSError as error:
-            reply(Outcome(504, f"{remote}: {error.strerror or error}"))
+        except (OSError, ValueError, TypeError) as error:  # of a scope that is no interface's name
+            reply(Outcome(504, f"{remote}: {getattr(error, 'strerror', None) or error}"))
         else:
             known = self._by_ends.get((remote, None))
             if known is not None:  # made in the meantime

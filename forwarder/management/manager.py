@@ -56,6 +56,7 @@ class Management:
 
     Attributes:
         rib: the routes.
+        wall_offset: what the clock on the wall is ahead of the times given here, ns: who signs goes by it.
         counters: commands (done), refused (answered with an error), queries (datasets and notifications),
             dropped (neither, or no longer there); learnt, unlearnt (announcements that strategies brought).
     """
@@ -72,6 +73,7 @@ class Management:
         self.counters: Counter[str] = Counter()
         self._forwarder = forwarder
         self._authorisation = authorisation
+        self.wall_offset = 0
         self._outputs: list[bytes] = []
         self._datasets = Datasets()
         self._events = Stream(from_uri("/localhost/nfd/faces/events"))
@@ -188,11 +190,13 @@ class Management:
             raise Refusal(403, "not signed")
         if is_local:
             privilege = module.name if module.name in MODULES else "faces"
-            why = self._authorisation.check(privilege, signature, call.now)
+            why = self._authorisation.check(privilege, signature, call.now + self.wall_offset)
         elif call.face is None or (call.parameters.face or call.face) != call.face:
             why = "a neighbour can register routes to itself only"
         else:
-            why = self._authorisation.check_localhop(_prefix_asked(call), signature, call.now)
+            why = self._authorisation.check_localhop(
+                _prefix_asked(call), signature, call.now + self.wall_offset
+            )
         if why is not None:
             raise Refusal(403, f"authorization rejected: {why}")
 

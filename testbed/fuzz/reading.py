@@ -191,15 +191,15 @@ def _lp_field(kind: int, value: bytes, before: Fields) -> Fields:
             return {"pit_token": value}
         case 0x320:
             return {"nack_reason": _numbers(value, (0x321,)).get(0x321, 0)}
-        case 0x334 if _numbers(value, (0x335,)).get(0x335) == 1:
-            return {"no_cache": True}
+        case 0x334:
+            return {"no_cache": _numbers(value, (0x335,)).get(0x335) == 1}
         case 0x34C:
             return {"non_discovery": True}
         case 0x350:
             return {"announcement": value}
         case 0x370:
             return _feed_state(value)
-        case _ if kind in (0x62, 0x334) or not 800 <= kind < 960 or kind % 4:
+        case _ if kind == 0x62 or not 800 <= kind < 960 or kind % 4:
             raise Invalid(f"field {kind}")
     return {}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forwarder.faces.stream import LARGEST_PACKET, cut
+from forwarder.faces.stream import LARGEST_FRAME, cut
 from forwarder.wire.tlv import MalformedPacket, element, read_header
 
 PACKETS = st.builds(
@@ -40,9 +40,9 @@ def test_any_bytes_are_packets_a_beginning_or_malformed(stream: bytes) -> None:
         return
     assert b"".join(frames) == stream[:at]
     for frame in frames:
-        assert read_header(frame, 0, len(frame))[2] == len(frame) <= LARGEST_PACKET
+        assert read_header(frame, 0, len(frame))[2] == len(frame) <= LARGEST_FRAME
     # What is left may yet become a packet.
-    assert len(stream) - at < LARGEST_PACKET
+    assert len(stream) - at < LARGEST_FRAME
 
 
 @given(st.binary(max_size=30), st.binary(max_size=20))
@@ -54,10 +54,10 @@ def test_what_is_malformed_stays_so(stream: bytes, more: bytes) -> None:
             cut(stream + more, 1)
 
 
-@pytest.mark.parametrize("size", [LARGEST_PACKET - 4, LARGEST_PACKET - 3])
+@pytest.mark.parametrize("size", [LARGEST_FRAME - 4, LARGEST_FRAME - 3])
 def test_the_largest_packet(size: int) -> None:
     packet = element(6, bytes(size))
-    if len(packet) <= LARGEST_PACKET:
+    if len(packet) <= LARGEST_FRAME:
         assert cut(packet, 1) == ([packet], len(packet))
     else:
         with pytest.raises(MalformedPacket):
