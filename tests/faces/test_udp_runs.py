@@ -1,4 +1,4 @@
-"""UDP faces with segmentation on: what goes through a forwarder is the same, and crosses the kernel in runs."""
+"""UDP faces with segmentation on: the same packets go through, and cross the kernel in runs."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ from forwarder.faces.system import Faces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.wire.name import SEQUENCE, component, from_uri
-from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
+from forwarder.wire.packet import make_data, make_interest, parse_interest
 from forwarder.wire.tlv import nni
 
 COUNT = 200
