@@ -28,7 +28,8 @@ from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
 from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags
 from forwarder.strategies.best_route import BestRoute
-from forwarder.strategy import Strategy, StrategyChoice
+from forwarder.strategy import Strategy
+from forwarder.strategy_choice import StrategyChoice
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import GENERIC, component, prefix_ends
