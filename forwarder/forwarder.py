@@ -503,9 +503,10 @@ class Forwarder:
             return
         for out in faces:
             self._send_interest(entry, interest, nonce, out, now)
-        for out in strategy.probe(entry, face.number, hops, now):
-            other = self.rng.getrandbits(32)
-            self._send_interest(entry, parse_interest(interest.with_nonce(other)), other, out, now)
+        if strategy.PROBES:
+            for out in strategy.probe(entry, face.number, hops, now):
+                other = self.rng.getrandbits(32)
+                self._send_interest(entry, parse_interest(interest.with_nonce(other)), other, out, now)
 
     def _has_arrived(self, interest: Interest) -> bool:
         """Tell whether a forwarding hint leads to a region that this node is in.
@@ -548,7 +549,9 @@ class Forwarder:
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
             return
-        entry.set_out_record(OutRecord(out, nonce, now, now + interest.lifetime_ms * MS))
+        if entry.out_records:
+            entry.drop_out_record(out)
+        entry.out_records.append(OutRecord(out, nonce, now, now + interest.lifetime_ms * MS))
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:
@@ -589,15 +592,20 @@ class Forwarder:
                 counters.satisfied += 1
             if header is not None and header.announcement is not None:
                 entry.tags = Tags(announcement=header.announcement)
-            stay = entry.strategy.after_data(entry, number, data, now)
+            strategy = entry.strategy
+            stay = strategy.after_data(entry, number, data, now) if strategy.HEARS_DATA else 0
             announcement = None if entry.tags is None else entry.tags.announcement
             is_new = entry.passed is None or entry.note_passing(data.name)
             for record in entry.in_records:
                 is_back = record.face == number and face.link_type is not LinkType.AD_HOC
                 if record.expiry > now and not is_back and (is_new or not record.persistent):
                     waiting.append((record.face, record.token, announcement))
-            if entry.passed is None or not entry.keep_persistent(now):
+            if entry.passed is not None and entry.keep_persistent(now):
+                continue
+            if stay > 0 or entry.key[2]:
                 self._satisfy(entry, number, data, stay, now)
+            else:
+                self.pit.remove(entry)
         mark = header.congestion_mark if header is not None else 0
         if len(waiting) > 1:  # a face gets it once, unless it tells its Interests apart by their tokens
             waiting = [*dict.fromkeys(waiting)]

@@ -1,4 +1,4 @@
-"""What a forwarding strategy is (NFD developer guide, section 5); forwarder.strategy_choice has which is where.
+"""What a forwarding strategy is (NFD developer guide, section 5); strategy_choice says which is where.
 
 A strategy is a class in a file of its own in forwarder.strategies, or anywhere else: it says where an
 Interest goes, and may learn from what comes back. The core does the rest: it passes on only next hops that
@@ -57,6 +57,8 @@ class Strategy:
         NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
         PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
             takes numbers from 0 on.
+        PROBES, HEARS_DATA: whether it has a probe() and an after_data() of its own, which is found out by
+            itself: most have neither, and both would be called for every exchange.
 
     Args:
         node: the forwarder.
@@ -71,6 +73,14 @@ class Strategy:
     NAME: ClassVar[str] = ""
     VERSION: ClassVar[int] = 1
     PARAMETERS: ClassVar[Mapping[str, float]] = {}
+    PROBES: ClassVar[bool] = False
+    HEARS_DATA: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        """Take note of what a class derived from this one does."""
+        super().__init_subclass__()
+        cls.PROBES = cls.probe is not Strategy.probe
+        cls.HEARS_DATA = cls.after_data is not Strategy.after_data
 
     def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
         self.node = node
