@@ -524,3 +524,25 @@ def test_multicast_holds_each_upstream_back_by_its_own_interval() -> None:
     assert node.interest(1, "/a", 3) == ["3 interest /a nonce=3"]
     node.wait(10 * MS)
     assert node.interest(1, "/a", 4) == ["2 interest /a nonce=4"]
+
+
+def test_a_class_knows_what_it_has_of_its_own_and_from_whom() -> None:
+    class Refined(Patient):
+        """Nothing of its own."""
+
+    class Probing(BestRoute):
+        """One method of its own."""
+
+        def probe(self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Sequence[int]:
+            return ()
+
+    known = {
+        kind: (kind.PROBES, kind.HEARS_DATA) for kind in (Strategy, BestRoute, Patient, Refined, Probing)
+    }
+    assert known == {
+        Strategy: (False, False),
+        BestRoute: (False, False),
+        Patient: (True, True),
+        Refined: (True, True),
+        Probing: (True, False),
+    }
