@@ -84,8 +84,11 @@ def forwarding(opening: Opening) -> Iterator[tuple[Any, Callable[[], Usage]]]:
 
     with here, there:
         process = fork.Process(target=_run, args=(here, there, opening), daemon=True)
+        # Ctrl-C waits until the process is there: at its start it would die of it aloud, or be left behind.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         process.start()
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
             yield hear(), used
         finally:
             process.kill()
@@ -94,7 +97,7 @@ def forwarding(opening: Opening) -> Iterator[tuple[Any, Callable[[], Usage]]]:
 
 def _run(parents_end: Connection, connection: Connection, opening: Opening) -> None:
     """Be the process in the middle until it is killed, or the parent has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair; blocked until now
     parents_end.close()
     forget_all()  # what the parent has verified
     asyncio.run(_drive(connection, opening))
