@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from forwarder.wire.packet import Data
 
@@ -28,7 +28,7 @@ class Policy(Protocol):
         evict: takes a packet out of the store's, of which there is one at least; returns what stood there.
     """
 
-    NAME: str
+    NAME: ClassVar[str]
     arrived: Callable[[Data, int, bool], None] | None
     used: Callable[[bytes], None]
     evict: Callable[[], tuple[bytes, Entry]]
@@ -44,7 +44,7 @@ class Lru:
     The store's own order is that of arrival, and is made that of use.
     """
 
-    NAME = "lru"
+    NAME: ClassVar[str] = "lru"
 
     def __init__(self, packets: OrderedDict[bytes, Entry]) -> None:
         self.arrived: Callable[[Data, int, bool], None] | None = None
@@ -62,7 +62,7 @@ class PriorityFifo:
     stale, and are looked at when one has to go. Time is that of the latest arrival.
     """
 
-    NAME = "priority_fifo"
+    NAME: ClassVar[str] = "priority_fifo"
 
     def __init__(self, packets: OrderedDict[bytes, Entry]) -> None:
         self._packets = packets

@@ -28,7 +28,8 @@ from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
 from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags
 from forwarder.strategies.best_route import BestRoute
-from forwarder.strategy import Strategy, StrategyChoice
+from forwarder.strategy import Strategy
+from forwarder.strategy_choice import StrategyChoice
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import GENERIC, component, prefix_ends
@@ -520,9 +521,10 @@ class Forwarder:
             return
         for out in faces:
             self._send_interest(entry, interest, nonce, out, now)
-        for out in strategy.probe(entry, face.number, hops, now):
-            other = self.rng.getrandbits(32)
-            self._send_interest(entry, parse_interest(interest.with_nonce(other)), other, out, now)
+        if strategy.PROBES:
+            for out in strategy.probe(entry, face.number, hops, now):
+                other = self.rng.getrandbits(32)
+                self._send_interest(entry, parse_interest(interest.with_nonce(other)), other, out, now)
 
     def _has_arrived(self, interest: Interest) -> bool:
         """Tell whether a forwarding hint leads to a region that this node is in.
@@ -567,10 +569,12 @@ class Forwarder:
             return
         if entry.out_records:
             sent = entry.out_record(out)
-            if sent is not None and sent.nonce != nonce:
-                self.dead_nonces.add(entry.key[0], sent.nonce, now)  # it may still go round a loop
+            if sent is not None:
+                if sent.nonce != nonce:
+                    self.dead_nonces.add(entry.key[0], sent.nonce, now)  # it may still go round a loop
+                entry.drop_out_record(out)
         expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
-        entry.set_out_record(OutRecord(out, nonce, now, expiry))
+        entry.out_records.append(OutRecord(out, nonce, now, expiry))
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if face.local_fields or entry.tags is not None:
@@ -611,15 +615,20 @@ class Forwarder:
                 counters.satisfied += 1
             if header is not None and header.announcement is not None:
                 entry.tags = Tags(announcement=header.announcement)
-            stay = entry.strategy.after_data(entry, number, data, now)
+            strategy = entry.strategy
+            stay = strategy.after_data(entry, number, data, now) if strategy.HEARS_DATA else 0
             announcement = None if entry.tags is None else entry.tags.announcement
             is_new = entry.passed is None or entry.note_passing(data.name)
             for record in entry.in_records:
                 is_back = record.face == number and face.link_type is not LinkType.AD_HOC
                 if record.expiry > now and not is_back and (is_new or not record.persistent):
                     waiting.append((record.face, record.token, announcement))
-            if entry.passed is None or not entry.keep_persistent(now):
+            if entry.passed is not None and entry.keep_persistent(now):
+                continue
+            if stay > 0 or entry.key[2]:
                 self._satisfy(entry, number, data, stay, now)
+            else:
+                self.pit.remove(entry)
         mark = header.congestion_mark if header is not None else 0
         if len(waiting) > 1:  # a face gets it once, unless it tells its Interests apart by their tokens
             waiting = [*dict.fromkeys(waiting)]

@@ -186,12 +186,13 @@ class PitEntry:
 class Pit:
     """The table, with the entries' expiry in a timer wheel."""
 
-    __slots__ = ("_digests", "_entries", "_prefixes", "timers")
+    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "timers")
 
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
         self._prefixes = Lengths()  # of the names of entries with CanBePrefix
         self._digests = 0  # entries whose name ends with an implicit digest
+        self._loose = 0  # entries that Data of another name may satisfy, counted twice if both
         self.timers: TimerWheel[PitEntry] = TimerWheel()
 
     def find(self, interest: Interest) -> PitEntry | None:
@@ -204,7 +205,10 @@ class Pit:
         entry = self._entries[key] = PitEntry(key)
         if key[1]:
             self._prefixes.add(key[0])
-        self._digests += ends_with_digest(key[0])
+            self._loose += 1
+        if ends_with_digest(key[0]):
+            self._digests += 1
+            self._loose += 1
         return entry
 
     def extend(self, entry: PitEntry, expiry: int) -> None:
@@ -235,20 +239,19 @@ class Pit:
 
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
+        if not self._loose:
+            return
         if entry.key[1]:
             self._prefixes.remove(entry.key[0])
-        if self._digests:
-            self._digests -= ends_with_digest(entry.key[0])
+            self._loose -= 1
+        if ends_with_digest(entry.key[0]):
+            self._digests -= 1
+            self._loose -= 1
 
     def may_match(self, name: bytes) -> bool:
         """Tell whether Data of this name may satisfy an entry."""
         entries = self._entries
-        return bool(
-            self._prefixes
-            or self._digests
-            or (name, False, False) in entries
-            or (name, False, True) in entries
-        )
+        return bool(self._loose or (name, False, False) in entries or (name, False, True) in entries)
 
     def match(self, data: Data) -> list[PitEntry]:
         """Return the entries that a Data packet satisfies; raise MalformedPacket if its name is found out.
@@ -262,6 +265,8 @@ class Pit:
             found.append(entry)
         if entry := entries.get((name, False, True)):
             found.append(entry)
+        if not self._loose:
+            return found
         if self._prefixes:
             for end in self._prefixes.among(prefix_ends(name)):
                 found += [e for fresh in (False, True) if (e := entries.get((name[:end], True, fresh)))]

@@ -1,4 +1,4 @@
-"""What a forwarding strategy is, and which one is for which names (NFD developer guide, section 5).
+"""What a forwarding strategy is (NFD developer guide, section 5); strategy_choice says which is where.
 
 A strategy is a class in a file of its own in forwarder.strategies, or anywhere else: it says where an
 Interest goes, and may learn from what comes back. The core does the rest: it passes on only next hops that
@@ -16,7 +16,6 @@ from typing import ClassVar, Protocol
 
 from forwarder.face import Face
 from forwarder.fib import Fib, NextHop
-from forwarder.lengths import Lengths
 from forwarder.pit import PitEntry
 from forwarder.wire.packet import Data
 
@@ -58,6 +57,8 @@ class Strategy:
         NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
         PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
             takes numbers from 0 on.
+        PROBES, HEARS_DATA: whether it has a probe() and an after_data() of its own, which is found out by
+            itself: most have neither, and both would be called for every exchange.
 
     Args:
         node: the forwarder.
@@ -72,6 +73,14 @@ class Strategy:
     NAME: ClassVar[str] = ""
     VERSION: ClassVar[int] = 1
     PARAMETERS: ClassVar[Mapping[str, float]] = {}
+    PROBES: ClassVar[bool] = False
+    HEARS_DATA: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        """Take note of what a class derived from this one does."""
+        super().__init_subclass__()
+        cls.PROBES = cls.probe is not Strategy.probe
+        cls.HEARS_DATA = cls.after_data is not Strategy.after_data
 
     def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
         self.node = node
@@ -134,45 +143,3 @@ class Strategy:
 
     def after_expiry(self, entry: PitEntry, now: int) -> None:
         """Learn from an Interest that nobody has answered in time."""
-
-
-class StrategyChoice:
-    """Which strategy for which names: that of the longest prefix that has one.
-
-    Args:
-        default: the strategy of all other names.
-    """
-
-    __slots__ = ("_by_prefix", "_default", "_lengths")
-
-    def __init__(self, default: Strategy) -> None:
-        self._default = default
-        self._by_prefix: dict[bytes, Strategy] = {}
-        self._lengths = Lengths()
-
-    def set(self, prefix: bytes, strategy: Strategy) -> None:
-        """Choose a strategy for all names under a prefix; for the empty one, the default."""
-        if prefix:
-            if prefix not in self._by_prefix:
-                self._lengths.add(prefix)
-            self._by_prefix[prefix] = strategy
-        else:
-            self._default = strategy
-
-    def unset(self, prefix: bytes) -> None:
-        """Leave a prefix to the strategy of a shorter one; no effect on the empty prefix."""
-        if self._by_prefix.pop(prefix, None) is not None:
-            self._lengths.remove(prefix)
-
-    def find(self, name: bytes, ends: Sequence[int]) -> Strategy:
-        """Return the strategy for a name, whose prefix_ends() are `ends`."""
-        if self._by_prefix:
-            for end in reversed(self._lengths.among(ends)):
-                strategy = self._by_prefix.get(name[:end])
-                if strategy is not None:
-                    return strategy
-        return self._default
-
-    def items(self) -> list[tuple[bytes, Strategy]]:
-        """Return all choices: (prefix, strategy), the empty prefix first."""
-        return [(b"", self._default), *self._by_prefix.items()]

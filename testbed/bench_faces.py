@@ -1,183 +1,156 @@
 """What a packet costs the daemon's faces: Unix sockets, and UDP by a channel that anybody may write to.
 
-As testbed.bench_udp, in a process of its own: `python -m testbed.bench_faces` shows it against the C echo.
+As testbed.bench_udp, in a process of its own. Beside what it costs there is how long an exchange takes that
+is alone on its way, and what it costs to push a feed to many.
 """
 
 import asyncio
-import multiprocessing
-import resource
-import signal
 import socket
-import statistics
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import click
-
+from forwarder.faces.driver import Driver
+from forwarder.faces.segmentation import receive_batch, receive_runs, send_batch
 from forwarder.faces.system import Faces
+from forwarder.wire.feed import item_name
 from forwarder.wire.name import from_uri
-from forwarder.wire.packet import make_interest
-from testbed.bench_load import BenchError, Exchanges, bare_host, make_exchanges
-from testbed.bench_udp import Passage, Usage, carry, compile_echo, through_echo
+from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+from testbed.bench_load import WINDOW, BenchError, Exchanges, Feed, bare_host
+from testbed.bench_process import LOOPBACK, Passage, Usage, forwarding, nothing_lost, waiting_socket
 
-Kind = Literal["unix", "udp"]
+Kind = Literal["unix", "udp", "udp in runs"]
 
-_LOOPBACK = "127.0.0.1"
-_PATIENCE_S = 5
+DOWNSTREAMS = 8
+"""To how many carry_push() brings a feed."""
+
 _CHUNK = 1 << 18
-_BUFFER = 4 << 20
+_DATAGRAM = 1 << 16
+_LIFETIME_MS = 60_000
 
 
 @contextmanager
-def through_faces(kind: Kind) -> Iterator[Passage]:
-    """Run a forwarder with a channel in a process of its own, and connect to it from two sides."""
-    fork = multiprocessing.get_context("fork")  # its code has run warm, as in a daemon
-    here, there = fork.Pipe()
-
-    def hear() -> Any:
-        if not here.poll(_PATIENCE_S):
-            raise BenchError("the forwarder's process does not answer")
-        return here.recv()
-
-    def used() -> Usage:
-        here.send("usage")
-        return Usage(*hear())
-
-    with tempfile.TemporaryDirectory() as directory, here, there:
+def through_faces(kind: Kind, downstreams: int = 1) -> Iterator[Passage]:
+    """Run a forwarder with a channel in a process of its own, and connect to it from its sides."""
+    with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "sock"
-        process = fork.Process(target=_run, args=(here, there, kind, path), daemon=True)
-        process.start()
-        try:
-            address = hear()
-            with _connect(kind, address) as near, _connect(kind, address) as far:
-                for number, sock in enumerate((near, far)):
-                    # Which makes the face: Interests come from the first, the second is where they go.
+
+        def opening(loop: asyncio.AbstractEventLoop) -> tuple[Driver, Any]:
+            faces = Faces(bare_host(), loop)
+            if kind == "unix":
+                faces.listen_unix(path, limit=downstreams + 1)
+                return faces.driver, str(path)
+            in_runs = kind == "udp in runs"
+            uri = faces.listen_udp(LOOPBACK, 0, limit=downstreams + 1, segmentation=in_runs)
+            return faces.driver, uri.address
+
+        with forwarding(opening) as (address, used), ExitStack() as stack:
+            sockets = []
+            for number in range(downstreams + 1):
+                sock = stack.enter_context(_connect(kind, address))
+                # Which makes the face: Interests come from the first, the second is where they go.
+                with nothing_lost("a first packet"):
                     sock.send(make_interest(from_uri("/nowhere"), nonce=number))
                     sock.recv(_CHUNK)
-                yield Passage(near, far, used)
-        finally:
-            process.kill()
-            process.join()
+                sockets.append(sock)
+            near, far, *more = sockets
+            yield Passage(near, far, used, tuple(more))
 
 
 def _connect(kind: Kind, address: Any) -> socket.socket:
     if kind == "unix":
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = waiting_socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-    sock.settimeout(_PATIENCE_S)
+        sock = waiting_socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect(address)
+    if kind == "udp in runs":
+        receive_runs(sock)
     return sock
 
 
 def carry_stream(passage: Passage, load: Exchanges) -> Usage:
-    """Send Interests through from near to far and Data back, as streams; return what that has used.
+    """Do what carry() does, over streams."""
+    with nothing_lost("Unix stream"):
+        before = passage.used()
+        for source, sink, packets in _ways(passage, load):
+            stream = b"".join(packets)
+            source.sendall(stream)
+            _take(sink, len(stream))
+        after = passage.used()
+    return after.since(before).check("Unix stream", len(load.interests) + len(load.data))
 
-    Raises BenchError if packets are lost.
+
+def carry_runs(passage: Passage, load: Exchanges) -> Usage:
+    """Do what carry() does, in runs of datagrams that cross the kernel as one."""
+    with nothing_lost("UDP in runs"):
+        before = passage.used()
+        for source, sink, packets in _ways(passage, load):
+            send_batch(source, packets)
+            left = len(packets)
+            while left > 0:
+                left -= len(receive_batch(sink))
+        after = passage.used()
+    return after.since(before).check("UDP in runs", len(load.interests) + len(load.data))
+
+
+def _ways(passage: Passage, load: Exchanges) -> Iterator[tuple[socket.socket, socket.socket, list[bytes]]]:
+    """Yield (from, to, packets) for the Interests and the Data of each window."""
+    for interests, data in load.windows():
+        yield passage.near, passage.far, interests
+        yield passage.far, passage.near, data
+
+
+def round_trips(passage: Passage, load: Exchanges) -> list[int]:
+    """Make one exchange after the other; return how long each took, ns by the clock on the wall."""
+    near, far = passage.near, passage.far
+    taken = []
+    with nothing_lost("one exchange at a time"):
+        for interest, data in zip(load.interests, load.data, strict=True):
+            begun = time.perf_counter_ns()
+            near.send(interest)
+            _take(far, len(interest))
+            far.send(data)
+            _take(near, len(data))
+            taken.append(time.perf_counter_ns() - begun)
+    return taken
+
+
+def carry_push(passage: Passage, feed: Feed) -> Usage:
+    """Subscribe all near sockets to a feed and push it from the far one; return what that has used.
+
+    Raises BenchError unless every item comes to everybody, in order.
     """
-    before = passage.used()
-    try:
-        for interests, data in load.windows():
-            for source, sink, packets in (
-                (passage.near, passage.far, interests),
-                (passage.far, passage.near, data),
-            ):
-                stream = b"".join(packets)
-                source.sendall(stream)
-                left = len(stream)
-                while left:
-                    left -= len(sink.recv(_CHUNK))
-    except TimeoutError:
-        raise BenchError(f"Unix stream: a packet did not come within {_PATIENCE_S} s") from None
-    after = passage.used()
-    usage = Usage(
-        after.user - before.user,
-        after.system - before.system,
-        after.received - before.received,
-        after.sent - before.sent,
-    )
-    packets_sent = len(load.interests) + len(load.data)
-    if not usage.received == usage.sent == packets_sent:
-        raise BenchError(f"Unix stream: of {packets_sent} packets {usage.received} came, {usage.sent} left")
-    return usage
+    downstreams = [passage.near, *passage.more]
+    with nothing_lost("push over UDP"):
+        before = passage.used()
+        for number, sock in enumerate(downstreams):
+            sock.send(
+                make_interest(
+                    item_name(feed.name, 1),
+                    nonce=number,
+                    lifetime_ms=_LIFETIME_MS,
+                    hop_limit=SENT_HOP_LIMIT,
+                    send_credit=len(feed.items),
+                )
+            )
+            passage.used()  # it has come in by now
+        for first in range(0, len(feed.items), WINDOW):
+            items = feed.items[first : first + WINDOW]
+            for item in items:
+                passage.far.send(item)
+            for sock in downstreams:
+                for item in items:
+                    if not sock.recv(_DATAGRAM).endswith(item):  # there may be a header before it
+                        raise BenchError("push over UDP: something else came than the next item")
+        return passage.used().since(before)
 
 
-def _run(parents_end: Connection, connection: Connection, kind: Kind, path: Path) -> None:
-    """Be the process in the middle until it is killed, or the parent has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
-    parents_end.close()
-    asyncio.run(_drive(connection, kind, path))
-
-
-async def _drive(connection: Connection, kind: Kind, path: Path) -> None:
-    loop = asyncio.get_running_loop()
-    host = bare_host()
-    faces = Faces(host, loop)
-    orphaned = asyncio.Event()
-
-    def answer() -> None:
-        try:
-            connection.recv()
-        except EOFError:
-            loop.remove_reader(connection.fileno())
-            orphaned.set()
-            return
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        counted = host.forwarder.counters
-        received = counted.in_interests + counted.in_data
-        sent = counted.out_interests + counted.out_data
-        connection.send((used.ru_utime * 1e6, used.ru_stime * 1e6, received, sent))
-
-    address: Any
-    if kind == "unix":
-        faces.listen_unix(path, limit=2)
-        address = str(path)
-    else:
-        address = faces.listen_udp(_LOOPBACK, 0, limit=2).address
-    faces.driver.start()
-    loop.add_reader(connection.fileno(), answer)
-    connection.send(address)
-    await orphaned.wait()
-    faces.close()
-
-
-@click.command()
-@click.option("--repetitions", default=5, show_default=True)
-@click.option("--exchanges", default=8192, show_default=True)
-def main(repetitions: int, exchanges: int) -> None:
-    """Show what a packet costs, in microseconds of CPU time and as ratios to the C echo in the same run."""
-    load = make_exchanges(exchanges)
-    costs: dict[str, list[float]] = {"UDP channel": [], "Unix stream": [], "UDP echo in C": []}
-    with tempfile.TemporaryDirectory() as directory:
-        program, why_not = compile_echo(Path(directory))
-        for _ in range(repetitions):
-            with through_faces("udp") as passage:
-                costs["UDP channel"].append(_cost(carry(passage, load)))
-            with through_faces("unix") as passage:
-                costs["Unix stream"].append(_cost(carry_stream(passage, load)))
-            if program is not None:
-                with through_echo(program) as passage:
-                    costs["UDP echo in C"].append(_cost(carry(passage, load)))
-    for name, values in costs.items():
-        if not values:
-            click.echo(f"{name:14}  not measured: {why_not}")
-            continue
-        line = f"{name:14}  {statistics.median(values):5.2f} us/packet"
-        with suppress(ZeroDivisionError, ValueError):
-            echoes = costs["UDP echo in C"]
-            ratio = statistics.median(a / b for a, b in zip(values, echoes, strict=True))
-            line += f"  {ratio:5.2f} x C echo"
-        click.echo(line)
-
-
-def _cost(usage: Usage) -> float:
-    return (usage.user + usage.system) / usage.received
-
-
-if __name__ == "__main__":
-    main()
+def _take(sock: socket.socket, size: int) -> None:
+    while size > 0:
+        received = len(sock.recv(_CHUNK))
+        if not received:
+            raise BenchError("a connection has ended")
+        size -= received

@@ -10,7 +10,10 @@ import pytest
 pytest.importorskip("setuptools", minversion="77", reason="too old to read pyproject.toml")
 
 ROOT = Path(__file__).parents[1]
-PLAIN = ("forwarder/daemon/", "forwarder/faces/", "forwarder/management/", "forwarder/strateg")
+PLAIN = (
+    *("forwarder/daemon/", "forwarder/faces/", "forwarder/management/"),
+    *("forwarder/strategies/", "forwarder/strategy.py"),
+)
 DESCRIBE = """
 import setuptools, sys
 from distutils.core import run_setup

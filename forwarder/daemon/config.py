@@ -83,6 +83,7 @@ class UdpSection(IpSection):
 
     mtu: int = Field(default=8800, ge=MIN_FRAME, le=65467)
     idle_s: float = Field(default=600.0, ge=0, le=1e9, allow_inf_nan=False)
+    segmentation: bool = False
 
 
 class MulticastSection(Section):
@@ -114,6 +115,7 @@ class ContentStoreSection(Section):
     """The content store."""
 
     capacity: int = Field(default=65536, ge=0)
+    policy: Literal["lru", "priority_fifo"] = "lru"
     unsolicited: Literal["drop-all", "admit-local", "admit-network", "admit-all"] = "drop-all"
 
 

@@ -99,7 +99,12 @@ class Daemon:
                 address,
                 udp.port,
                 lambda a: faces.listen_udp(
-                    a, udp.port, limit=udp.max_faces, mtu=udp.mtu, idle_ns=round(udp.idle_s * SECOND)
+                    a,
+                    udp.port,
+                    limit=udp.max_faces,
+                    mtu=udp.mtu,
+                    idle_ns=round(udp.idle_s * SECOND),
+                    segmentation=udp.segmentation,
                 ),
             )
 
@@ -187,7 +192,10 @@ def _forwarder(config: Config) -> Forwarder:
         except ValueError as error:
             raise ConfigError(str(error)) from error
     forwarder = Forwarder(
-        rng=Random(), cs_capacity=config.content_store.capacity, controlled_push=config.controlled_push
+        rng=Random(),
+        cs_capacity=config.content_store.capacity,
+        cs_policy=config.content_store.policy,
+        controlled_push=config.controlled_push,
     )
     forwarder.unsolicited = config.content_store.unsolicited
     forwarder.regions = {from_uri(region) for region in config.regions}

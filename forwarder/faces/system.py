@@ -73,10 +73,26 @@ class Faces(FaceTable):
         return channel.uri
 
     def listen_udp(
-        self, host: str, port: int, *, limit: int, mtu: int = DEFAULT_MTU, idle_ns: int = 600 * SECOND
+        self,
+        host: str,
+        port: int,
+        *,
+        limit: int,
+        mtu: int = DEFAULT_MTU,
+        idle_ns: int = 600 * SECOND,
+        segmentation: bool = False,
     ) -> FaceUri:
         """Take frames at an address; raise OSError."""
-        channel = UdpChannel(self.driver, self, host, port, mtu=mtu, idle_ns=idle_ns, limit=limit)
+        channel = UdpChannel(
+            self.driver,
+            self,
+            host,
+            port,
+            mtu=mtu,
+            idle_ns=idle_ns,
+            limit=limit,
+            segmentation=segmentation,
+        )
         self._udp.append(channel)
         self._closers.append(channel.close)
         return channel.uri
@@ -191,7 +207,7 @@ class Faces(FaceTable):
         entry.channel = channel
         entry.idle_ns = channel.idle_ns
         channel.faces[remote] = entry.face.number
-        UdpTransport(self.driver, entry.face.number, sock)
+        UdpTransport(self.driver, entry.face.number, sock, segmentation=channel.segmentation)
         self._watch(entry)
         self._announce(entry)
         return entry.face

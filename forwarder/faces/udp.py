@@ -5,11 +5,12 @@ import fcntl
 import socket
 import struct
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
 from forwarder.faces.driver import BURST, Driver
+from forwarder.faces.segmentation import receive_batch, receive_runs, send_batch
 from forwarder.faces.uri import PORT, FaceUri, from_address
 from forwarder.host import Host
 
@@ -30,25 +31,32 @@ class UdpTransport:
         driver: whose host the face is of.
         face: its number.
         sock: connected, does not block.
+        segmentation: frames go and come in runs (forwarder.faces.segmentation), as far as the kernel can.
     """
 
-    def __init__(self, driver: Driver, face: int, sock: socket.socket) -> None:
+    def __init__(self, driver: Driver, face: int, sock: socket.socket, *, segmentation: bool = False) -> None:
         self._driver = driver
         self._face = face
         self._socket = sock
         self._link = driver.host.link(face)
         self._has_queue = False
+        self._in_runs = segmentation
+        if segmentation:
+            receive_runs(sock)
         driver.transports[face] = self
-        driver.loop.add_reader(sock, self._on_readable)
+        driver.loop.add_reader(sock, self._on_runs if segmentation else self._on_readable)
 
     def send(self, frames: list[bytes]) -> None:
         """See Transport. A full socket buffer is a full queue: a frame is lost, as on any link."""
-        send = self._socket.send
-        for frame in frames:
-            try:
-                send(frame)
-            except OSError:
-                continue  # so is one to a neighbour, or over an interface, that is down
+        if self._in_runs:
+            send_batch(self._socket, frames)
+        else:
+            send = self._socket.send
+            for frame in frames:
+                try:
+                    send(frame)
+                except OSError:
+                    continue  # so is one to a neighbour, or over an interface, that is down
         if (self._has_queue or len(frames) >= _WORTH_A_LOOK) and self._link.face.is_marking:
             (size,) = struct.unpack("@i", fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
             self._has_queue = size > 0
@@ -78,6 +86,23 @@ class UdpTransport:
                 if face not in transports:
                     break
         driver.flush()
+
+    def _on_runs(self) -> None:
+        self._driver.receive(self._face, self._take_runs())
+
+    def _take_runs(self) -> Iterator[bytes]:
+        """Yield frames until there are none, or BURST at least: a run is taken whole."""
+        taken = 0
+        while taken < BURST:
+            try:
+                frames = receive_batch(self._socket)
+            except BlockingIOError:
+                return
+            except OSError:
+                taken += 1  # see _on_readable()
+                continue
+            taken += len(frames)
+            yield from frames
 
 
 class UdpDriver(Driver):
@@ -124,9 +149,10 @@ class UdpChannel:
         mtu: largest frame that its faces send, bytes.
         idle_ns: how long faces that it makes stay without receiving anything; 0 for ever.
         limit: most faces that it makes.
+        segmentation: see UdpTransport.
 
     Attributes:
-        uri, mtu, idle_ns, limit: see above, with the port chosen.
+        uri, mtu, idle_ns, limit, segmentation: see above, with the port chosen.
         family: of its addresses.
         faces: by the neighbour's FaceUri.
     """
@@ -141,6 +167,7 @@ class UdpChannel:
         mtu: int,
         idle_ns: int,
         limit: int,
+        segmentation: bool = False,
     ) -> None:
         self._driver = driver
         self._neighbours = neighbours
@@ -156,6 +183,7 @@ class UdpChannel:
         self.mtu = mtu
         self.idle_ns = idle_ns
         self.limit = limit
+        self.segmentation = segmentation
         self.faces: dict[FaceUri, int] = {}
         driver.loop.add_reader(self._socket, self._on_readable)
 

@@ -11,7 +11,7 @@ from forwarder.lengths import Lengths
 from forwarder.measurements import Measurements
 from forwarder.pit import Pit
 from forwarder.strategies.multicast import Multicast
-from forwarder.strategy import StrategyChoice
+from forwarder.strategy_choice import StrategyChoice
 from forwarder.wire.name import component, from_uri, prefix_ends
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 

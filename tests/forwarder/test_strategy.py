@@ -15,7 +15,8 @@ from forwarder.fib import NextHop
 from forwarder.pit import OutRecord, PitEntry, Tags
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.multicast import Multicast
-from forwarder.strategy import Strategy, StrategyChoice
+from forwarder.strategy import Strategy
+from forwarder.strategy_choice import StrategyChoice
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import component, components, from_uri, prefix_ends
 from forwarder.wire.packet import Data, make_data
@@ -523,3 +524,25 @@ def test_multicast_holds_each_upstream_back_by_its_own_interval() -> None:
     assert node.interest(1, "/a", 3) == ["3 interest /a nonce=3"]
     node.wait(10 * MS)
     assert node.interest(1, "/a", 4) == ["2 interest /a nonce=4"]
+
+
+def test_a_class_knows_what_it_has_of_its_own_and_from_whom() -> None:
+    class Refined(Patient):
+        """Nothing of its own."""
+
+    class Probing(BestRoute):
+        """One method of its own."""
+
+        def probe(self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Sequence[int]:
+            return ()
+
+    known = {
+        kind: (kind.PROBES, kind.HEARS_DATA) for kind in (Strategy, BestRoute, Patient, Refined, Probing)
+    }
+    assert known == {
+        Strategy: (False, False),
+        BestRoute: (False, False),
+        Patient: (True, True),
+        Refined: (True, True),
+        Probing: (True, False),
+    }

@@ -12,19 +12,28 @@ from typing import Any
 
 import pytest
 
-from testbed import bench_udp
-from testbed.bench import Series, measure_exchanges
-from testbed.bench_load import BenchError, make_exchanges
-from testbed.bench_udp import Passage, Usage, carry, compile_echo, through_feednet
+from testbed import bench_process
+from testbed.bench_core import measure_exchanges
+from testbed.bench_faces import Kind, carry_push, carry_runs, carry_stream, round_trips, through_faces
+from testbed.bench_figures import Series
+from testbed.bench_load import BenchError, Exchanges, Feed, make_exchanges, native_feed
+from testbed.bench_pit import in_a_fresh_process
+from testbed.bench_process import Passage, Usage
+from testbed.bench_udp import carry, compile_echo, through_feednet
 
 ROOT = Path(__file__).parents[2]
 BENCH = [sys.executable, "-m", "testbed.bench"]
 CORE = ["forwarding core", "core and links"]
 PUSHES = ["push, native items", "push, SSB messages"]
-UDP = ["UDP forwarding", "UDP echo in C"]
+WAYS = ["UDP forwarding", "UDP channel", "in runs", "Unix stream"]
+ECHO = "UDP echo in C"
+PUSHED = ["push, native items, UDP", "delivered"]
+ALONE = [f"exchange, {way}, {part}" for part in ("p50", "p99") for way in ("UDP", "Unix", "C echo")]
+PIT = "PIT entry"
 SCALE = ["Ed25519 verify", "Ed25519 sign", "SHA-256", "SSB message"]
 
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+HAS_ECHO = shutil.which("cc") is not None
+needs_cc = pytest.mark.skipif(not HAS_ECHO, reason="no C compiler here")
 
 
 def run(*options: str, **environment: str) -> str:
@@ -54,12 +63,16 @@ def rows(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_every_figure_is_there_once_a_repetition(
     result: dict[str, Any], rows: dict[str, dict[str, Any]]
 ) -> None:
-    assert [*rows] == [*CORE, PUSHES[0], "without Ed25519", PUSHES[1], *UDP, *SCALE]
+    assert [*rows] == [
+        *(*CORE, PUSHES[0], "without Ed25519", PUSHES[1]),
+        *(*WAYS, ECHO, *PUSHED, *(what for what in ALONE if HAS_ECHO or "echo" not in what), PIT, *SCALE),
+    ]
     assert len(result["rows"]) == len(rows) + 1  # "without Ed25519" is there twice
     for row in result["rows"]:
-        for spread in (row["figure"], row["ratio"]):
+        for spread in (row["figure"], row["ratio"], row["exchanges"]):
             if spread is not None:
-                assert len(spread["samples"]) == result["size"]["repetitions"]
+                once = row["what"] == PIT
+                assert len(spread["samples"]) == (1 if once else result["size"]["repetitions"])
                 assert 0 < spread["min"] <= spread["median"] <= spread["max"]
                 assert {spread["min"], spread["max"]} <= set(spread["samples"])
 
@@ -67,10 +80,13 @@ def test_every_figure_is_there_once_a_repetition(
 def test_as_much_comes_out_as_goes_in(result: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
     size = result["size"]
     packets = 2 * size["exchanges"] * size["repetitions"]
-    for what in [*CORE, *UDP]:
+    for what in [*CORE, *WAYS, ECHO]:
         if rows[what]["figure"] is not None:
             assert rows[what]["counts"] == {"received": packets, "sent": packets}, what
     items = size["items"] * size["repetitions"]
+    assert rows[PUSHED[0]]["counts"] == {"received": items}
+    assert rows[PUSHED[1]]["counts"] == {"sent": 8 * items}
+    assert rows[PIT]["counts"] == {"pending": size["pending"]}
     for what in PUSHES:
         counts = rows[what]["counts"]
         assert (counts["received"], counts["sent"]) == (items, 2 * items)
@@ -83,7 +99,11 @@ def test_ratios_are_taken_within_a_repetition(rows: dict[str, dict[str, Any]]) -
         pairs = zip(rows[above]["figure"]["samples"], rows[below]["figure"]["samples"], strict=True)
         return [a / b for a, b in pairs]
 
-    assert rows[UDP[0]]["ratio"]["samples"] == pytest.approx(quotients(*UDP))
+    for what in WAYS:
+        assert rows[what]["ratio"]["samples"] == pytest.approx(quotients(what, ECHO))
+    for part in ("p50", "p99"):
+        alone = f"exchange, UDP, {part}"
+        assert rows[alone]["ratio"]["samples"] == pytest.approx(quotients(alone, f"exchange, C echo, {part}"))
     assert rows[CORE[1]]["ratio"]["samples"] == pytest.approx(quotients(CORE[1], CORE[0]))
     for what in PUSHES:
         assert rows[what]["ratio"]["max"] < 1, "Ed25519 is a share of the whole"
@@ -98,10 +118,18 @@ def test_the_bar_is_judged_by_the_median(result: dict[str, Any], rows: dict[str,
 
 def test_without_a_compiler_the_rest_is_measured(tmp_path: Path) -> None:
     lines = run(PATH=str(tmp_path)).splitlines()
-    [echo] = [line for line in lines if UDP[1] in line]
+    [echo] = [line for line in lines if ECHO in line]
     assert "not measured: no C compiler" in echo
-    for what in [*CORE, *PUSHES, UDP[0], *SCALE]:
-        [line] = [line for line in lines if f" {what} " in line]
+    for what in [
+        *CORE,
+        *PUSHES,
+        *WAYS,
+        *PUSHED,
+        *(what for what in ALONE if "echo" not in what),
+        PIT,
+        *SCALE,
+    ]:
+        [line] = [line for line in lines if line.startswith("│") and line.split("│")[1].strip() == what]
         assert any(letter.isdigit() for letter in line.split("│")[2]), line
 
 
@@ -137,7 +165,7 @@ def test_packets_that_do_not_come_out_void_the_measurement() -> None:
 
 
 def test_a_lost_datagram_voids_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_udp, "_PATIENCE_S", 1)
+    monkeypatch.setattr(bench_process, "PATIENCE_S", 1)
     load = make_exchanges(10)
     with through_feednet() as passage:
         carry(passage, load)
@@ -151,6 +179,69 @@ def test_a_process_that_did_less_voids_the_measurement() -> None:
         idle = Passage(passage.near, passage.far, lambda: Usage(0, 0, 0, 0))
         with pytest.raises(BenchError, match="of 20 packets 0 came, 0 left"):
             carry(idle, make_exchanges(10))
+
+
+def test_an_exchange_is_two_packets_and_a_delivery_is_held_against_it(
+    rows: dict[str, dict[str, Any]],
+) -> None:
+    def samples(what: str) -> list[float]:
+        return list(rows[what]["figure"]["samples"])
+
+    for what in WAYS:
+        assert rows[what]["exchanges"]["samples"] == pytest.approx([5e5 / us for us in samples(what)])
+    items, delivered = (samples(what) for what in PUSHED)
+    assert delivered == pytest.approx([8 * rate for rate in items])
+    both = zip(samples("UDP channel"), delivered, strict=True)
+    assert rows[PUSHED[1]]["ratio"]["samples"] == pytest.approx([2 * us * rate / 1e6 for us, rate in both])
+
+
+@pytest.mark.parametrize(
+    ("kind", "carrying"), [("udp", carry), ("udp in runs", carry_runs), ("unix", carry_stream)]
+)
+def test_all_ways_through_the_daemon_s_faces(
+    kind: Kind, carrying: Callable[[Passage, Exchanges], Usage]
+) -> None:
+    load = make_exchanges(200)
+    first = Exchanges(load.interests[:150], load.data[:150])
+    last = Exchanges(load.interests[150:], load.data[150:])
+    with through_faces(kind) as passage:
+        usage = carrying(passage, first)
+        assert (usage.received, usage.sent) == (300, 300)
+        assert usage.cpu > 0
+        taken = round_trips(passage, last)
+        assert len(taken) == 50
+        assert min(taken) > 0
+        idle = Passage(passage.near, passage.far, lambda: Usage(0, 0, 0, 0))
+        fresh = make_exchanges(260)
+        with pytest.raises(BenchError, match="of 120 packets 0 came, 0 left"):
+            carrying(idle, Exchanges(fresh.interests[200:], fresh.data[200:]))
+
+
+def test_a_push_that_does_not_come_to_everybody_voids_the_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench_process, "PATIENCE_S", 1)
+    feed = native_feed(100)
+    with through_faces("udp", 3) as passage:
+        assert len({passage.near, passage.far, *passage.more}) == 4
+        usage = carry_push(passage, feed)
+        assert usage.received >= 100 + 3
+    cut = Feed(feed.name, feed.items[:10] + feed.items[11:])
+    with through_faces("udp", 2) as passage, pytest.raises(BenchError, match="push over UDP"):
+        carry_push(passage, cut)
+
+
+def test_the_memory_of_an_entry_is_that_of_all_over_their_number() -> None:
+    """Name, key, records and packet: more than their bytes on the wire, and not by an order of magnitude."""
+    assert 49 + 16 * 2 < in_a_fresh_process(20_000) < 20 * (49 + 16 * 2)
+
+
+def test_a_process_that_ends_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BenchError, match="ValueError: invalid literal"):
+        in_a_fresh_process("many")  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(BenchError, match=r"exit status 1"):
+        in_a_fresh_process(1)
 
 
 def in_group(group: int) -> set[int]:

@@ -1,0 +1,115 @@
+"""What the bench has measured, and how it is shown: figures over repetitions, lines, a table."""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.table import Table
+
+
+@dataclass
+class Series:
+    """A figure over the repetitions, and what was counted in all of them together."""
+
+    values: list[float] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, value: float, **counts: int) -> None:
+        """Append the figure of one repetition."""
+        self.values.append(value)
+        self.counts.update(counts)
+
+    def over(self, other: "Series") -> "Series":
+        """Return the ratio to another figure, repetition by repetition."""
+        return Series([a / b for a, b in zip(self.values, other.values, strict=True)])
+
+    def map(self, function: Callable[[float], float]) -> "Series":
+        """Return the figure in other terms."""
+        return Series([function(value) for value in self.values])
+
+    @property
+    def median(self) -> float:
+        """The median."""
+        return statistics.median(self.values)
+
+    def summary(self) -> dict[str, Any]:
+        """Return median, least, greatest and the values themselves."""
+        return {
+            "median": self.median,
+            "min": min(self.values),
+            "max": max(self.values),
+            "samples": self.values,
+        }
+
+    def __str__(self) -> str:
+        return f"{readable(self.median)} ({readable(min(self.values))} - {readable(max(self.values))})"
+
+
+def readable(value: float) -> str:
+    """Write three significant digits: there is no more in a figure that varies by a tenth."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
+Measured = defaultdict[str, Series]
+
+
+@dataclass
+class Row:
+    """A line of the result.
+
+    Attributes:
+        what: what was measured.
+        series: the figure, None if there is none; `note` then says why.
+        unit: its unit; all times are CPU time, but for round trips.
+        ratio, ratio_of: a ratio and how to read it.
+        note: whatever else there is to say.
+        bar: what the figure is to reach.
+        exchanges: how many exchanges of Interest and Data a CPU second pays for.
+    """
+
+    what: str
+    series: Series | None
+    unit: str
+    ratio: Series | None = None
+    ratio_of: str = ""
+    note: str = ""
+    bar: float | None = None
+    exchanges: Series | None = None
+
+    def met(self) -> bool | None:
+        """Tell whether the median reaches the bar; None if there is no bar."""
+        return None if self.bar is None or self.series is None else self.series.median >= self.bar
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the line for programs."""
+        return {
+            "what": self.what,
+            "unit": self.unit,
+            "figure": self.series and self.series.summary(),
+            "counts": self.series and dict(self.series.counts),
+            "ratio": self.ratio and {"of": self.ratio_of, **self.ratio.summary()},
+            "exchanges": self.exchanges and self.exchanges.summary(),
+            "bar": self.bar,
+            "met": self.met(),
+            "note": self.note,
+        }
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Lay out the rows for reading."""
+    caption = (
+        "median (least - greatest); seconds and microseconds of CPU time, those of one exchange at a time by"
+        " the clock"
+    )
+    shown = Table("what", "figure", "unit", "ratio", "note", caption=caption)
+    for row in rows:
+        notes = [row.note] if row.note else []
+        if row.exchanges is not None:
+            notes.insert(0, f"{readable(row.exchanges.median)} exchanges/s")
+        if row.bar is not None:
+            notes.append(f"bar {row.bar:,.0f}: {'met' if row.met() else 'missed'}")
+        ratio = f"{row.ratio} {row.ratio_of}" if row.ratio else ""
+        shown.add_row(row.what, str(row.series or ""), row.unit, ratio, "; ".join(notes))
+    return shown
