@@ -482,8 +482,9 @@ class Forwarder:
         if header is not None:
             if header.next_hop_face is not None and face.local_fields:
                 self.pit.extend(entry, expiry)
-                if header.next_hop_face in self.faces:
-                    self._send_interest(entry, interest, nonce, header.next_hop_face, now)
+                chosen = self.faces.get(header.next_hop_face)
+                if chosen is not None and chosen.is_up:
+                    self._send_interest(entry, interest, nonce, chosen.number, now)
                 return
             if header.non_discovery:
                 entry.tags = Tags(non_discovery=True)
