@@ -72,13 +72,6 @@ BUGS = {
         "interest.forwarding_hint and self._has_arrived(interest)",
         "False",
     ),
-    "sent to a link that is down, because it is named": Bug(
-        "node",
-        "forwarder.forwarder",
-        "Forwarder._on_interest",
-        "chosen is not None and chosen.is_up",
-        "chosen is not None",
-    ),
     "a Nack for nothing": Bug(
         "node",
         "forwarder.forwarder",
