@@ -502,7 +502,7 @@ class Forwarder:
                 self.pit.extend(entry, expiry)
                 chosen = self.faces.get(header.next_hop_face)
                 if chosen is not None and chosen.is_up:
-                    self._send_interest(entry, interest, nonce, header.next_hop_face, now)
+                    self._send_interest(entry, interest, nonce, chosen.number, now)
                 return
             if header.non_discovery:
                 entry.tags = Tags(non_discovery=True)
