@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.crossings import CROSSINGS, ENDS, crossings, hop_delays, journeys, link_load, losses, match
-from analysis.decode import PACKETS
+from analysis.schema import PACKETS
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
 LATENCIES = "layering string, node string, feed string, seq long, published long, delivered long"
