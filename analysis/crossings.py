@@ -58,7 +58,7 @@ CROSSINGS = StructType(
 sent. kind: as in analysis.decode.PACKETS, without "fragment", "other" and "malformed". feed, seq: of an
 item's name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork") is
 told, too. A persistent Interest's feed is its name. is_reissued: an LLI with MustBeFresh. feed_tip,
-feed_limit: of FeedState, where the packets' table has them."""
+feed_limit: of FeedState."""
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
 _KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes")
@@ -88,19 +88,15 @@ def link_ends(cases: Cases) -> pa.Table:
 
 
 def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return CROSSINGS from the rows of analysis.decode.PACKETS, those of analysis.reassemble, and ENDS."""
+    """Return CROSSINGS from the rows of analysis.schema.PACKETS, those of analysis.reassemble, and ENDS."""
     idle = packets.where((F.col("kind") == "idle") & (F.col("frag_count") == 1))
     every = messages.unionByName(
         idle.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
     ).drop("feed_tip", "feed_limit")
-    if "feed_tip" in packets.columns:
-        states = packets.where(F.col("feed_tip").isNotNull())
-        every = every.join(
-            states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left"
-        )
-    else:
-        nothing = F.lit(None).cast("long")
-        every = every.withColumns({"feed_tip": nothing, "feed_limit": nothing})
+    states = packets.where(F.col("feed_tip").isNotNull())
+    every = every.join(
+        states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left"
+    )
     is_out = F.col("direction") == "out"
     about = every.join(F.broadcast(ends), ["layering", "interface", "node"]).select(
         "layering",
