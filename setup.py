@@ -15,7 +15,7 @@ from setuptools.command.build import build
 
 COMPILED = sorted(
     {*glob("forwarder/**/*.py", recursive=True)}
-    - {*glob("forwarder/**/__init__.py", recursive=True)}  # nothing in them but a docstring
+    - {*glob("forwarder/**/__init__.py", recursive=True)}  # packages stay plain
     # Bound by system calls and the event loop, or not on the way of a packet: nothing to gain.
     - {path for room in ("daemon", "faces", "management") for path in glob(f"forwarder/{room}/*.py")}
     # To be inherited from, or to be read, by whoever writes another one in plain Python.

@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         code: 200, or an error's StatusCode: 400 not a canonical URI, 404 no such face, 406 unsupported
-            scheme or combination, 408 no answer, 409 a face to there exists or parameters conflict, 504.
+            scheme or combination, 409 a face to there exists or parameters conflict, 504.
         text: for people.
         face: the face, also of a 409 if it exists; None if there is none.
         rejected: of a 409 from update: the parameters that could not be had, as they were asked for.

@@ -540,7 +540,7 @@ class Forwarder:
     def _next_hops(
         self, entry: PitEntry, face: Face, interest: Interest, hops: Sequence[NextHop], is_scoped: bool
     ) -> Sequence[NextHop]:
-        """Return the next hops that an Interest may take, of those by its name, or else by its hint."""
+        """Return the next hops that an Interest may take: by its hint if that leads anywhere, else `hops`."""
         for delegation in interest.forwarding_hint:
             hops = self.fib.lookup(delegation)
             if hops:

@@ -103,6 +103,10 @@ class Host:
             self.forwarder.remove_face(face, now)
             self._settle(now)
 
+    def links(self) -> list[int]:
+        """Return the numbers of all faces that have a link service."""
+        return list(self._links)
+
     def link(self, face: int) -> LinkService:
         """Return a face's link service."""
         return self._links[face]

@@ -78,6 +78,15 @@ def test_the_core_has_no_socket_and_no_clock(path: Path) -> None:
     assert not used & CLOCKS_AND_SOCKETS
 
 
+def test_the_core_does_not_know_its_shell() -> None:
+    """Sockets and the daemon know tables, strategies and management; not the other way."""
+    for path in modules():
+        inside = path.relative_to(ROOT).as_posix()
+        if inside.startswith("forwarder/") and not inside.startswith(tuple(f"{room}/" for room in SHELL)):
+            rooms = {name.replace(".", "/") for name in imports(path)}
+            assert not {name for name in rooms if f"{name}/".startswith(tuple(f"{r}/" for r in SHELL))}
+
+
 def test_every_room_is_there_and_every_package_is_a_room() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages == OURS

@@ -136,7 +136,6 @@ class StrategySection(Section):
 
     prefix: Prefix
     strategy: str
-    parameters: dict[str, str] = Field(default_factory=dict)
 
 
 _STRATEGIES = (

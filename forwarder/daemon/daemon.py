@@ -39,7 +39,7 @@ def attach_management(host: Host, faces: Faces, config: Config) -> Management:
     path = config.authorizations
     authorisation = Authorisation() if path is None else Authorisation.load(Path(path))
     management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
-    management.extend(FeednetModule(host.forwarder, management.counters))
+    management.extend(FeednetModule(host.forwarder, management.counters, host, faces.driver.drops))
     host.attach(management, INTERNAL_FACE)
     management.start()
     return management
@@ -200,12 +200,8 @@ def _forwarder(config: Config) -> Forwarder:
     forwarder.unsolicited = config.content_store.unsolicited
     forwarder.regions = {from_uri(region) for region in config.regions}
     for choice in config.strategies:
-        kind = strategies.STRATEGIES.get(choice.strategy)
-        if kind is None:
-            known = ", ".join(sorted(strategies.STRATEGIES))
-            raise ConfigError(f"strategies: {choice.strategy!r} is unknown; there are {known}")
         try:
-            forwarder.choose_strategy(from_uri(choice.prefix), kind, choice.parameters)
+            forwarder.choose_strategy(from_uri(choice.prefix), *strategies.parse(choice.strategy))
         except ValueError as error:
             raise ConfigError(f"strategies: {choice.prefix}: {error}") from error
     return forwarder

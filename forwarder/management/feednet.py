@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.link import LinkService
 from forwarder.lli.entry import FeedEntry
 from forwarder.management.module import Module
 from forwarder.wire.name import to_uri
 
 MS = 1_000_000
+
+_OF_RELIABILITY = ("acknowledged", "repeated", "lost", "duplicates")
 
 MOST_FEEDS = 1000
 """Feeds that one dataset lists at most; `feeds.entries` is the number of all."""
@@ -25,13 +29,23 @@ class FeednetModule(Module):
     Args:
         forwarder: whose.
         management: counters of the management, if they are to be told.
+        host: whose links' counters are told; None if they are not.
+        drops: what the sockets have turned away, by reason.
     """
 
     name = "feednet"
 
-    def __init__(self, forwarder: Forwarder, management: Counter[str] | None = None) -> None:
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        management: Counter[str] | None = None,
+        host: Host | None = None,
+        drops: Counter[str] | None = None,
+    ) -> None:
         self._forwarder = forwarder
         self._management = management
+        self._host = host
+        self._drops = drops
         self.commands = {}
         self.datasets = {"status": self._status}
 
@@ -53,6 +67,11 @@ class FeednetModule(Module):
         }
         if self._management is not None:
             told["management"] = dict(self._management)
+        if self._drops is not None:
+            told["drops"] = dict(self._drops)
+        if self._host is not None:
+            links = {face: _link(self._host.link(face)) for face in self._host.links()}
+            told["links"] = {face: counts for face, counts in links.items() if any(counts.values())}
         if feeds is not None:
             entries = list(feeds)
             told["feeds"] = {
@@ -61,6 +80,13 @@ class FeednetModule(Module):
                 "list": [_feed(entry, now) for entry in entries[:MOST_FEEDS]],
             }
         return told
+
+
+def _link(link: LinkService) -> dict[str, int]:
+    told = {"oversized": link.oversized, "reassembly_failures": link.reassembly_failures}
+    if link.reliability is not None:
+        told |= {name: getattr(link.reliability, name) for name in _OF_RELIABILITY}
+    return told
 
 
 def _feed(entry: FeedEntry, now: int) -> dict[str, Any]:

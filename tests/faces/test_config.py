@@ -60,9 +60,7 @@ def test_the_sample_s_defaults_are_the_defaults_and_name_every_key(tmp_path: Pat
     for section in ("unix", "tcp", "udp", "multicast", "ethernet", "content_store"):
         assert set(table[section]) == keys(getattr(config, section)), section
     assert set(table["faces"][0]) == keys(config.faces[0])
-    assert {key for each in table["strategies"] for key in each} | {"parameters"} == keys(
-        config.strategies[0]
-    )
+    assert {key for each in table["strategies"] for key in each} == keys(config.strategies[0])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +121,7 @@ def test_what_the_daemon_says_when_it_cannot_start(tmp_path: Path) -> None:
         assert f"tcp port {port} at 127.0.0.1: Address already in use" in complaint(tmp_path, text)
     assert not (tmp_path / "nfd.sock").exists(), "what had been opened is closed again"
     strategy = CONFIG + "[[strategies]]\nprefix = '/'\nstrategy = 'worst-route'\n"
-    assert "'worst-route' is unknown; there are" in complaint(tmp_path, strategy)
+    assert "there is no strategy 'worst-route'; there are" in complaint(tmp_path, strategy)
     host = CONFIG + "[[faces]]\nuri = 'udp://no.such.host.invalid'\n"
     assert "no.such.host.invalid" in complaint(tmp_path, host)
     (tmp_path / "mine.py").write_text("raise RuntimeError('no')\n")
