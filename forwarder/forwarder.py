@@ -12,14 +12,15 @@ An Interest with SendCredit is the feeds' business (forwarder.lli) and makes no 
 """
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final
 
 from forwarder.content_store import ContentStore
-from forwarder.dead_nonces import LIFETIME, DeadNonces
-from forwarder.face import CONTENT_STORE_FACE, PACKET_COUNTERS, Face, LinkType
+from forwarder.counters import Counters
+from forwarder.dead_nonces import LIFETIME as NONCE_LIFETIME
+from forwarder.dead_nonces import DeadNonces
+from forwarder.face import CONTENT_STORE_FACE, Face, LinkType
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib, NextHop
 from forwarder.lli.entry import FeedEntry
@@ -64,95 +65,6 @@ _ADMITTING: Final = (
     {"admit-network", "admit-all"},
     {"admit-local", "admit-all"},
 )  # by whether the face is local
-
-
-class Counters:
-    """Packets and what became of them, counted where it happens.
-
-    All packets that come in count; of those that go out, LLIs, items pushed under them, and their Nacks
-    count in FeedTable.counters instead. Those of faces that are gone stay in the sums.
-
-    Attributes:
-        in_interests ... out_nacks: of all faces; each Face has its own.
-        cs_hits, cs_misses: Interests looked up in the content store.
-        satisfied, expired: PIT entries.
-        unsolicited: Data that nobody has asked for.
-        looped: Interests that have been here before.
-        hop_limit_reached, no_route, out_of_scope, pit_full: Interests not sent on for that reason.
-        malformed: packets that are none.
-    """
-
-    _OF_NODE = (
-        "cs_hits",
-        "cs_misses",
-        "satisfied",
-        "expired",
-        "unsolicited",
-        "looped",
-        "hop_limit_reached",
-        "no_route",
-        "out_of_scope",
-        "pit_full",
-        "malformed",
-    )
-
-    def __init__(self, faces: dict[int, Face]) -> None:
-        self._faces = faces
-        self._gone = Counter[str]()
-        self.cs_hits = 0
-        self.cs_misses = 0
-        self.satisfied = 0
-        self.expired = 0
-        self.unsolicited = 0
-        self.looped = 0
-        self.hop_limit_reached = 0
-        self.no_route = 0
-        self.out_of_scope = 0
-        self.pit_full = 0
-        self.malformed = 0
-
-    def keep(self, face: Face) -> None:
-        """Remember what a face has counted that is being removed."""
-        for name in PACKET_COUNTERS:
-            self._gone[name] += getattr(face, name)
-
-    def _sum(self, name: str) -> int:
-        counts: list[int] = [getattr(face, name) for face in self._faces.values()]
-        return self._gone[name] + sum(counts)
-
-    @property
-    def in_interests(self) -> int:
-        """Interests received."""
-        return self._sum("in_interests")
-
-    @property
-    def out_interests(self) -> int:
-        """Interests sent."""
-        return self._sum("out_interests")
-
-    @property
-    def in_data(self) -> int:
-        """Data packets received."""
-        return self._sum("in_data")
-
-    @property
-    def out_data(self) -> int:
-        """Data packets sent."""
-        return self._sum("out_data")
-
-    @property
-    def in_nacks(self) -> int:
-        """Nacks received."""
-        return self._sum("in_nacks")
-
-    @property
-    def out_nacks(self) -> int:
-        """Nacks sent."""
-        return self._sum("out_nacks")
-
-    def as_dict(self) -> dict[str, int]:
-        """Return all counters by name."""
-        return {name: getattr(self, name) for name in PACKET_COUNTERS + self._OF_NODE}
 
 
 class Forwarder:
@@ -638,7 +550,7 @@ class Forwarder:
 
     def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int) -> None:
         """Remove an entry, or keep it without its in-records for `stay` ns."""
-        if entry.key[2] and data.freshness_ms * MS < LIFETIME:
+        if entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME:
             # Its Data may be stale when a copy comes back: nothing else would tell that it is one.
             self._bury(entry, now)
         if stay <= 0:
