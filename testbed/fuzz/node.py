@@ -13,9 +13,10 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from forwarder.counters import Counters
 from forwarder.face import LinkType
 from forwarder.feedcache.cache import FeedStore
-from forwarder.forwarder import Counters, Forwarder
+from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.strategies.multicast import Multicast
 from forwarder.wire.feed import item_name
