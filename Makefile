@@ -28,7 +28,8 @@ demo: $(STAMPS)/run
 	@$(BIN)/feednet run fanout $(if $(FEED),--feed $(FEED))
 
 test: $(STAMPS)/dev lint
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile -m 'not mininet'
+	@$(BIN)/pytest -m mininet
 	@$(MAKE) --no-print-directory test-compiled
 
 test-compiled: $(STAMPS)/compiled
