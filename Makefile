@@ -34,7 +34,7 @@ test: $(STAMPS)/dev lint
 
 test-compiled: $(STAMPS)/compiled
 	@if [ -d $(COMPILED) ]; then \
-		$(WITH_COMPILED) $(BIN)/pytest --compiled -o pythonpath=tests -o cache_dir=.pytest_cache/compiled \
+		$(WITH_COMPILED) $(BIN)/pytest -n 2 --dist loadfile --compiled -o pythonpath=tests -o cache_dir=.pytest_cache/compiled \
 			$(TESTS_OF_COMPILED); \
 	fi
 
