@@ -119,6 +119,8 @@ def test_the_same_goes_through_with_and_without(segmentation: bool) -> None:
 def test_two_daemons_that_both_do_it(tmp_path: Path) -> None:
     async def through(port: int, producer: socket.socket) -> None:
         with connected_to(port) as consumer:
+            consumer.send(make_interest(from_uri("/nowhere"), nonce=1))  # a first packet makes the face
+            await received(consumer, 1)
             for first in range(0, COUNT, 50):
                 send_batch(consumer, INTERESTS[first : first + 50])
                 await asyncio.sleep(0)
