@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -118,21 +118,19 @@ class Daemon:
         return sock
 
     def left(self) -> Left:
-        """Return what it holds, the face that asks included."""
-        client = Client(self.path)
-        try:
-            now = snapshot(client)
-        finally:
-            client.close()
-        own = now["feednet"]
+        """Return what it holds, the face that asks and its file included."""
         process = Path(f"/proc/{self._process.pid}")
+        with closing(Client(self.path)) as client:
+            now = snapshot(client)
+            files = len(list((process / "fd").iterdir()))
+        own = now["feednet"]
         pages = int((process / "statm").read_text(encoding="ascii").split()[1])
         return Left(
             len(now["faces"]),
             len(now["fib"]),
             now["general"]["pit_entries"],
             own["feeds"]["entries"],
-            len(list((process / "fd").iterdir())),
+            files,
             pages * os.sysconf("SC_PAGESIZE") // 1024,
         )
 
