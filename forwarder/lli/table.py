@@ -302,14 +302,13 @@ class FeedTable:
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
         self.flush(now)
-        self._rtts.pop(face, None)
-        self._fetch_rtts.pop(face, None)
-        self._silent.pop(face, None)
         for entry in list(self._entries.values()):
             entry.ranges.drop(face)
             if entry.face == face:
                 self._fail_over(entry, NO_ROUTE, now, is_gone=True)
             self._settle(entry, now)
+        for known in (self._rtts, self._fetch_rtts, self._silent):
+            known.pop(face, None)  # last: failing over notes that it was silent
 
     def face_up(self, face: int) -> None:
         """Note that a face may be tried again."""
