@@ -18,6 +18,7 @@ COMPILED = sorted(
     - {*glob("forwarder/**/__init__.py", recursive=True)}  # packages stay plain
     # Bound by system calls and the event loop, or not on the way of a packet: nothing to gain.
     - {path for room in ("daemon", "faces", "management") for path in glob(f"forwarder/{room}/*.py")}
+    - {"forwarder/toml_file.py"}
     # To be inherited from, or to be read, by whoever writes another one in plain Python.
     - {"forwarder/strategy.py", *glob("forwarder/strategies/*.py")}
 )

@@ -1,7 +1,4 @@
-"""The table of packets, column by column: the one place that says what each means.
-
-`python -m analysis.schema` prints docs/tables.md, which is made of it.
-"""
+"""The table of packets, column by column. analysis/stages.py has the tables of later stages."""
 
 from typing import NamedTuple
 
@@ -88,57 +85,19 @@ COLUMNS = (
     Column("problem", "string", "", "why a frame could not be read, or not to its end; null if it could"),
 )
 
-_ARROW = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}
-_SPARK: dict[str, DataType] = {
+ARROW_TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}
+SPARK_TYPES: dict[str, DataType] = {
     "int64": LongType(),
     "string": StringType(),
     "bool": BooleanType(),
     "binary": BinaryType(),
 }
 
-PACKETS = StructType([StructField(column.name, _SPARK[column.type]) for column in COLUMNS])
+PACKETS = StructType([StructField(column.name, SPARK_TYPES[column.type]) for column in COLUMNS])
 """The schema of the table for Spark."""
 
-PACKETS_ARROW = pa.schema([(column.name, _ARROW[column.type]) for column in COLUMNS])
+PACKETS_ARROW = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
 """The same for Arrow."""
 
 PARTITIONS = ("run", "node", "interface")
 """The columns that `feednet analyze` makes directories of; `run` is `layering`."""
-
-_HEAD = """# Tables
-
-`feednet analyze CAPTURE...` writes `packets`, a directory of Parquet files,
-`run=.../node=.../interface=...`. It is plain Parquet: pandas, DuckDB, polars and Spark read it as it is.
-
-```
-pandas.read_parquet("tables/packets")
-SELECT kind, count(*) FROM read_parquet('tables/packets/**/*.parquet', hive_partitioning = true) GROUP BY kind
-```
-
-A row is a frame. What a frame does not have is null. The bytes of a frame are split by layer without
-remainder: `eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP,
-packets and frames do not coincide: there each frame is a row of kind `segment` that counts its headers only
-(its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with the
-number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are right. Of
-a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given as far as they
-are there. Numbers above 2^63 - 1 are given as that one.
-
-`feednet run` and `feednet report` leave a table with the same columns in `tables/packets.parquet`.
-
-| column | type | unit | what |
-|---|---|---|---|
-"""
-
-_TAIL = """
-Made by `python -m analysis.schema > docs/tables.md`.
-"""
-
-
-def document() -> str:
-    """Return docs/tables.md."""
-    rows = [f"| `{each.name}` | {each.type} | {each.unit} | {each.meaning} |\n" for each in COLUMNS]
-    return _HEAD + "".join(rows) + _TAIL
-
-
-if __name__ == "__main__":
-    print(document(), end="")

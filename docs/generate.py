@@ -229,7 +229,7 @@ _ELEMENTS: dict[int, tuple[str, str | None]] = {  # None: holds elements
     feeds.PAYLOAD: ("Payload", _TEXT),
     feeds.FORK_PROOF: ("ForkProof", None),
     lp.LP_PACKET: ("LpPacket", None),
-    lp._FRAGMENT: ("Fragment", None),
+    lp.FRAGMENT: ("Fragment", None),
     lp._NACK: ("Nack", None),
     lp._NACK_REASON: ("NackReason", _NUMBER),
     lp.FEED_STATE: ("FeedState", None),

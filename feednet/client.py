@@ -49,6 +49,15 @@ class _End(Protocol):
     def wake(self, now: int) -> None: ...
 
 
+class _Owner(Protocol):
+    """What Subscription and Feed have in common."""
+
+    @property
+    def _end(self) -> _End: ...
+    def _advance(self) -> None:
+        """Let the end's outputs go, and take note of what has come of it."""
+
+
 class Feeds:
     """All feeds of one application.
 
@@ -65,7 +74,7 @@ class Feeds:
         self._face.shutdown = self._on_shutdown
         self._subscriptions: dict[bytes, Subscription] = {}
         self._feeds: dict[bytes, Feed] = {}
-        self._alarms: dict[_End, asyncio.TimerHandle] = {}
+        self._alarms: dict[_Owner, asyncio.TimerHandle] = {}
 
     def subscribe(
         self,
@@ -133,11 +142,11 @@ class Feeds:
         except MalformedPacket:
             return False  # let the application say so
         if subscription is not None:
-            subscription._consumer.receive(packet, time.monotonic_ns())
+            subscription._end.receive(packet, time.monotonic_ns())
             subscription._advance()
         if feed is not None:
-            feed._producer.receive(parse_interest(header.fragment), time.monotonic_ns())
-            self._settle(feed._producer)
+            feed._end.receive(parse_interest(header.fragment), time.monotonic_ns())
+            feed._advance()
         return subscription is not None or feed is not None or not header.fragment
 
     def _owner(self, header: LpPacket) -> "tuple[Subscription | None, Feed | None]":
@@ -157,46 +166,36 @@ class Feeds:
             return self._subscriptions.get(parts[0]), None
         return None, self._feeds.get(parts[0])
 
-    def _settle(self, end: _End) -> None:
+    def _settle(self, owner: _Owner) -> None:
         """Send what an end has to send, and set its alarm."""
-        alarm = self._alarms.pop(end, None)
-        if alarm is not None:
-            alarm.cancel()
-        for packet in end.take_outputs():
+        self._disarm(owner)
+        for packet in owner._end.take_outputs():
             if self._face.running:
                 self._face.send(packet)
-        deadline = end.next_deadline()
+        deadline = owner._end.next_deadline()
         if deadline is not None:
             delay = max(deadline - time.monotonic_ns(), 0)
-            self._arm(end, delay, deadline if delay else time.monotonic_ns())
+            self._arm(owner, delay, deadline if delay else time.monotonic_ns())
 
-    def _arm(self, end: _End, delay: int, due: int | None) -> None:
+    def _arm(self, owner: _Owner, delay: int, due: int | None) -> None:
         loop = asyncio.get_running_loop()
-        self._alarms[end] = loop.call_later(delay / 1e9, self._alarm, end, due)
+        self._alarms[owner] = loop.call_later(delay / 1e9, self._alarm, owner, due)
 
-    def _alarm(self, end: _End, due: int | None) -> None:
-        del self._alarms[end]
+    def _disarm(self, owner: _Owner) -> None:
+        alarm = self._alarms.pop(owner, None)
+        if alarm is not None:
+            alarm.cancel()
+
+    def _alarm(self, owner: _Owner, due: int | None) -> None:
+        del self._alarms[owner]
         now = time.monotonic_ns()
         if due is not None and now > due + _LATE:
             # The application has kept the event loop busy: what seems lost may be waiting in the socket. Once
             # only, or in a busy application it would be so for ever.
-            self._arm(end, _LATE, None)
+            self._arm(owner, _LATE, None)
             return
-        end.wake(now)
-        for subscription in self._subscriptions.values():
-            if subscription._consumer is end:
-                subscription._advance()
-                return
-        self._settle(end)
-
-    def _forget(self, end: _End, name: bytes) -> None:
-        alarm = self._alarms.pop(end, None)
-        if alarm is not None:
-            alarm.cancel()
-        if isinstance(end, Consumer):
-            self._subscriptions.pop(name, None)
-        else:
-            self._feeds.pop(name, None)
+        owner._end.wake(now)
+        owner._advance()
 
     def _on_shutdown(self) -> None:
         """End all subscriptions: the face is closed, by whichever side."""
@@ -213,7 +212,7 @@ class Subscription(AsyncIterator[Item]):
 
     def __init__(self, feeds: Feeds, consumer: Consumer, on_problem: Callable[[str], None] | None) -> None:
         self._feeds = feeds
-        self._consumer = consumer
+        self._end = consumer
         self._on_problem = on_problem
         self._changed = asyncio.Event()
         self._lost: str | None = None
@@ -223,26 +222,26 @@ class Subscription(AsyncIterator[Item]):
     @property
     def rejected(self) -> dict[str, int]:
         """Packets refused, by reason."""
-        return dict(self._consumer.rejected)
+        return dict(self._end.rejected)
 
     @property
     def arrived(self) -> int:
         """Number of the last item that has come, all before it included; some may not have been taken yet."""
-        return self._consumer.arrived
+        return self._end.arrived
 
     async def __anext__(self) -> Item:
         """Return the next item."""
         if not self._has_begun:
             self._has_begun = True
-            self._consumer.start(time.monotonic_ns())
+            self._end.start(time.monotonic_ns())
             self._advance()
         while self._is_open:
-            items = self._consumer.take_items(1)
+            items = self._end.take_items(1)
             if items:
                 self._advance()
                 return items[0]
-            if self._consumer.fork is not None and self._consumer.error == "fork":
-                raise Forked(self._consumer.feed, self._consumer.fork)
+            if self._end.fork is not None and self._end.error == "fork":
+                raise Forked(self._end.feed, self._end.fork)
             if self._lost is not None:
                 raise ConnectionError(self._lost)
             self._changed.clear()
@@ -253,10 +252,9 @@ class Subscription(AsyncIterator[Item]):
         """End the subscription."""
         if self._is_open:
             self._is_open = False
-            self._consumer.cancel(time.monotonic_ns())
-            self._feeds._settle(self._consumer)
-            self._feeds._forget(self._consumer, self._consumer.feed)
-            self._changed.set()
+            self._end.cancel(time.monotonic_ns())
+            self._feeds._settle(self)
+            self._leave()
 
     async def __aenter__(self) -> "Subscription":
         """Return itself."""
@@ -269,15 +267,19 @@ class Subscription(AsyncIterator[Item]):
         await self.aclose()
 
     def _advance(self) -> None:
-        self._feeds._settle(self._consumer)
-        for problem in self._consumer.take_errors():
+        self._feeds._settle(self)
+        for problem in self._end.take_errors():
             if self._on_problem is not None and problem != "fork":
                 self._on_problem(problem)
         self._changed.set()
 
     def _lose(self, why: str) -> None:
         self._lost = why
-        self._feeds._forget(self._consumer, self._consumer.feed)
+        self._leave()
+
+    def _leave(self) -> None:
+        self._feeds._disarm(self)
+        self._feeds._subscriptions.pop(self._end.feed, None)
         self._changed.set()
 
 
@@ -287,7 +289,7 @@ class Feed:
     def __init__(self, feeds: Feeds, log: Log) -> None:
         self._feeds = feeds
         self.log = log
-        self._producer = Producer(log.name, self._packet, lambda: log.tip)
+        self._end = Producer(log.name, self._packet, lambda: log.tip)
 
     @property
     def uri(self) -> str:
@@ -297,13 +299,17 @@ class Feed:
     def append(self, message: bytes) -> int:
         """Sign, keep and push a message; return its number. Raises ValueError if it is too large."""
         item = self.log.append(message)
-        self._producer.appended(item.seq, time.monotonic_ns())
-        self._feeds._settle(self._producer)
+        self._end.appended(item.seq, time.monotonic_ns())
+        self._advance()
         return item.seq
 
     def close(self) -> None:
         """Serve the feed no longer; the log stays open."""
-        self._feeds._forget(self._producer, self.log.name)
+        self._feeds._disarm(self)
+        self._feeds._feeds.pop(self.log.name, None)
+
+    def _advance(self) -> None:
+        self._feeds._settle(self)
 
     def _packet(self, seq: int) -> Data | None:
         item = self.log.get(seq)

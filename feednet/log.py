@@ -13,12 +13,9 @@ from pathlib import Path
 from forwarder.feedcache.items import Item, RejectedItem, parse_item, verify_run
 from forwarder.wire.feed import feed_name, item_name, native_content
 from forwarder.wire.name import from_uri, to_uri
-from forwarder.wire.packet import ED25519, make_data, parse_data
+from forwarder.wire.packet import ED25519, LARGEST_PACKET, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, read_header
 from ssb.keys import KEY_BYTES, Identity
-
-LARGEST_ITEM = 8800
-"""Bytes of a Data packet that every NDN node passes on (ndn-cxx, MAX_NDN_PACKET_SIZE)."""
 
 _NO_BACKLINK = b""
 
@@ -88,8 +85,10 @@ class Log:
             signature_type=ED25519,
             sign=self._identity.sign,
         )
-        if len(wire) > LARGEST_ITEM:
-            raise ValueError(f"a message of {len(message)} bytes makes a packet of more than {LARGEST_ITEM}")
+        if len(wire) > LARGEST_PACKET:
+            raise ValueError(
+                f"a message of {len(message)} bytes makes a packet of more than {LARGEST_PACKET}"
+            )
         self._write(wire)
         item = parse_item(self.name, seq, parse_data(wire))
         self._items.append(item)
@@ -151,13 +150,13 @@ class Log:
         items: list[Item] = []
         at = 0
         while at < len(raw):
-            if not any(raw[at : at + LARGEST_ITEM]) and len(raw) - at < LARGEST_ITEM:
+            if not any(raw[at : at + LARGEST_PACKET]) and len(raw) - at < LARGEST_PACKET:
                 self._file.truncate(at)  # the file had grown, and nothing had been written to it
                 break
             try:
                 _, _, end = read_header(raw, at, len(raw))
             except MalformedPacket as error:
-                if len(raw) - at >= LARGEST_ITEM:
+                if len(raw) - at >= LARGEST_PACKET:
                     raise BadLog(f"{self.path}: byte {at}: {error}") from None
                 self._file.truncate(at)
                 break

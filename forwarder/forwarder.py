@@ -414,7 +414,7 @@ class Forwarder:
                 self.pit.extend(entry, expiry)
                 chosen = self.faces.get(header.next_hop_face)
                 if chosen is not None and chosen.is_up:
-                    self._send_interest(entry, interest, nonce, chosen.number, now)
+                    self._send_interest(entry, interest, nonce, chosen.number, expiry, now)
                 return
             if header.non_discovery:
                 entry.tags = Tags(non_discovery=True)
@@ -432,11 +432,13 @@ class Forwarder:
         if not faces:
             return
         for out in faces:
-            self._send_interest(entry, interest, nonce, out, now)
+            self._send_interest(entry, interest, nonce, out, expiry, now)
         if strategy.PROBES:
             for out in strategy.probe(entry, face.number, hops, now):
                 other = self.rng.getrandbits(32)
-                self._send_interest(entry, parse_interest(interest.with_nonce(other)), other, out, now)
+                self._send_interest(
+                    entry, parse_interest(interest.with_nonce(other)), other, out, expiry, now
+                )
 
     def _has_arrived(self, interest: Interest) -> bool:
         """Tell whether a forwarding hint leads to a region that this node is in.
@@ -474,7 +476,9 @@ class Forwarder:
     def _is_from_here(self, face: int) -> bool:
         return face == _FEEDS or self.faces[face].is_local
 
-    def _send_interest(self, entry: PitEntry, interest: Interest, nonce: int, out: int, now: int) -> None:
+    def _send_interest(
+        self, entry: PitEntry, interest: Interest, nonce: int, out: int, expiry: int, now: int
+    ) -> None:
         face = self.faces[out]
         if interest.hop_limit == 1 and not face.is_local:
             self.counters.hop_limit_reached += 1
@@ -485,7 +489,6 @@ class Forwarder:
                 if sent.nonce != nonce:
                     self.dead_nonces.add(entry.key[0], sent.nonce, now)  # it may still go round a loop
                 entry.drop_out_record(out)
-        expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
         entry.out_records.append(OutRecord(out, nonce, now, expiry))
         face.out_interests += 1
         packet = interest.next_hop_wire()
@@ -587,8 +590,9 @@ class Forwarder:
         origin = self.faces.get(newest.face, face)
         routed = self.fib.lookup(asking.name, ends)
         hops = self._next_hops(entry, origin, asking, routed, asking.name.startswith(_SCOPED))
+        expiry = now + min(asking.lifetime_ms, MOST_LIFETIME_MS) * MS
         for out in strategy.after_nack(entry, face.number, reason, hops, now):
-            self._send_interest(entry, asking, newest.nonce, out, now)
+            self._send_interest(entry, asking, newest.nonce, out, expiry, now)
         if all(record.nacked is not None for record in entry.out_records):
             self._refuse(entry, _least_severe(entry.out_records), now)
 

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
-from forwarder.link import LARGEST_PACKET, LinkService
+from forwarder.link import LinkService
 from forwarder.pacing import Pacer
+from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket
 
 

@@ -14,7 +14,7 @@ from forwarder.marking import Marking
 from forwarder.reassembly import MAX_FRAGMENTS, TIMEOUT_NS, Reassembler
 from forwarder.reliability import MEMORY_NS, Reliability
 from forwarder.wire.lp import LP_PACKET, parse_lp
-from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame, open_frame
+from forwarder.wire.lp_frame import ACK_BYTES, FRAGMENT_HEADERS, SEQUENCE_MASK, Frame, close_frame, open_frame
 from forwarder.wire.tlv import MalformedPacket
 
 UDP_IPV4_HEADERS: Final = 28
@@ -22,15 +22,10 @@ MIN_MTU: Final = 256
 """Smallest MTU that a link may have, bytes: every header field fits into one fragment, and leaves room."""
 MIN_FRAME: Final = 64
 """Smallest frame that a face may be limited to, bytes (NFD); long header fields do not fit into it."""
-_FRAGMENT_HEADERS: Final = 34
-"""Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
 _MARK_BYTES: Final = 5
-_SEQUENCE_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 _EVERYTHING: Final = 1 << 62
 LP_HEADERS: Final = 512
 """More than NDNLPv2's header fields take, but for a PrefixAnnouncement, bytes."""
-LARGEST_PACKET: Final = 8800
-"""Largest Interest or Data packet that every node passes on, bytes (ndn-cxx MAX_NDN_PACKET_SIZE)."""
 
 
 class LinkService:
@@ -42,9 +37,10 @@ class LinkService:
             could join fragments from before and after.
         face: the record that says what the link is to do, and on which it counts.
         overhead: what the network below adds to a frame. If nothing, `mtu` is at least MIN_FRAME.
+        largest: Interest or Data packet that is taken in, bytes.
 
     Attributes:
-        mtu, face: see above.
+        face: see above.
         oversized: packets not sent because they need more fragments than a receiver accepts, or have header
             fields for which a fragment has no room.
         reassembler: the packets that wait for fragments.
@@ -58,7 +54,6 @@ class LinkService:
         "_payload",
         "_sequence",
         "face",
-        "mtu",
         "oversized",
         "reassembler",
         "reliability",
@@ -76,7 +71,6 @@ class LinkService:
         least = MIN_MTU if overhead else MIN_FRAME
         if mtu is not None and mtu < least:
             raise ValueError(f"MTU {mtu}: a link takes at least {least} bytes")
-        self.mtu = mtu
         self.face = face or Face(0)
         self.oversized = 0
         self._largest = largest
@@ -86,7 +80,7 @@ class LinkService:
 
     def reset(self, sequence: int) -> None:
         """Forget all that is under way, and begin with another Sequence."""
-        self._sequence = sequence & _SEQUENCE_MASK
+        self._sequence = sequence & SEQUENCE_MASK
         self.reassembler = Reassembler()
         self.reliability: Reliability | None = None
         self._marking: Marking | None = None
@@ -95,7 +89,7 @@ class LinkService:
     def configure(self, mtu: int | None = None) -> None:
         """Follow the face's record, and a new MTU (without overhead) if one is given."""
         if mtu is not None:
-            self.mtu = self._payload = mtu
+            self._payload = mtu
         if self.face.is_reliable and self.reliability is None:
             self.reliability = Reliability(min(self._payload, self._largest))
         elif self.face.is_reliable and self.reliability is not None:
@@ -125,7 +119,7 @@ class LinkService:
         """
         if len(packet) <= self._as_is:
             return [packet]
-        mark = self._marking is not None and self._marking.is_due(now)
+        mark = self._marking is not None and self._marking.take(now)
         if len(packet) <= self._payload - _MARK_BYTES and self.reliability is None and not mark:
             return [packet]
         if mark and parse_lp(packet).congestion_mark:
@@ -137,7 +131,7 @@ class LinkService:
         frame = open_frame(packet)
         if not frame.fragment:
             return [packet]  # nothing in it that could be cut; the network below may
-        if mark and len(packet) + _FRAGMENT_HEADERS + _MARK_BYTES <= self._payload:
+        if mark and len(packet) + FRAGMENT_HEADERS + _MARK_BYTES <= self._payload:
             return [close_frame(frame, mark=True)]
         parts = self._cut(frame, len(packet), _MARK_BYTES if mark else 0)
         frames = []
@@ -151,7 +145,7 @@ class LinkService:
                     mark=mark and index == 0,
                 )
             )
-            self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
+            self._sequence = (self._sequence + 1) & SEQUENCE_MASK
         return frames
 
     def _cut(self, frame: Frame, size: int, reserved: int) -> list[Frame]:
@@ -160,7 +154,7 @@ class LinkService:
         All header fields go with the first fragment. Empty if that cannot be.
         """
         body = frame.fragment
-        room = self._payload - _FRAGMENT_HEADERS - reserved
+        room = self._payload - FRAGMENT_HEADERS - reserved
         first = room - (size - len(body))
         if first <= 0 or -(-(len(body) - first) // room) >= MAX_FRAGMENTS:
             self.oversized += 1
@@ -175,12 +169,12 @@ class LinkService:
         if not frame.fragment:
             return reliability.send_unreliably(frame, mark)
         reserved = ACK_BYTES + (_MARK_BYTES if mark else 0)
-        if size + _FRAGMENT_HEADERS + reserved <= self._payload:
+        if size + FRAGMENT_HEADERS + reserved <= self._payload:
             parts = [frame]
         else:
             parts = self._cut(frame, size, reserved)
         first = self._sequence
-        self._sequence = (first + len(parts)) & _SEQUENCE_MASK
+        self._sequence = (first + len(parts)) & SEQUENCE_MASK
         return reliability.send(parts, first, mark, now)
 
     def receive(self, frame: bytes, now: int, sender: Hashable = None) -> bytes | None:
@@ -209,12 +203,10 @@ class LinkService:
         """Tell how many bytes wait for being sent on the link; see forwarder.marking."""
         if not self.face.is_marking:
             return
-        if self._marking is None:
-            if size <= self.face.marking_threshold:
-                return
-            self._marking = Marking(self.face.marking_interval)
-        if not self._marking.update(size > self.face.marking_threshold, now):
-            self._marking = None
+        is_long = size > self.face.marking_threshold
+        if is_long == (self._marking is not None):
+            return
+        self._marking = Marking(self.face.marking_interval, now) if is_long else None
         self._choose_path()
 
     def take_frames(self) -> list[bytes]:

@@ -15,6 +15,7 @@ class Marking:
 
     Args:
         interval: how long a queue may be too long before a packet is marked, ns.
+        now: when it was found too long, ns.
 
     Attributes:
         marked: packets marked so far.
@@ -22,20 +23,14 @@ class Marking:
 
     __slots__ = ("_interval", "_next", "marked")
 
-    def __init__(self, interval: int) -> None:
+    def __init__(self, interval: int, now: int) -> None:
         self._interval = interval
-        self._next: int | None = None
+        self._next = now + interval
         self.marked = 0
 
-    def update(self, is_long: bool, now: int) -> bool:
-        """Take note of the queue, and tell whether the incident goes on."""
-        if is_long and self._next is None:
-            self._next = now + self._interval
-        return is_long
-
-    def is_due(self, now: int) -> bool:
-        """Tell whether the packet that is sent now is to be marked, and count it."""
-        if self._next is None or now < self._next:
+    def take(self, now: int) -> bool:
+        """Tell whether the packet that is sent now is to be marked; then it counts as marked."""
+        if now < self._next:
             return False
         self.marked += 1
         self._next += self._interval * _SCALE // isqrt((self.marked + 1) * _SCALE * _SCALE)

@@ -7,13 +7,12 @@ it is the oldest of too many, or has waited too long, or all of them take too mu
 from collections.abc import Hashable
 
 from forwarder.wire.lp import LpPacket
-from forwarder.wire.lp_frame import Frame, close_frame, open_frame
+from forwarder.wire.lp_frame import SEQUENCE_MASK, Frame, close_frame, open_frame
 from forwarder.wire.tlv import MalformedPacket
 
 MAX_FRAGMENTS = 400
 """Most fragments that a packet may have; NFD's limit too."""
 
-_SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
 TIMEOUT_NS = 500_000_000
 """How long a packet waits for its fragments where none is sent again."""
 _MAX_PARTIAL = 64
@@ -59,7 +58,7 @@ class Reassembler:
         count, index = packet.frag_count, packet.frag_index
         if packet.sequence is None or count > MAX_FRAGMENTS:
             raise MalformedPacket("a fragment without Sequence, or one of too many")
-        key = ((packet.sequence - index) & _SEQUENCE_MASK, sender)
+        key = ((packet.sequence - index) & SEQUENCE_MASK, sender)
         partial = self._partial.get(key)
         if partial is not None and partial.since + self.timeout <= now:
             self._give_up(key)  # of another packet: who starts anew counts anew

@@ -8,7 +8,7 @@ The receiver knows a repeated frame by its Sequence.
 """
 
 from forwarder.wire.lp import LpPacket
-from forwarder.wire.lp_frame import ACK_BYTES, Frame, close_frame
+from forwarder.wire.lp_frame import ACK_BYTES, FRAGMENT_HEADERS, SEQUENCE_MASK, Frame, close_frame
 
 MS = 1_000_000
 IDLE_ACK_NS = 5 * MS
@@ -25,7 +25,6 @@ _MAX_UNACKED = 1 << 12
 _MAX_BYTES = 1 << 22
 _MAX_ACKS = 1 << 12
 _IDLE_HEADER = 4
-_SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class _Packet:
@@ -109,7 +108,7 @@ class Reliability:
         packet = _Packet()
         frames = []
         for index, part in enumerate(parts):
-            sent = _Sent(part, packet, (sequence + index) & _SEQUENCE_MASK, index, len(parts))
+            sent = _Sent(part, packet, (sequence + index) & SEQUENCE_MASK, index, len(parts))
             frames.append(self._transmit(sent, mark and index == 0, now))
         while len(self._unacked) > _MAX_UNACKED or self._bytes > _MAX_BYTES:
             self._give_up(next(iter(self._unacked.values())).packet)
@@ -122,7 +121,7 @@ class Reliability:
 
     def _transmit(self, sent: _Sent, mark: bool, now: int) -> bytes:
         tx_sequence = self._tx_sequence
-        self._tx_sequence = (tx_sequence + 1) & _SEQUENCE_MASK
+        self._tx_sequence = (tx_sequence + 1) & SEQUENCE_MASK
         sent.at = now
         sent.later_acks = 0
         sent.packet.waiting[tx_sequence] = None
@@ -134,7 +133,7 @@ class Reliability:
             frag_index=sent.index,
             frag_count=sent.count,
             mark=mark,
-            acks=self._take_acks(sent.size + 34 + ACK_BYTES),
+            acks=self._take_acks(sent.size + FRAGMENT_HEADERS + ACK_BYTES),
             tx_sequence=tx_sequence,
         )
 

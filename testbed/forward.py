@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from forwarder.daemon.config import SAMPLE, ConfigError, load
-from forwarder.daemon.daemon import run
 from testbed.errors import UserError
 
 
@@ -19,6 +17,10 @@ def forward(path: Path | None, sample_config: bool) -> None:
 
     Says on standard output when it is ready, and at which FaceUris; events are logged to standard error.
     """
+    # Not for the other commands: signatures, sockets and management take a while to load.
+    from forwarder.daemon.config import SAMPLE, ConfigError, load
+    from forwarder.daemon.daemon import run
+
     if sample_config:
         click.echo(SAMPLE.read_text(encoding="utf-8"), nl=False)
         return

@@ -4,7 +4,6 @@ testbed.sections has the tables that a scenario is made of; here they are held a
 network, all before anything is written.
 """
 
-import tomllib
 from collections import Counter
 from collections.abc import Container, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from forwarder import strategies
 from forwarder.forwarder import Forwarder
+from forwarder.toml_file import first_problem, parse_toml
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError, shown
 from testbed.layerings import LAYERINGS, Parameters
@@ -162,12 +162,9 @@ def load(
             " or give a .toml file's path"
         ) from error
     try:
-        table = tomllib.loads(text.decode("utf-8"))
-    except RecursionError as error:
-        raise UserError(f"{path}: not valid TOML: nested too deeply") from error
+        table = {"name": path.stem, **parse_toml(text)}
     except ValueError as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from error
-    table = {"name": path.stem, **table}
+        raise UserError(f"{path}: {error}") from error
     _resolve_files(table, path.parent)
     _replace(table, {"seed": seed, "layerings": layerings})
     _replace_in(table, "workload", {"feed": feed, "items": items})
@@ -192,7 +189,7 @@ def load(
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:
-        raise UserError(f"{path}: {_first_line(error)}") from error
+        raise UserError(f"{path}: {first_problem(error)}") from error
     try:
         return _complete(scenario)
     except TopologyError as error:
@@ -336,7 +333,7 @@ def _check_parameters(scenario: Scenario) -> None:
         try:
             scenario.layering_parameters(layering)
         except ValidationError as error:
-            raise ValueError(f"[parameters.{layering}] {_first_line(error)}") from error
+            raise ValueError(f"[parameters.{layering}] {first_problem(error)}") from error
 
 
 def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
@@ -344,20 +341,3 @@ def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
     degree = Counter(interface.node for interface in topology.interfaces())
     others = [node for node in topology.nodes if node not in taken]
     return tuple(node for node in others if degree[node] == 1) or tuple(others)
-
-
-_PLAIN = {
-    "extra_forbidden": "unknown key",
-    "missing": "is missing",
-    "model_type": "must be a table",
-    "dict_type": "must be a table",
-}
-
-
-def _first_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
-    silent = first["type"] in ("missing", "value_error", "extra_forbidden")
-    got = "" if silent else f" (got {shown(first['input'])})"
-    return f"{where}: {problem}{got}"

@@ -1,9 +1,8 @@
 """What `feednet forward` is told: a TOML file, checked whole before anything is opened."""
 
 import ipaddress
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,11 +10,11 @@ from forwarder.faces.ethernet import GROUP
 from forwarder.faces.multicast import GROUP_IPV4, GROUP_IPV6, GROUP_PORT
 from forwarder.faces.uri import PORT, canonize, parse
 from forwarder.link import MIN_FRAME
+from forwarder.toml_file import first_problem, read_toml
 from forwarder.wire.name import from_uri
 
 SAMPLE = Path(__file__).with_name("sample.toml")
 """A configuration with everything in it commented out."""
-_SHOWN = 60
 
 
 class ConfigError(ValueError):
@@ -172,17 +171,11 @@ def load(path: Path | None) -> Config:
     if path is None:
         return Config()
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from error
+        config = Config.model_validate(read_toml(path))
+    except ValidationError as error:  # which is a ValueError, too
+        raise ConfigError(f"{path}: {first_problem(error)}") from error
     except ValueError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    try:
-        config = Config.model_validate(table)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {_first_line(error)}") from error
+        raise ConfigError(f"{path}: {error}") from error
     return config.model_copy(
         update={
             "unix": config.unix.model_copy(update={"path": _beside(path, config.unix.path)}),
@@ -194,25 +187,3 @@ def load(path: Path | None) -> Config:
 
 def _beside(path: Path, inner: str | None) -> str | None:
     return None if inner is None else str(path.parent / inner)
-
-
-_PLAIN = {
-    "extra_forbidden": "unknown key",
-    "missing": "is missing",
-    "model_type": "must be a table",
-    "dict_type": "must be a table",
-}
-
-
-def _first_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
-    if first["type"] in ("missing", "value_error", "extra_forbidden"):
-        return f"{where}: {problem}"
-    return f"{where}: {problem} (got {_shown(first['input'])})"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

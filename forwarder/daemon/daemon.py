@@ -64,7 +64,6 @@ class Daemon:
         self.forwarder = _forwarder(config)
         self.host = Host(self.forwarder, FIRST_FACE)
         self.faces = Faces(self.host, loop, is_marking=config.congestion_marking)
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> list[str]:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""

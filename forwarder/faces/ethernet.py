@@ -5,7 +5,7 @@ One packet socket an interface serves all of its faces: they differ in addresses
 
 import socket
 import struct
-from typing import Protocol
+from collections.abc import Callable
 
 from forwarder.faces.driver import BATCH, BURST, Driver
 from forwarder.faces.netif import Interface
@@ -36,19 +36,13 @@ def uri_of(mac: bytes) -> FaceUri:
     return FaceUri("ether", mac.hex(":"))
 
 
-class Neighbours(Protocol):
-    """Who makes and counts the faces of a channel (forwarder.faces.system)."""
-
-    def accept_ethernet(self, channel: "EthernetChannel", remote: FaceUri) -> int | None:
-        """Make a face for a neighbour that has written first; return its number, None if it may not be."""
-        ...
-
-
 class EthernetChannel:
     """The faces of one interface.
 
     Args:
-        driver, neighbours: who is told.
+        driver: whose host the faces are of.
+        accept: called with this channel and a neighbour that has written first; returns its new face's
+            number, None if it may not have one.
         interface: which one; it has a MAC address.
         listen: whether neighbours who write first get faces.
         idle_ns: how long such a face stays without receiving anything; 0 for ever.
@@ -65,7 +59,7 @@ class EthernetChannel:
     def __init__(
         self,
         driver: Driver,
-        neighbours: Neighbours,
+        accept: Callable[["EthernetChannel", FaceUri], int | None],
         interface: Interface,
         *,
         listen: bool,
@@ -73,7 +67,7 @@ class EthernetChannel:
         limit: int,
     ) -> None:
         self._driver = driver
-        self._neighbours = neighbours
+        self._accept = accept
         self._listen = listen
         self.interface = interface
         self.uri = FaceUri("dev", interface.name)
@@ -127,7 +121,7 @@ class EthernetChannel:
         is_ours = destination == self._mac
         face = self.faces.get(source if is_ours else destination)
         if face is None and is_ours and self._listen and not source[0] & 1:
-            face = self._neighbours.accept_ethernet(self, uri_of(source))
+            face = self._accept(self, uri_of(source))
         if face is not None and face in self._driver.transports:
             packet = without_padding(payload)
             self._driver.host.receive(face, packet, self._driver.clock(), None if is_ours else source)

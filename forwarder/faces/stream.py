@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 
 from forwarder.faces.driver import BURST, Driver
-from forwarder.link import LARGEST_PACKET, LP_HEADERS
+from forwarder.link import LP_HEADERS
+from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket, read_number
 
 LARGEST_FRAME = LARGEST_PACKET + LP_HEADERS
@@ -110,17 +111,21 @@ class StreamTransport:
             self._enqueue(frames)
             return
         data = frames[0] if len(frames) == 1 else b"".join(frames)
-        try:
-            sent = self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError as error:
-            self._end(error.strerror or str(error))
-            return
-        if sent < len(data):
+        sent = self._write(data)
+        if sent is not None and sent < len(data):
             self._queue.append(data[sent:])
             self._driver.loop.add_writer(self._socket, self._on_writable)
             self._count(len(data) - sent)
+
+    def _write(self, data: bytes) -> int | None:
+        """Return how much the kernel has taken; None if the connection has ended."""
+        try:
+            return self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self._end(error.strerror or str(error))
+            return None
 
     def _enqueue(self, frames: list[bytes]) -> None:
         added = 0
@@ -142,12 +147,8 @@ class StreamTransport:
             parts.append(self._queue.popleft())
             size += len(parts[-1])
         data = b"".join(parts)
-        try:
-            sent = self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError as error:
-            self._end(error.strerror or str(error))
+        sent = self._write(data)
+        if sent is None:
             return
         if sent < len(data):
             self._queue.appendleft(data[sent:])

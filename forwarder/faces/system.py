@@ -85,7 +85,7 @@ class Faces(FaceTable):
         """Take frames at an address; raise OSError."""
         channel = UdpChannel(
             self.driver,
-            self,
+            self._accept_udp,
             host,
             port,
             mtu=mtu,
@@ -101,7 +101,9 @@ class Faces(FaceTable):
         self, interface: Interface, *, listen: bool, limit: int, idle_ns: int = 600 * SECOND
     ) -> FaceUri:
         """Allow Ethernet faces on an interface, and neighbours to make them if `listen`; raise OSError."""
-        channel = EthernetChannel(self.driver, self, interface, listen=listen, idle_ns=idle_ns, limit=limit)
+        channel = EthernetChannel(
+            self.driver, self._accept_ethernet, interface, listen=listen, idle_ns=idle_ns, limit=limit
+        )
         self._ethernet[channel.uri] = channel
         self._closers.append(channel.close)
         return channel.uri
@@ -177,7 +179,7 @@ class Faces(FaceTable):
         self._connect_stream(entry, sock)
         self._announce(entry)
 
-    def accept_udp(
+    def _accept_udp(
         self, channel: UdpChannel, remote: FaceUri, connect: Callable[[], socket.socket]
     ) -> int | None:
         """Make a face for a neighbour that has written to a channel; see UdpChannel."""
@@ -212,7 +214,7 @@ class Faces(FaceTable):
         self._announce(entry)
         return entry.face
 
-    def accept_ethernet(self, channel: EthernetChannel, remote: FaceUri) -> int | None:
+    def _accept_ethernet(self, channel: EthernetChannel, remote: FaceUri) -> int | None:
         """Make a face for a neighbour that has written to an interface; see EthernetChannel."""
         if len(channel.faces) >= channel.limit:
             self.driver.drops["too many neighbours"] += 1

@@ -7,7 +7,7 @@ import struct
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from forwarder.faces.driver import BURST, Driver
 from forwarder.faces.segmentation import receive_batch, receive_runs, send_batch
@@ -127,16 +127,6 @@ class UdpDriver(Driver):
         return host, port
 
 
-class Neighbours(Protocol):
-    """Who makes and counts the faces of a channel (forwarder.faces.system)."""
-
-    def accept_udp(
-        self, channel: "UdpChannel", remote: FaceUri, sock: Callable[[], socket.socket]
-    ) -> int | None:
-        """Make a face for a neighbour that has written first; return its number, None if it may not be."""
-        ...
-
-
 class UdpChannel:
     """A port that anybody may write to.
 
@@ -144,7 +134,9 @@ class UdpChannel:
     it; the kernel then tells the neighbours apart, and each has a queue of its own.
 
     Args:
-        driver, neighbours: who is told.
+        driver: whose host the faces are of.
+        accept: called with this channel, a neighbour that has written first, and what returns a socket that
+            is connected to it; returns its new face's number, None if it may not have one.
         host, port: where; port 0 lets the system choose. Raises OSError.
         mtu: largest frame that its faces send, bytes.
         idle_ns: how long faces that it makes stay without receiving anything; 0 for ever.
@@ -160,7 +152,7 @@ class UdpChannel:
     def __init__(
         self,
         driver: Driver,
-        neighbours: Neighbours,
+        accept: Callable[["UdpChannel", FaceUri, Callable[[], socket.socket]], int | None],
         host: str,
         port: int,
         *,
@@ -170,7 +162,7 @@ class UdpChannel:
         segmentation: bool = False,
     ) -> None:
         self._driver = driver
-        self._neighbours = neighbours
+        self._accept = accept
         self.family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = _new_socket(self.family)
         try:
@@ -223,7 +215,7 @@ class UdpChannel:
         remote = from_address("udp", address)
         face = self.faces.get(remote)
         if face is None:
-            face = self._neighbours.accept_udp(self, remote, lambda: self.connect(remote))
+            face = self._accept(self, remote, lambda: self.connect(remote))
         if face is not None:
             self._driver.receive(face, (frame,))
 

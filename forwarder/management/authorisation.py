@@ -18,7 +18,6 @@ Without a file everybody on this machine may do everything, nobody from outside 
 strategy that learns from it.
 """
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -33,6 +32,7 @@ from forwarder.management.keys import (
     key_name_of,
     load_certificate,
 )
+from forwarder.toml_file import first_problem, read_toml
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DIGEST_SHA256, Data
 
@@ -143,17 +143,11 @@ class Authorisation:
     def load(cls, path: Path) -> "Authorisation":
         """Read the file. Raises ValueError with a line for the user."""
         try:
-            rules = AuthorisationFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise ValueError(f"{path}: {error.strerror}") from error
-        except tomllib.TOMLDecodeError as error:
+            rules = AuthorisationFile.model_validate(read_toml(path))
+        except ValidationError as error:  # which is a ValueError, too
+            raise ValueError(f"{path}: {first_problem(error)}") from error
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: not UTF-8") from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise ValueError(f"{path}: {key}: {first['msg']}") from error
         return cls(rules, path.parent)
 
     @property

@@ -27,6 +27,7 @@ from forwarder.management.parameters import (
     ControlResponse,
     read_text,
 )
+from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, nni, read_header, read_nni
 
 MS = 1_000_000
@@ -40,7 +41,6 @@ _QUERY_FILTER = 0x96
 _EVENT = 0xC0
 _EVENT_KIND = 0xC1
 
-_LARGEST_PACKET = 8800
 """What is said to be the MTU of a face that takes any frame, as in NFD."""
 
 _PROPERTIES = frozenset({"persistency", "mtu", "marking_interval", "marking_threshold", "flags", "mask"})
@@ -170,7 +170,7 @@ def _rejected(rejected: FaceParameters) -> ControlParameters:
 
 
 def _mtu(face: Face) -> int:
-    return _LARGEST_PACKET if face.mtu is None else min(face.mtu, _LARGEST_PACKET)
+    return LARGEST_PACKET if face.mtu is None else min(face.mtu, LARGEST_PACKET)
 
 
 def _properties(face: Face, expiration: bytes = b"") -> bytes:

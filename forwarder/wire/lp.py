@@ -11,10 +11,10 @@ from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, pa
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
 LP_PACKET: Final = 100
-_FRAGMENT: Final = 0x50
-_SEQUENCE: Final = 0x51
-_FRAG_INDEX: Final = 0x52
-_FRAG_COUNT: Final = 0x53
+FRAGMENT: Final = 0x50
+SEQUENCE: Final = 0x51
+FRAG_INDEX: Final = 0x52
+FRAG_COUNT: Final = 0x53
 _PIT_TOKEN: Final = 0x62
 _NACK: Final = 0x0320
 _NACK_REASON: Final = 0x0321
@@ -23,9 +23,9 @@ _NEXT_HOP_FACE: Final = 0x0330
 _CACHE_POLICY: Final = 0x0334
 _CACHE_POLICY_TYPE: Final = 0x0335
 _NO_CACHE: Final = 1
-_CONGESTION_MARK: Final = 0x0340
-_ACK: Final = 0x0344  # the one field that may be repeated
-_TX_SEQUENCE: Final = 0x0348
+CONGESTION_MARK: Final = 0x0340
+ACK: Final = 0x0344  # the one field that may be repeated
+TX_SEQUENCE: Final = 0x0348
 _NON_DISCOVERY: Final = 0x034C
 _PREFIX_ANNOUNCEMENT: Final = 0x0350
 FEED_STATE: Final = 0x0370
@@ -124,19 +124,19 @@ def parse_lp(frame: bytes) -> LpPacket:
     last = 0
     while at < end:
         kind, start, at = read_header(frame, at, end)
-        if kind == _FRAGMENT:
+        if kind == FRAGMENT:
             if at != end:
                 raise MalformedPacket("Fragment is an LpPacket's last field")
             packet.fragment = frame[start:at]
             break
-        if kind < last or (kind == last and kind != _ACK):
+        if kind < last or (kind == last and kind != ACK):
             raise MalformedPacket(f"LpPacket field of type {kind} out of order or repeated")
         last = kind
-        if kind == _SEQUENCE:
+        if kind == SEQUENCE:
             packet.sequence = _read_sequence(frame, start, at)
-        elif kind == _FRAG_INDEX:
+        elif kind == FRAG_INDEX:
             packet.frag_index = read_nni(frame[start:at])
-        elif kind == _FRAG_COUNT:
+        elif kind == FRAG_COUNT:
             packet.frag_count = read_nni(frame[start:at])
         elif kind == _PIT_TOKEN:
             if not 1 <= at - start <= 32:
@@ -144,13 +144,13 @@ def parse_lp(frame: bytes) -> LpPacket:
             packet.pit_token = frame[start:at]
         elif kind == _NACK:
             packet.nack_reason = _numbers(frame, start, at, (_NACK_REASON,)).get(_NACK_REASON, _UNSPECIFIED)
-        elif kind == _CONGESTION_MARK:
+        elif kind == CONGESTION_MARK:
             packet.congestion_mark = read_nni(frame[start:at])
         elif kind == FEED_STATE:
             _read_feed_state(packet, frame, start, at)
-        elif kind == _ACK:
+        elif kind == ACK:
             packet.acks.append(_read_sequence(frame, start, at))
-        elif kind == _TX_SEQUENCE:
+        elif kind == TX_SEQUENCE:
             packet.tx_sequence = _read_sequence(frame, start, at)
         elif kind == _NEXT_HOP_FACE:
             packet.next_hop_face = read_nni(frame[start:at])
@@ -229,10 +229,10 @@ def make_lp(
     """Build an LpPacket; see LpPacket for the fields. Without a fragment it is an idle packet."""
     fields = []
     if sequence is not None:
-        fields.append(element(_SEQUENCE, sequence.to_bytes(8, "big")))
+        fields.append(element(SEQUENCE, sequence.to_bytes(8, "big")))
     if frag_count > 1:
-        fields.append(element(_FRAG_INDEX, nni(frag_index)))
-        fields.append(element(_FRAG_COUNT, nni(frag_count)))
+        fields.append(element(FRAG_INDEX, nni(frag_index)))
+        fields.append(element(FRAG_COUNT, nni(frag_count)))
     if pit_token is not None:
         fields.append(element(_PIT_TOKEN, pit_token))
     if nack_reason is not None:
@@ -245,10 +245,10 @@ def make_lp(
     if no_cache:
         fields.append(element(_CACHE_POLICY, element(_CACHE_POLICY_TYPE, nni(_NO_CACHE))))
     if congestion_mark:
-        fields.append(element(_CONGESTION_MARK, nni(congestion_mark)))
-    fields += [element(_ACK, ack.to_bytes(8, "big")) for ack in acks]
+        fields.append(element(CONGESTION_MARK, nni(congestion_mark)))
+    fields += [element(ACK, ack.to_bytes(8, "big")) for ack in acks]
     if tx_sequence is not None:
-        fields.append(element(_TX_SEQUENCE, tx_sequence.to_bytes(8, "big")))
+        fields.append(element(TX_SEQUENCE, tx_sequence.to_bytes(8, "big")))
     if non_discovery:
         fields.append(element(_NON_DISCOVERY))
     if announcement is not None:
@@ -256,7 +256,7 @@ def make_lp(
     if tip is not None and limit is not None:
         fields.append(element(FEED_STATE, element(_TIP, nni(tip)) + element(_LIMIT, nni(limit))))
     if fragment:
-        fields.append(element(_FRAGMENT, fragment))
+        fields.append(element(FRAGMENT, fragment))
     return element(LP_PACKET, b"".join(fields))
 
 

@@ -7,20 +7,26 @@ revision 63). All others pass through as the bytes they are, so that none is los
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from forwarder.wire.lp import LP_PACKET
+from forwarder.wire.lp import (
+    ACK,
+    CONGESTION_MARK,
+    FRAG_COUNT,
+    FRAG_INDEX,
+    FRAGMENT,
+    LP_PACKET,
+    SEQUENCE,
+    TX_SEQUENCE,
+)
 from forwarder.wire.tlv import element, elements, nni, read_header
 
-_FRAGMENT = 0x50
-_SEQUENCE = 0x51
-_FRAG_INDEX = 0x52
-_FRAG_COUNT = 0x53
-_CONGESTION_MARK = 0x0340
-_ACK = 0x0344
-_TX_SEQUENCE = 0x0348
-_OF_THE_LINK = {_SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _ACK, _TX_SEQUENCE}
+_OF_THE_LINK = {SEQUENCE, FRAG_INDEX, FRAG_COUNT, ACK, TX_SEQUENCE}
 
 ACK_BYTES = 12
 """Size of an Ack field, and of TxSequence."""
+FRAGMENT_HEADERS = 34
+"""Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
+SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
+"""Sequence and TxSequence have 64 bits, and begin anew after the last."""
 
 
 class Frame(NamedTuple):
@@ -49,10 +55,10 @@ def open_frame(packet: bytes) -> Frame:
     tail: list[bytes] = []
     at = start
     for kind, value, after in elements(packet, start, end):
-        if kind == _FRAGMENT:
+        if kind == FRAGMENT:
             return Frame(b"".join(head), b"".join(tail), packet[value:after])
         if kind not in _OF_THE_LINK:
-            (head if kind < _ACK else tail).append(packet[at:after])
+            (head if kind < ACK else tail).append(packet[at:after])
         at = after
     return Frame(b"".join(head), b"".join(tail), b"")
 
@@ -70,17 +76,17 @@ def close_frame(
     """Build an LpPacket from a frame and its link's fields; `mark` adds a CongestionMark."""
     fields = []
     if sequence is not None:
-        fields.append(element(_SEQUENCE, sequence.to_bytes(8, "big")))
+        fields.append(element(SEQUENCE, sequence.to_bytes(8, "big")))
     if frag_count > 1:
-        fields.append(element(_FRAG_INDEX, nni(frag_index)))
-        fields.append(element(_FRAG_COUNT, nni(frag_count)))
+        fields.append(element(FRAG_INDEX, nni(frag_index)))
+        fields.append(element(FRAG_COUNT, nni(frag_count)))
     fields.append(frame.head)
     if mark:
-        fields.append(element(_CONGESTION_MARK, nni(1)))
-    fields += [element(_ACK, ack.to_bytes(8, "big")) for ack in acks]
+        fields.append(element(CONGESTION_MARK, nni(1)))
+    fields += [element(ACK, ack.to_bytes(8, "big")) for ack in acks]
     if tx_sequence is not None:
-        fields.append(element(_TX_SEQUENCE, tx_sequence.to_bytes(8, "big")))
+        fields.append(element(TX_SEQUENCE, tx_sequence.to_bytes(8, "big")))
     fields.append(frame.tail)
     if frame.fragment:
-        fields.append(element(_FRAGMENT, frame.fragment))
+        fields.append(element(FRAGMENT, frame.fragment))
     return element(LP_PACKET, b"".join(fields))

@@ -53,6 +53,9 @@ ED25519: Final = 5
 
 DEFAULT_LIFETIME_MS: Final = 4000
 
+LARGEST_PACKET: Final = 8800
+"""Largest Interest or Data packet that every node passes on, bytes (ndn-cxx MAX_NDN_PACKET_SIZE)."""
+
 SENT_HOP_LIMIT: Final = 32
 """HopLimit that our own consumers and relays put into their Interests."""
 

@@ -43,7 +43,7 @@ BUGS = {
         "wire",
         "forwarder.wire.lp",
         "parse_lp",
-        "kind < last or (kind == last and kind != _ACK)",
+        "kind < last or (kind == last and kind != ACK)",
         "kind < last",
     ),
     "a fragment after the last": Bug(

@@ -20,7 +20,8 @@ from scapy.utils import PcapNgWriter, PcapWriter
 from analysis.decode import decode_frame, node_of
 from analysis.extract import extract
 from analysis.reading import Findings, Reading, read_packets, stem
-from analysis.schema import PACKETS, PARTITIONS, document
+from analysis.schema import PACKETS, PARTITIONS
+from analysis.stages import document
 from analysis.vector import DECODED
 from captures.files import cut
 from captures.pcapng import Direction, Interface, Writer, read

@@ -1,0 +1,53 @@
+"""Files that a user has written: TOML, checked by a pydantic model, with one line for what is wrong."""
+
+import tomllib
+from pathlib import Path
+from reprlib import Repr
+from typing import Any
+
+from pydantic import ValidationError
+
+_ROOM = 60
+_PLAIN = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing",
+    "model_type": "must be a table",
+    "dict_type": "must be a table",
+}
+_SPEAK_FOR_THEMSELVES = ("missing", "value_error", "extra_forbidden")
+
+
+def parse_toml(text: bytes) -> dict[str, Any]:
+    """Read TOML in UTF-8; raise ValueError with a line for the user."""
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("not valid TOML: nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"not valid TOML: {error}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a file; raise ValueError with a line for the user, which does not name the file."""
+    try:
+        return parse_toml(path.read_bytes())
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first of what a model has found wrong: the key, what is wrong, and what was given."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
+    got = "" if first["type"] in _SPEAK_FOR_THEMSELVES else f" (got {shown(first['input'])})"
+    return f"{where}: {problem}{got}"
+
+
+def shown(value: Any) -> str:
+    """Return what the user gave, as far as a line has room for it."""
+    if isinstance(value, str) and len(value) <= _ROOM and value.isprintable():
+        return value
+    short = Repr()
+    short.maxstring = short.maxother = short.maxlong = _ROOM
+    return short.repr(value)
