@@ -48,8 +48,8 @@ PACKETS = Table(
     "What a frame does not have is null. The bytes of a frame are split by layer without remainder:"
     " `eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP, packets"
     " and frames do not coincide: there each frame is a row of kind `segment` that counts its headers only"
-    " (its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with the"
-    " number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are"
+    " (its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with"
+    " the number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are"
     " right. Of a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given"
     " as far as they are there. Numbers above 2^63 - 1 are given as that one.",
 )
@@ -219,8 +219,8 @@ EVENTS = Table(
             "",
             "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`; done by the"
             " scenario: `link-down`, `link-up`, `restart` ...; told from packets: `retransmission`, `nack`,"
-            " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows), `repair`"
-            " (the missing item arrived), `expired` (an Interest that nothing answered)",
+            " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows),"
+            " `repair` (the missing item arrived), `expired` (an Interest that nothing answered)",
         ),
         Column("source", "string", "", "who says so: `application`, `scenario` or `packets`"),
         Column("interface", "string", "", "where it was seen, if packets tell"),
