@@ -2,16 +2,14 @@
 
 One row a packet for each interface and direction, as the node's forwarder saw it: a fragmented packet has
 arrived (or left) when its last fragment has, and one of which a fragment is missing has not. A fragment
-that the link has doubled counts once.
+that the link has doubled counts once. Every sender counts its fragments by itself.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
-_WHERE = ("layering", "interface", "node", "direction")
+_WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
 _NETWORK = (
-    "src",
-    "dst",
     "nack_reason",
     "kind",
     "name",
