@@ -39,9 +39,8 @@ def seen_once(packets: DataFrame) -> DataFrame:
 
 def summed(frames: DataFrame) -> DataFrame:
     """Return layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
-    return (
-        frames.groupBy("layering", "node", "interface", "kind")
-        .agg(F.count("*").alias("frames"), *(F.coalesce(F.sum(s), F.lit(0)).alias(s) for s in _SUMS))
+    return frames.groupBy("layering", "node", "interface", "kind").agg(
+        F.count("*").alias("frames"), *(F.coalesce(F.sum(s), F.lit(0)).alias(s) for s in _SUMS)
     )
 
 

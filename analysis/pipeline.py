@@ -33,6 +33,7 @@ from analysis.extract import extract, strictly
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
+from analysis.noted import noted_in_run
 from analysis.overhead import link_use, overhead, traffic
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
@@ -40,6 +41,7 @@ from analysis.schema import PACKETS
 from analysis.session import spark_session
 from analysis.setting import Case, Cases, setting
 from analysis.source import readings
+from analysis.told import tell
 from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
@@ -308,6 +310,10 @@ def _report_tables(given: Prepared) -> Tables:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
         _settle(given.pit_steps, given.tables / "pit_steps.parquet")
 
+    def told() -> None:
+        noted = noted_in_run(given.events, given.timeline)
+        tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
+
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))
         crossed = crossings.crossings(given.packets, given.messages, ends)
@@ -322,8 +328,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (truth, heat, flying), _, linked = _in_parallel(
-        [partial(_measured, given), curves, check, entries, links]
+    measured, curve, (truth, heat, flying), _, _, linked = _in_parallel(
+        [partial(_measured, given), curves, check, entries, told, links]
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = keep("comparison", compare(frame(measured.measures)), "row", "position")

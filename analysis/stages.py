@@ -194,7 +194,9 @@ LATENCY = Table(
         Column(
             "latency_ns", "int64", "ns", "between the two; to a subscriber that joined later, from then on"
         ),
-        Column("bound_ns", "int64", "ns", "the least that links and rates allow; null where they are unknown"),
+        Column(
+            "bound_ns", "int64", "ns", "the least that links and rates allow; null where they are unknown"
+        ),
     ),
     "In runs from what the applications noted, on one clock. In other captures from packets: then it takes"
     " several nodes in one capture, and is as right as their clocks agree.",

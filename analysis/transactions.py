@@ -80,8 +80,12 @@ def _classic(known: DataFrame) -> DataFrame:
     # How a name was asked for: 0 .. 3, of CanBePrefix and MustBeFresh.
     selectors = F.col("can_be_prefix").cast("int") * 2 + F.col("must_be_fresh").cast("int")
     columns = (*_KEY, "kind", "asks", "time", "frame", "expires", "size", "feed", "seq", "nack_reason")
-    asked = known.where((F.col("kind") == "interest") | (F.col("kind") == "nack") & F.col("send_credit").isNull())
-    asked = asked.select(*columns, selectors.alias("selectors"), F.lit(None).cast("string").alias("data_name"))
+    asked = known.where(
+        (F.col("kind") == "interest") | (F.col("kind") == "nack") & F.col("send_credit").isNull()
+    )
+    asked = asked.select(
+        *columns, selectors.alias("selectors"), F.lit(None).cast("string").alias("data_name")
+    )
     data = known.where(is_data).select(
         *columns, F.lit(None).cast("int").alias("selectors"), F.col("name").alias("data_name")
     )

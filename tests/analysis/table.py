@@ -1,8 +1,5 @@
 """Tables of network-layer packets, written by hand."""
 
-from pyspark.sql.types import LongType, StructField, StructType
-
-from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
 
 _USUAL = {
@@ -25,14 +22,13 @@ def messages(spark, *rows):
     """Return packets as analysis.reassemble gives them, numbered as they stand here. What comes in has its
     addresses the other way round, if it does not give any."""
     table = []
+    assert rows
     for number, row in enumerate(rows, 1):
         turned = {"src": "10.0.0.2", "dst": "10.0.0.1"} if row.get("direction") == "in" else {}
         whole = {"frame": number} | _USUAL | turned | row
         table.append(tuple(whole.get(name) for name in PACKETS.names))
-    breaks = StructType(
-        [StructField("time", LongType()), *(PACKETS[name] for name in ("layering", "interface"))]
-    )
-    return reassemble(spark.createDataFrame(table, PACKETS), spark.createDataFrame([], breaks))
+    # What analysis.reassemble makes of whole packets, less what is about fragments.
+    return spark.createDataFrame(table, PACKETS)
 
 
 def interest(name, time, direction="out", lifetime=4000, **fields):

@@ -79,7 +79,11 @@ def test_a_retransmission_belongs_to_it_and_an_interest_after_the_answer_does_no
 
 def test_it_lives_as_long_as_any_of_its_interests(follow):
     # The short retransmission does not shorten it; and after an answer, lifetimes from before do not count.
-    packets = [interest("/a", 0, lifetime=100), interest("/a", 10, lifetime=5), interest("/a", 99, lifetime=5)]
+    packets = [
+        interest("/a", 0, lifetime=100),
+        interest("/a", 10, lifetime=5),
+        interest("/a", 99, lifetime=5),
+    ]
     assert follow(packets, "time", "interests", "expires") == [(0, 3, 104)]
     packets = [
         interest("/a", 0, lifetime=100),
