@@ -90,8 +90,8 @@ TRANSACTIONS = Table(
     ),
     "An Interest belongs to the transaction before it if that one is neither answered nor past its lifetime."
     " What answers it goes back between the same two ends, as addresses and ports tell: an interface may have"
-    " several neighbours. What went to a multicast group is answered to the group. Over TCP, where packets and"
-    " frames do not coincide, bytes are those of the packets.",
+    " several neighbours. What went to a multicast group is answered to the group. Over TCP, where packets"
+    " and frames do not coincide, bytes are those of the packets.",
 )
 
 PIT_INTERVALS = Table(
