@@ -1,7 +1,8 @@
 """Overhead: what crossed the wire, by layer and by kind of packet.
 
-Each frame is counted once, where it was sent or, in captures that do not show that, where it was seen. Bytes
-are those of the Ethernet frame as a capture shows it, without preamble, frame check sequence and inter-frame gap.
+Each frame is counted once, where it was sent or, in captures that do not show that, where it was seen.
+Bytes are those of the Ethernet frame as a capture shows it, without preamble, frame check sequence and
+inter-frame gap.
 """
 
 from pyspark.sql import DataFrame

@@ -87,7 +87,7 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
-    with _one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
+    with one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
         progress("measuring")
         tables = _report_tables(prepared)
         progress("writing the report")
@@ -100,7 +100,7 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.T
 
     Returns the rows of analysis.compare.measure. Raises AnalysisError.
     """
-    with _one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
+    with one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
         return _measured(prepared).measures
 
 
@@ -404,7 +404,7 @@ def _in_parallel(tasks: Iterable[Callable[[], Any]]) -> list[Any]:
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """Turn what a capture or Spark complains of into an AnalysisError."""
     try:
         yield

@@ -27,7 +27,7 @@ _NETWORK = (
     "payload_bytes",
 )
 _SIZES = ("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes")
-_KINDS = ("interest", "lli", "data", "nack")
+KINDS = ("interest", "lli", "data", "nack")
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
@@ -40,8 +40,8 @@ def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
     are sums. `time` and `frame` are those of the frame that completed it.
     """
     columns = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
-    whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*_KINDS))
-    parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *_KINDS))
+    whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*KINDS))
+    parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *KINDS))
     # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
     times = breaks.groupBy("layering", "interface").agg(F.collect_list("time").alias("breaks"))
@@ -61,7 +61,7 @@ def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
         )
         .select("*", F.col("last.time").alias("time"), F.col("last.frame").alias("frame"), "network.*")
         .withColumns({size: _sum(size) for size in _SIZES})
-        .where(F.col("kind").isin(*_KINDS))
+        .where(F.col("kind").isin(*KINDS))
     )
     return whole.withColumn("frames", F.lit(1).cast("long")).select(*columns).union(joined.select(*columns))
 

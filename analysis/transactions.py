@@ -22,14 +22,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.stages import TRANSACTIONS
+from captures.layers import GROUP
 
 FOREVER = (1 << 63) - 1
 _SCOPE = ("layering", "node", "interface", "side", "ends")
 _KEY = (*_SCOPE, "name")
 _FEED = (*_SCOPE, "feed")
 _DIGEST = "/sha256digest="
-_MULTICAST = r"^(22[4-9]|23[0-9])\.|^ff[0-9a-f]{2}:|^[0-9a-f][13579bdf]:"
-"""Addresses of groups: of IPv4, IPv6, and Ethernet."""
 
 
 def transactions(messages: DataFrame) -> DataFrame:
@@ -60,7 +59,7 @@ def _by_ends(messages: DataFrame) -> DataFrame:
     back = F.when(F.col("direction") == "in", "out").when(F.col("direction") == "out", "in")
     own, peer = (F.concat_ws(" ", end, f"{end}_port") for end in ("src", "dst"))
     there_and_back = F.when(asks, F.concat_ws(" ", own, peer)).otherwise(F.concat_ws(" ", peer, own))
-    ends = F.when(F.col("dst").rlike(_MULTICAST), F.col("dst")).otherwise(there_and_back)
+    ends = F.when(F.col("dst").rlike(GROUP), F.col("dst")).otherwise(there_and_back)
     # Columns that are null in a key would be equal to nothing in a join.
     return messages.select(
         *("layering", "node", "interface", "kind", "name", "feed", "seq", "time", "frame", "nack_reason"),
