@@ -5,15 +5,15 @@ layering has one colour in every plot, and another in dark mode. Traces carry th
 `meta`, by which the page shows and hides them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import ceil, floor, log10
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from analysis.manifest import Manifest
+from analysis.manifest import Happening
 from analysis.report.numbers import pretty
 
-COLOURS = 9
+COLOURS = 12
 """Layerings that the page can tell apart by colour."""
 
 DASHES = (
@@ -26,6 +26,9 @@ DASHES = (
     "9px,3px,3px,3px,3px,3px",
     "2px,2px,2px,8px",
     "longdashdot",
+    "5px,2px",
+    "12px,4px,2px,4px,2px,4px",
+    "1px,4px",
 )
 """How each layering's lines are drawn, as nobody tells nine colours apart with certainty."""
 
@@ -34,6 +37,37 @@ MOST_NAMED_EVENTS = 12
 
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
+
+
+class Turn(Protocol):
+    """When a layering ran, ns."""
+
+    @property
+    def start_ns(self) -> int:
+        """When it began or ended."""
+
+    @property
+    def end_ns(self) -> int:
+        """When it began or ended."""
+
+
+class Scene(Protocol):
+    """What figures need to know of a run: a manifest, or what is known of captures.
+
+    `layerings` are what is compared, in the order of their colours: for captures, their names.
+    """
+
+    @property
+    def layerings(self) -> list[str]:
+        """What is compared."""
+
+    @property
+    def runs(self) -> Mapping[str, Turn]:
+        """When each ran."""
+
+    @property
+    def timeline(self) -> Sequence[Happening]:
+        """What was done on the way."""
 
 
 class Menu(NamedTuple):
@@ -181,10 +215,10 @@ def grouped_bars(
     return figure(name, title, text, data, layout, ("layering", "of", axis or unit))
 
 
-def marks(manifest: Manifest, told: bool = True) -> Spec:
+def marks(scene: Scene, told: bool = True) -> Spec:
     """Return the layout that marks the scenario's events in a plot over time, with their names if `told`."""
     times: dict[float, list[str]] = {}
-    for happening in manifest.timeline:
+    for happening in scene.timeline:
         words = f"{happening.event} {happening.place}".strip()
         times.setdefault(round(happening.time_ns / 1e9, 6), []).append(words)
     stroke = {"color": "--faint", "width": 1, "dash": "dot"}
@@ -211,9 +245,9 @@ def marks(manifest: Manifest, told: bool = True) -> Spec:
     return {"shapes": shapes, "annotations": texts}
 
 
-def run_seconds(manifest: Manifest) -> float:
+def run_seconds(scene: Scene) -> float:
     """Return how long the longest layering ran, s."""
-    return max((run.end_ns - run.start_ns for run in manifest.runs.values()), default=0) / 1e9
+    return max((run.end_ns - run.start_ns for run in scene.runs.values()), default=0) / 1e9
 
 
 def logarithmic(data: list[Spec], *keys: str) -> Spec:
