@@ -264,6 +264,12 @@ def answers(requests: DataFrame, *keys: str) -> DataFrame:
     )
 
 
+def nacks(requests: DataFrame) -> DataFrame:
+    """Return layering, nack_reason, requests of the transactions that a Nack ended."""
+    refused = requests.where(F.col("outcome") == "nack")
+    return refused.groupBy("layering", "nack_reason").agg(F.count("*").alias("requests"))
+
+
 def prefixed(requests: DataFrame) -> DataFrame:
     """Return transactions with `prefix`: the name up to its first number, as versions and segments are.
 

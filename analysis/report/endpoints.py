@@ -1,7 +1,7 @@
 """Who is behind an address: nodes that were captured by their names, everybody else by address.
 
-A node has the addresses that it sends from and receives at. What several nodes captured is counted once: where it
-was sent if that was captured, else where it came in.
+A node has the addresses that it sends from and receives at. What several nodes captured is counted once:
+where it was sent if that was captured, else where it came in.
 """
 
 from collections import Counter, defaultdict
@@ -62,9 +62,8 @@ def counted(ways: Rows) -> list[Way]:
             ends = [of.get((row["layering"], row[end]), row[end]) for end in ("src", "dst")]
             if ends[0] == ends[1]:
                 ends = [row["src"], row["dst"]]
-            every[row["layering"], row["src"], row["dst"]].append(
-                Way(**told, sender=ends[0], receiver=ends[1])
-            )
+            told |= {"sender": ends[0], "receiver": ends[1]}
+            every[row["layering"], row["src"], row["dst"]].append(Way(**told))
     return [way for same in every.values() for way in _once(same)]
 
 
@@ -83,7 +82,12 @@ def askers(ways: Rows) -> list[dict[str, Any]]:
 
     Those out of a node, and those into one from somebody who was not captured.
     """
-    chosen = {(way.layering, way.node, way.interface, way.direction) for way in counted(ways)}
+    chosen = {
+        (way.layering, way.node, way.interface, direction)
+        for way in counted(ways)
+        # Where a frame does not tell its direction, its transaction may.
+        for direction in ([way.direction] if way.direction else ["", "in", "out"])
+    }
     fields = ("layering", "node", "interface", "direction")
     return [dict(zip(fields, key, strict=True)) for key in sorted(chosen)]
 

@@ -5,8 +5,9 @@ layering has one colour in every plot, and another in dark mode. Traces carry th
 `meta`, by which the page shows and hides them.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from math import ceil, floor, log10
 from typing import Any, NamedTuple, Protocol
 
@@ -142,6 +143,16 @@ def shares_within(
     name: str, title: str, text: str, quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str
 ) -> Figure:
     """Return the cumulative distribution of times: for each layering (name, n, quantile function in ms)."""
+    return figure(name, title, text, *shares(quantiles, what), shares_columns(what))
+
+
+def shares_columns(what: str) -> tuple[str, ...]:
+    """Return the columns of the CSV of shares()."""
+    return "layering", f"{what}, ms", "share within, %"
+
+
+def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> tuple[list[Spec], Spec]:
+    """Return data and layout of shares_within."""
     data = []
     for place, (layering, count, values) in enumerate(quantiles):
         steps = max(len(values) - 1, 1)
@@ -154,7 +165,7 @@ def shares_within(
         "xaxis": {"title": {"text": f"{what}, ms{told_scale}"}, **scale},
         "yaxis": {"title": {"text": "share, %"}, "range": [0, 101]},
     }
-    return figure(name, title, text, data, layout, ("layering", f"{what}, ms", "share within, %"))
+    return data, layout
 
 
 def quantile_function(values: Sequence[float], points: int = 200) -> list[float]:
@@ -169,6 +180,29 @@ def quantile_function(values: Sequence[float], points: int = 200) -> list[float]
         low = floor(rank)
         high = min(low + 1, len(ordered) - 1)
         quantiles.append(round(ordered[low] + (ordered[high] - ordered[low]) * (rank - low), 4))
+    return quantiles
+
+
+def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
+    """Return the same of the rows of analysis.captured.distribution, of one distribution, in ms for ns.
+
+    Within a bucket, which is 1 % wide, values count as evenly spaced.
+    """
+    ordered = sorted(buckets, key=lambda row: row["least"])
+    firsts = [0, *accumulate(row["count"] for row in ordered)]
+
+    def value(rank: int) -> float:
+        row = ordered[bisect_right(firsts, rank) - 1]
+        inside = rank - firsts[bisect_right(firsts, rank) - 1]
+        steps = max(row["count"] - 1, 1)
+        return float(row["least"] + (row["most"] - row["least"]) * inside / steps)
+
+    quantiles = []
+    for step in range(points + 1) if ordered else ():
+        rank = step / points * (firsts[-1] - 1)
+        low = floor(rank)
+        high = min(low + 1, firsts[-1] - 1)
+        quantiles.append(round((value(low) + (value(high) - value(low)) * (rank - low)) / 1e6, 6))
     return quantiles
 
 

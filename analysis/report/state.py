@@ -70,6 +70,29 @@ def pit_over_time(
 
 def pit_heat(rows: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
     """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale."""
+    return node_heat(
+        "pit-heat",
+        "PIT by node and time",
+        "A map: a row for each node, time to the right, darker where the node's PIT held more",
+        rows,
+        nodes,
+        scene,
+        Menu("PIT", list(WHAT)),
+        "PIT entries or bytes, mean",
+    )
+
+
+def node_heat(
+    name: str,
+    title: str,
+    text: str,
+    rows: Rows,
+    nodes: Sequence[str],
+    scene: Scene,
+    measures: Menu,
+    column: str,
+) -> Figure:
+    """Return a map of some measures by node and slice of time, one layering at a time on one scale."""
     slices = 1 + max((row["slice"] for row in rows), default=0)
     values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
 
@@ -101,12 +124,7 @@ def pit_heat(rows: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
         return [data], layout
 
     return with_menus(
-        "pit-heat",
-        "PIT by node and time",
-        "A map: a row for each node, time to the right, darker where the node's PIT held more",
-        [Menu("layering", scene.layerings), Menu("PIT", list(WHAT))],
-        draw,
-        ("node", "time, s", "PIT entries or bytes, mean"),
+        name, title, text, [Menu("layering", scene.layerings), measures], draw, ("node", "time, s", column)
     )
 
 
