@@ -1,6 +1,7 @@
 """`feednet analyze`: any capture with NDN in it, as the tables of every stage of an analysis."""
 
 import json
+import os
 import re
 import shutil
 from collections import Counter, defaultdict
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _RULES = ("auto", "interface", "file", "address")
 SMALL_BYTES = 128 << 20
 """Captures up to this size in all are decoded before Spark would have started."""
+
+REPORT = "report.html"
 
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|lz4))?$", re.IGNORECASE)
@@ -88,6 +91,7 @@ def analyze(
     from analysis.foreign import BY, write_tables
     from analysis.pipeline import one_line_errors
     from analysis.reading import NodeRule, Reading
+    from analysis.report.capture import write_capture_report
     from analysis.session import check_java, spark_session
     from captures.files import cut
     from captures.layers import Ports
@@ -128,8 +132,9 @@ def analyze(
                 fragments = any("fragment" in report.kinds for report in reports)
                 runs = list(dict.fromkeys(report.run for report in reports))
                 found = write_tables(partial, runs, spark, fragments=fragments)
-                # The report page is written here, from the tables in `partial`.
-        _summarise(partial / "summary.json", reports, inferred, found)
+            _summarise(partial / "summary.json", reports, inferred, found)
+            if spark and not packets_only:
+                write_capture_report(partial, partial / REPORT, spark)
         if out.is_dir():
             out.rmdir()
         partial.rename(out)
@@ -144,7 +149,10 @@ def analyze(
         click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
     for each in found:
         click.echo(_finding(each))
-    click.echo(f"packets  {out / 'packets'}" if packets_only else f"tables   {out}")
+    if packets_only:
+        click.echo(f"packets  {out / 'packets'}")
+    else:
+        click.echo(f"tables   {out}\nreport   {out / REPORT}")
 
 
 def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
@@ -221,9 +229,24 @@ def _summarise(
     inferred: Mapping[str, Mapping[str, str]],
     found: Sequence["Found"],
 ) -> None:
-    """Write what was found in each capture, and of each run."""
-    captures = [each._asdict() | {"local": inferred.get(each.path, {})} for each in reports]
-    summary = {"captures": captures, "runs": [each._asdict() for each in found]}
+    """Write what was found in each run: in all its captures together, and in each of them."""
+    of = {each.run: each._asdict() for each in found}
+    summary = []
+    for run in dict.fromkeys(report.run for report in reports):
+        own = [report for report in reports if report.run == run]
+        counted: dict[str, Counter[str]] = defaultdict(Counter)
+        for report in own:
+            for name in ("kinds", "problems", "directions"):
+                counted[name] += Counter(getattr(report, name))
+        together = {
+            "run": run,
+            "path": own[0].path if len(own) == 1 else os.path.commonpath([each.path for each in own]),
+            **{name: sum(getattr(each, name) for each in own) for name in ("frames", "gaps", "skipped")},
+            **counted,
+            "damages": [damage for each in own for damage in each.damages],
+        }
+        captures = [each._asdict() | {"local": inferred.get(each.path, {})} for each in own]
+        summary.append(together | of.get(run, {}) | {"captures": captures})
     path.write_text(json.dumps(summary, indent=1, default=dict) + "\n", encoding="utf-8")
 
 
