@@ -51,7 +51,7 @@ By = Mapping[str, str]
 class Report(NamedTuple):
     """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
     damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
-    frames by direction (`in`, `out`, `unknown`)."""
+    frames with NDN by direction (`in`, `out`, `unknown`)."""
 
     run: str
     path: str

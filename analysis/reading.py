@@ -83,8 +83,8 @@ class Reading(NamedTuple):
 
 @dataclass
 class Findings:
-    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames by
-    direction (`in`, `out`, `unknown`), TCP segments."""
+    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames with
+    NDN by direction (`in`, `out`, `unknown`), TCP segments."""
 
     damages: list[Damage] = field(default_factory=list)
     problems: Counter[str] = field(default_factory=Counter)
@@ -161,7 +161,8 @@ def _batch(
     columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])
-    for each, times in enumerate(np.bincount(direction, minlength=3).tolist()):
+    with_ndn = ~_among(columns["kind"], "other".__eq__)
+    for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
         findings.directions[("unknown", "in", "out")[each]] += times
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS_ARROW.names})
     if "segment" in columns["kind"].dictionary.to_pylist():
