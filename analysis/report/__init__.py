@@ -40,7 +40,7 @@ STROKES = {
 }
 """Plotly's dashes as SVG draws them in the legend, 24 wide."""
 
-SCRIPTS = ("plots.js", "network.js", "journey.js", "page.js")
+SCRIPTS = ("plots.js", "network.js", "sequence.js", "journey.js", "names.js", "page.js")
 """In the order in which they are run."""
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
@@ -100,11 +100,12 @@ def render(manifest: Manifest, tables: Tables) -> str:
     carried = _carried(tables.overhead, values, manifest)
     bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     drawing = draw(manifest)
-    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, manifest)
+    nodes = [node.name for node in manifest.topology.nodes]
+    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, manifest)
     sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
-            state.pit_heat(tables.pit_heat, manifest),
+            state.pit_heat(tables.pit_heat, nodes, manifest),
             state.in_flight(tables.in_flight, manifest),
         ],
         "latency": [
@@ -135,7 +136,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "page.html",
         [item for group in plots.values() for item in group],
         {
-            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest),
+            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),
             "journeys": journey_data(tables.journeys, tables.deliveries, manifest),
         },
         manifest=manifest,

@@ -1,11 +1,13 @@
 """The report's plots of PIT state: over time, by node and time, and against what is in flight."""
 
-from analysis.manifest import Manifest
+from collections.abc import Sequence
+
 from analysis.pit import NETWORK
 from analysis.report.plot import (
     Figure,
     Menu,
     Rows,
+    Scene,
     Spec,
     colour,
     figure,
@@ -19,25 +21,28 @@ MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
 
 WHOLE = "whole network"
-_WHAT = Menu("PIT", ["entries", "bytes"])
+WHAT = ("entries", "bytes")
+"""What a PIT is measured by; captures know of `ranges` and `credit`, too."""
 
 
-def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figure, int]:
+def pit_over_time(
+    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = WHAT
+) -> tuple[Figure, int]:
     """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
     means: dict[str, float] = {}
     for row in summary:
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
     means.pop(NETWORK, None)
     busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
-    nodes = [node.name for node in manifest.topology.nodes if node.name in busiest]
+    chosen = [name for name in nodes if name in busiest]
     by_node: dict[tuple[str, str], Rows] = {}
     for row in curves:
         by_node.setdefault((row["node"], row["layering"]), []).append(row)
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data = []
-        for place, layering in enumerate(manifest.layerings):
-            run = manifest.runs[layering]
+        for place, layering in enumerate(scene.layerings):
+            run = scene.runs[layering]
             rows = by_node.get((NETWORK if node == WHOLE else node, layering), [])
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
             amounts = [0, *(row[what] for row in rows)]
@@ -46,9 +51,9 @@ def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figu
             told = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
             data.append(line(place, layering, seconds, amounts, "hv", 1.5) | told)
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
             "yaxis": {"title": {"text": f"PIT {what}"}, "rangemode": "tozero"},
-            **marks(manifest),
+            **marks(scene),
         }
         return data, layout
 
@@ -56,19 +61,39 @@ def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figu
         "pit",
         "PIT over time",
         "PIT entries or bytes over time, of the whole network or of a node, a line for each layering",
-        [Menu("node", [WHOLE, *nodes]), _WHAT],
+        [Menu("node", [WHOLE, *chosen] if len(nodes) > 1 else [WHOLE]), Menu("PIT", list(what))],
         draw,
         ("layering", "time, s", "PIT entries or bytes"),
     )
-    return drawn, len(manifest.topology.nodes) - len(nodes)
+    return drawn, len(nodes) - len(chosen)
 
 
-def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
+def pit_heat(rows: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
     """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale."""
-    nodes = [node.name for node in manifest.topology.nodes]
+    return node_heat(
+        "pit-heat",
+        "PIT by node and time",
+        "A map: a row for each node, time to the right, darker where the node's PIT held more",
+        rows,
+        nodes,
+        scene,
+        Menu("PIT", list(WHAT)),
+        "PIT entries or bytes, mean",
+    )
+
+
+def node_heat(
+    name: str,
+    title: str,
+    text: str,
+    rows: Rows,
+    nodes: Sequence[str],
+    scene: Scene,
+    measures: Menu,
+    column: str,
+) -> Figure:
+    """Return a map of some measures by node and slice of time, one layering at a time on one scale."""
     slices = 1 + max((row["slice"] for row in rows), default=0)
-    width = run_seconds(manifest) / slices
-    middles = [round((place + 0.5) * width, 4) for place in range(slices)]
     values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
 
     def draw(layering: str, what: str) -> tuple[list[Spec], Spec]:
@@ -77,11 +102,13 @@ def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
         for node in nodes:
             cells = (values.get((layering, node, place)) for place in range(slices))
             table.append([None if cell is None else round(cell[what], 2) for cell in cells])
+        run = scene.runs[layering]
+        width = (run.end_ns - run.start_ns) / 1e9 / slices
         data: Spec = {
             "type": "heatmap",
             "name": layering,
-            "x": middles,
-            "y": nodes,
+            "x": [round((place + 0.5) * width, 4) for place in range(slices)],
+            "y": list(nodes),
             "z": table,
             "zmin": 0,
             "zmax": top,
@@ -90,26 +117,21 @@ def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
             "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
         }
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
             "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
             "height": 110 + 17 * max(len(nodes), 6),
         }
         return [data], layout
 
     return with_menus(
-        "pit-heat",
-        "PIT by node and time",
-        "A map: a row for each node, time to the right, darker where the node's PIT held more",
-        [Menu("layering", manifest.layerings), _WHAT],
-        draw,
-        ("node", "time, s", "PIT entries or bytes, mean"),
+        name, title, text, [Menu("layering", scene.layerings), measures], draw, ("node", "time, s", column)
     )
 
 
-def in_flight(rows: Rows, manifest: Manifest) -> Figure:
+def in_flight(rows: Rows, scene: Scene) -> Figure:
     """Return the network's PIT entries against the items that are under way."""
     data = []
-    for place, layering in enumerate(manifest.layerings):
+    for place, layering in enumerate(scene.layerings):
         points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
         items, entries = zip(*points, strict=True) if points else ((), ())
         data.append(

@@ -13,7 +13,7 @@ from analysis.manifest import Manifest
 from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
-from analysis.report.plot import DASHES
+from analysis.report.plot import COLOURS, DASHES
 from analysis.report.ranks import rank
 from analysis.report.topology import describe, draw, loads
 
@@ -639,8 +639,8 @@ def test_colours_stand_out_from_the_paper(theme):
     for name in ("--ink", "--faint"):
         assert contrast(colours[name], colours["--paper"]) >= 4.5, name  # text, WCAG 1.4.3
         assert contrast(colours[name], colours["--raised"]) >= 4.5, name
-    drawn = [name for name in colours if re.fullmatch(r"--(layering-\d|line-[a-z]+)", name)]
-    assert len(drawn) == 9 + 5
+    drawn = [name for name in colours if re.fullmatch(r"--(layering-\d+|line-[a-z]+)", name)]
+    assert len(drawn) == COLOURS + 5
     for name in drawn:
         assert contrast(colours[name], colours["--paper"]) >= 3, name  # lines, WCAG 1.4.11
 
@@ -678,7 +678,7 @@ def seen(colour, matrix):
 def test_layerings_look_different_to_everybody(theme, sight):
     """Two layerings differ by colour, or else by their dashes."""
     colours = themes()[theme]
-    looks = [(seen(colours[f"--layering-{k}"], SEEN[sight]), DASHES[k]) for k in range(9)]
+    looks = [(seen(colours[f"--layering-{k}"], SEEN[sight]), DASHES[k]) for k in range(COLOURS)]
     for k, (colour, dash) in enumerate(looks):
         for other, pattern in looks[:k]:
             apart = sum((a - b) ** 2 for a, b in zip(colour, other, strict=True)) ** 0.5
