@@ -12,6 +12,8 @@ from analysis.report.plot import Rows
 MOST_ROWS = 40
 """Rows of a table in the page."""
 
+MOST_TALKS = 12
+
 
 def problems(given: Gathered) -> Iterator[str]:
     """Say what could not be read, what is not known, and what was inferred."""
@@ -82,7 +84,7 @@ def talks(ways: list[Way], layerings: list[str]) -> Rows:
     rows.sort(
         key=lambda row: (-row["bytes"], layerings.index(row["layering"]), row["sender"], row["receiver"])
     )
-    return rows[:MOST_ROWS]
+    return rows[:MOST_TALKS]
 
 
 def states(given: Gathered) -> Rows:
