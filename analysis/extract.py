@@ -16,6 +16,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -49,7 +50,8 @@ By = Mapping[str, str]
 
 class Report(NamedTuple):
     """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
-    damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet."""
+    damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
+    frames by direction (`in`, `out`, `unknown`)."""
 
     run: str
     path: str
@@ -59,6 +61,7 @@ class Report(NamedTuple):
     damages: list[tuple[int, int, str]]
     gaps: int = 0
     skipped: int = 0
+    directions: Mapping[str, int] = MappingProxyType({})
 
 
 def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession | None") -> list[Report]:
@@ -70,21 +73,24 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     try:
         parts = _each(spark, lambda number: _write_piece(readings[number], out, by, number), len(readings))
         reports = _summed(readings, parts)
-        aside: dict[str, list[str]] = defaultdict(list)
+        aside: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for part in parts:
             if part["segments"]:
-                aside[part["run"]].append(part["segments"])
+                aside[part["run"]].append((part["segments"], part["path"]))
         runs = list(aside)
         for run, found in zip(
             runs,
             _each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
             strict=True,
         ):
-            kinds = dict(Counter(reports[run].kinds) + Counter(found["kinds"]))
-            problems = dict(Counter(reports[run].problems) + Counter(found["problems"]))
-            reports[run] = reports[run]._replace(
-                kinds=kinds, problems=problems, gaps=found["gaps"], skipped=found["skipped"]
-            )
+            for path, counts in found.items():
+                before = reports[run, path]
+                reports[run, path] = before._replace(
+                    kinds=dict(Counter(before.kinds) + Counter(counts["kinds"])),
+                    problems=dict(Counter(before.problems) + Counter(counts["problems"])),
+                    gaps=counts["gaps"],
+                    skipped=counts["skipped"],
+                )
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
@@ -106,15 +112,17 @@ def _each(
     return [json.loads(row) for row in rows["report"].to_pylist()]
 
 
-def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[str, Report]:
-    reports: dict[str, Report] = {}
+def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tuple[str, str], Report]:
+    reports: dict[tuple[str, str], Report] = {}
     for reading, part in zip(readings, sorted(parts, key=lambda part: part["number"]), strict=True):
-        before = reports.get(reading.run, Report(reading.run, reading.piece.path, 0, {}, {}, []))
-        reports[reading.run] = before._replace(
+        key = reading.run, reading.piece.path
+        before = reports.get(key, Report(*key, 0, {}, {}, []))
+        reports[key] = before._replace(
             frames=before.frames + part["frames"],
             kinds=dict(Counter(before.kinds) + Counter(part["kinds"])),
             problems=dict(Counter(before.problems) + Counter(part["problems"])),
             damages=before.damages + [tuple(damage) for damage in part["damages"]],
+            directions=dict(Counter(before.directions) + Counter(part["directions"])),
         )
     return reports
 
@@ -146,10 +154,12 @@ def _write_piece(reading: Reading, out: Path, by: By, number: int) -> dict[str, 
         _write(pa.Table.from_batches(findings.segments, SEGMENTS), Path(aside))
     return {
         "run": reading.run,
+        "path": reading.piece.path,
         "number": number,
         "frames": frames,
         "kinds": findings.kinds,
         "problems": findings.problems,
+        "directions": findings.directions,
         "damages": findings.damages,
         "segments": aside,
     }
@@ -200,29 +210,33 @@ class _Flow:
     def __init__(self, row: dict[str, Any]) -> None:
         self.stream = Stream()
         self.row = row
+        self.capture = ""
 
 
-def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str, Any]:
-    """Put the streams of one capture together from its segments, in the order of the capture."""
+def _write_streams(
+    paths: Sequence[tuple[str, str]], out: Path, by: By, number: int
+) -> dict[str, dict[str, Any]]:
+    """Put the streams of one run together from its segments, each in a file with the capture that it is of;
+    return counts by capture. A capture may go on in the next, at the same interface of the same node."""
     flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
     rows: list[dict[str, Any]] = []
-    found: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
-    problems: Counter[str] = Counter()
+    found: dict[str, dict[str, Any]] = {
+        capture: {"kinds": Counter(), "problems": Counter(), "gaps": 0, "skipped": 0} for _, capture in paths
+    }
     written = 0
 
     def take(flow: _Flow, packets: Iterator[bytes]) -> None:
         for packet in packets:
             row = _stream_row(flow.row, packet)
-            kinds[row["kind"]] += 1
+            found[flow.capture]["kinds"][row["kind"]] += 1
             if row["problem"]:
-                problems[row["problem"]] += 1
+                found[flow.capture]["problems"][row["problem"]] += 1
             rows.append(row)
 
     def end(flow: _Flow) -> None:
         take(flow, flow.stream.finish())
-        found["gaps"] += flow.stream.gaps
-        found["skipped"] += flow.stream.skipped
+        found[flow.capture]["gaps"] += flow.stream.gaps
+        found[flow.capture]["skipped"] += flow.stream.skipped
 
     def flush() -> None:
         nonlocal written
@@ -240,11 +254,12 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
             written += 1
             rows.clear()
 
-    for path in sorted(paths):
+    for path, capture in sorted(paths):
         for batch in pq.ParquetFile(path).iter_batches(1024):
             for row in batch.to_pylist():
                 key = tuple(
-                    row[name] for name in ("interface", "direction", "src", "src_port", "dst", "dst_port")
+                    row[name]
+                    for name in ("node", "interface", "direction", "src", "src_port", "dst", "dst_port")
                 )
                 flow = flows.get(key)
                 if flow is None:
@@ -252,7 +267,7 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
                         end(flows.popitem(last=False)[1])
                     flow = flows[key] = _Flow(row)
                 flows.move_to_end(key)
-                flow.row = row
+                flow.row, flow.capture = row, capture
                 segment = Segment(row["sequence"], row["flags"], row["payload"], row["length"])
                 take(flow, flow.stream.receive(segment))
                 if row["flags"] & _RST:
@@ -262,7 +277,7 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
     for flow in flows.values():
         end(flow)
     flush()
-    return {"kinds": kinds, "problems": problems, "gaps": found["gaps"], "skipped": found["skipped"]}
+    return found
 
 
 _OF_PACKET = tuple(column.name for column in COLUMNS)[

@@ -33,6 +33,7 @@ from analysis.extract import extract, strictly
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
+from analysis.noted import noted_in_run
 from analysis.overhead import link_use, overhead, traffic
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
@@ -40,6 +41,7 @@ from analysis.schema import PACKETS
 from analysis.session import spark_session
 from analysis.setting import Case, Cases, setting
 from analysis.source import readings
+from analysis.told import tell
 from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
@@ -67,7 +69,11 @@ _EVENTS = pa.schema(
     ]
 )
 _COUNTERS = pa.schema(
-    [("time", pa.int64()), ("node", pa.string()), ("pit_entries", pa.int64()), ("pit_bytes", pa.int64())]
+    [("time", pa.int64()), ("node", pa.string())]
+    + [
+        (f"pit_{what}", pa.int64())
+        for what in ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
+    ]
 )
 
 Progress = Callable[[str], None]
@@ -81,7 +87,7 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
-    with _one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
+    with one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
         progress("measuring")
         tables = _report_tables(prepared)
         progress("writing the report")
@@ -94,7 +100,7 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.T
 
     Returns the rows of analysis.compare.measure. Raises AnalysisError.
     """
-    with _one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
+    with one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
         return _measured(prepared).measures
 
 
@@ -175,7 +181,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     )
     messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
     progress("following every PIT")
-    with _cached(pit.reconstruct(messages, breaks)) as histories:
+    with _cached(pit.reconstruct(messages, breaks, runs)) as histories:
         steps = pit.steps(histories)
         with _cached(pit.changes(pit.with_network(steps))) as changes:
 
@@ -296,17 +302,21 @@ def _report_tables(given: Prepared) -> Tables:
         counted = frame(_read_lines(given.cases, _COUNTERS, Run.counters))
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        occupancy = keep("pit_occupancy", pit.occupancy(given.pit_steps, counted, slack), *by_time)
-        truth = keep("pit_truth", pit.truth(frame(occupancy), counted), *by_time)
+        samples = keep("pit_samples", pit.samples(given.pit_steps, counted, slack), *by_time)
+        truth = keep("pit_truth", pit.truth(frame(samples), counted), *by_time)
         return (
             keep("pit_truth_summary", pit.truth_summary(frame(truth)), "layering"),
-            keep("pit_heat", crossings.heat(frame(occupancy), given.runs), "layering", "node", "slice"),
-            keep("in_flight", in_flight(given.latencies, frame(occupancy)), "layering", "items"),
+            keep("pit_heat", crossings.heat(frame(samples), given.runs), "layering", "node", "slice"),
+            keep("in_flight", in_flight(given.latencies, frame(samples)), "layering", "items"),
         )
 
     def entries() -> None:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
-        _settle(given.pit_steps, given.tables / "pit_steps.parquet")
+        _settle(pit.occupancy(given.pit_changes), given.tables / "pit_occupancy.parquet")
+
+    def told() -> None:
+        noted = noted_in_run(given.events, given.timeline)
+        tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
 
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))
@@ -322,8 +332,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (truth, heat, flying), _, linked = _in_parallel(
-        [partial(_measured, given), curves, check, entries, links]
+    measured, curve, (truth, heat, flying), _, _, linked = _in_parallel(
+        [partial(_measured, given), curves, check, entries, told, links]
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = keep("comparison", compare(frame(measured.measures)), "row", "position")
@@ -394,7 +404,7 @@ def _in_parallel(tasks: Iterable[Callable[[], Any]]) -> list[Any]:
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """Turn what a capture or Spark complains of into an AnalysisError."""
     try:
         yield
