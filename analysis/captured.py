@@ -69,14 +69,16 @@ def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def ways(seen: DataFrame) -> DataFrame:
-    """Return layering, node, interface, direction, src, dst, packets, bytes, data: sightings() of all time.
+    """Return layering, node, interface, direction, src, dst, packets, bytes, data, asks: sightings() of all
+    time.
 
-    data is the packets that were Data.
+    data and asks are the packets that were Data, and Interests and LLIs.
     """
     return seen.groupBy(*_NODE, "interface", "direction", "src", "dst").agg(
         F.sum("packets").alias("packets"),
         F.sum("bytes").alias("bytes"),
         F.sum(F.when(F.col("kind") == "data", F.col("packets")).otherwise(0)).alias("data"),
+        F.sum(F.when(F.col("kind").isin("interest", "lli"), F.col("packets")).otherwise(0)).alias("asks"),
     )
 
 

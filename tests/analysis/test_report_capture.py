@@ -232,8 +232,8 @@ def test_a_packet_that_two_nodes_captured_counts_once(ways):
 
 def test_interests_count_where_they_are_asked(spark, ways):
     chosen = askers(ways)
-    assert [(row["node"], row["direction"]) for row in chosen] == [("c", "out"), ("r", "in"), ("r", "out")]
-    once = spark.createDataFrame(pa.Table.from_pylist([row for row in chosen if row["direction"] == "out"]))
+    assert [(row["node"], row["direction"]) for row in chosen] == [("c", "out"), ("r", "out")]
+    once = spark.createDataFrame(pa.Table.from_pylist(chosen))
     asked = captured.asked(made(spark, stages.TRANSACTIONS, TRANSACTIONS), once)
     assert listed(
         captured.answers(asked, "layering"), "requests", "interests", "data", "unanswered", "retransmitted"
@@ -257,7 +257,7 @@ def test_bytes_over_tcp_are_the_segments_and_packets_are_not(spark, spans):
 
 def test_what_is_sent_in_slices_of_the_run(spark, packets, spans, ways):
     named = spark.createDataFrame(pa.Table.from_pylist([way._asdict() for way in counted(ways)]))
-    found = captured.load(captured.sightings(packets, spans), named.drop("packets", "bytes", "data"))
+    found = captured.load(captured.sightings(packets, spans), named.drop("packets", "bytes", "data", "asks"))
     # 125 ms in 120 slices: c's first Interest is 5 ms into the run.
     assert ("c", "r", 4, "interest", 1, 100) in listed(
         found, "sender", "receiver", "slice", "kind", "packets", "bytes"
@@ -300,7 +300,7 @@ def test_a_curve_keeps_its_corners(spark, spans):
     table = made(spark, stages.PIT_OCCUPANCY, [state("c", time, time % 7) for time in range(100)])
     kept = listed(captured.thinned(table, spans, ("layering", "node"), ["entries"], 2), "time", "entries")
     assert len(kept) <= 8
-    first = [(START + time * MS, time % 7) for time in (0, 6, 57, 58, 99)]
+    first = [(START + time * MS, time % 7) for time in (0, 55, 57, 58, 99)]
     assert set(first) <= set(kept)
 
 
@@ -359,7 +359,7 @@ def test_an_item_is_followed_with_the_llis_that_ask_for_it(spark, packets):
 
 
 def way(sender, receiver, size, data=0):
-    return Way("lab", "n", "n", "out", sender, receiver, sender, receiver, 1, size, data)
+    return Way("lab", "n", "n", "out", sender, receiver, sender, receiver, 1, size, data, 1)
 
 
 def test_of_many_endpoints_the_smallest_are_drawn_as_one():
@@ -437,7 +437,7 @@ def test_what_is_wrong_with_captures_is_said(page):
 def test_clocks_are_compared_as_ntp_does(page):
     row = re.search(r'<table id="table-clocks">.*?<tbody>(.*?)</tbody>', page, re.S)[1]
     # 5 ms too early there and 25 ms back: 10 ms either way, and r's clock 15 ms behind.
-    assert re.findall(r"<td[^>]*>(.*?)</td>", row) == ["c", "r", "3", "-5.00", "25.0", "-15.0", "2"]
+    assert re.findall(r"<td[^>]*>(.*?)</td>", row) == ["c", "r", "3", "-5", "25", "-15", "2"]
 
 
 def test_a_name_is_followed_from_node_to_node(page):
@@ -473,7 +473,7 @@ def test_every_figure_has_numbers_and_none_is_empty(page):
         "outcomes", "lifetimes", "progress", "latency", "hop-times",
     }  # fmt: skip
     for name, spec in figures.items():
-        assert any(trace["x"] for trace in spec["data"]), name
+        assert any(trace.get("x") or trace.get("y") for trace in spec["data"]), name
         assert not any("layering" in column for column in spec["columns"]), name
     assert list(figures["pit"]["variants"])[-1] == "r|credit"
 
