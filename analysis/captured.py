@@ -69,14 +69,16 @@ def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def ways(seen: DataFrame) -> DataFrame:
-    """Return layering, node, interface, direction, src, dst, packets, bytes, data: sightings() of all time.
+    """Return layering, node, interface, direction, src, dst, packets, bytes, data, asks: sightings() of all
+    time.
 
-    data is the packets that were Data.
+    data and asks are the packets that were Data, and Interests and LLIs.
     """
     return seen.groupBy(*_NODE, "interface", "direction", "src", "dst").agg(
         F.sum("packets").alias("packets"),
         F.sum("bytes").alias("bytes"),
         F.sum(F.when(F.col("kind") == "data", F.col("packets")).otherwise(0)).alias("data"),
+        F.sum(F.when(F.col("kind").isin("interest", "lli"), F.col("packets")).otherwise(0)).alias("asks"),
     )
 
 
@@ -131,11 +133,11 @@ def hop_summary(hopped: DataFrame) -> DataFrame:
 def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:
     """Return keys, bucket, least, most, count: how many values lie in each bucket, and between which.
 
-    Buckets are 1 % wide, so that a distribution of any number of values is a few hundred rows; the values
-    below 1, ns that is, make one.
+    Buckets are 1 % wide, so that a distribution of any number of values is a few hundred rows. The values of
+    a bucket are less than those of any bucket with a higher number; that of 0 is 0.
     """
-    place = F.floor(F.log(F.col(value).cast("double")) * BUCKETS)
-    bucket = F.when(F.col(value) >= 1, place).otherwise(-1).alias("bucket")
+    place = F.floor(F.log(F.abs(F.col(value)).cast("double")) * BUCKETS) + 1
+    bucket = (F.signum(value) * F.when(F.col(value) == 0, 0).otherwise(place)).cast("long").alias("bucket")
     return (
         table.where(F.col(value).isNotNull())
         .groupBy(*keys, bucket)

@@ -258,9 +258,10 @@ def _at_ends(
 
 
 def _among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
-    """Return which of some addresses, given as a dictionary, are of some sort."""
-    is_such = [belongs(each) for each in addresses.dictionary.to_pylist()]
-    return np.array([*is_such, False])[addresses.indices.fill_null(-1).to_numpy()]
+    """Return which of some texts, given as a dictionary, are of some sort."""
+    is_such = np.array([*map(belongs, addresses.dictionary.to_pylist()), False])
+    chosen: Flags = is_such[addresses.indices.fill_null(-1).to_numpy()]
+    return chosen
 
 
 def is_loopback(address: str) -> bool:

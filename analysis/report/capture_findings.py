@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""
 
+UNEVEN = 1.5
+"""A pair is said to exchange the most if it exchanges so many times what a pair does on average."""
+
 NACKS = {50: "Congestion", 100: "Duplicate", 150: "NoRoute", 0: "no reason"}
 """Reasons of Nacks as NDNLPv2 names them."""
 
@@ -73,11 +76,14 @@ def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Told]:
     pairs: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for way in ways:
         pairs[way.layering][min(way.sender, way.receiver), max(way.sender, way.receiver)] += way.bytes
-    several = {run: found for run, found in pairs.items() if len(found) > 1}
     said = []
-    for run in [run for run in layerings if run in several][:MOST_RUNS]:
-        found = several[run]
+    for run in layerings[:MOST_RUNS]:
+        found = pairs[run]
+        if not found:
+            continue
         (a, b), most = min(found.items(), key=lambda item: (-item[1], item[0]))
+        if len(found) == 1 or most * len(found) < UNEVEN * found.total():
+            continue
         where = f"in {run} " if len(layerings) > 1 else ""
         said.append(
             f"{where}{a} and {b} exchange the most, {_percent(100 * most / (found.total() or 1))} of the"

@@ -26,9 +26,9 @@ def names_data(
     `frames` has rows of captured.sequences in the order of time, `subjects` of captured.subjects; `ways`
     tells who is behind (layering, src, dst), `late` by how much at least the receiver's clock is behind in
     (layering, sender, receiver), ns. The result has `nodes`, `words`, `kinds`, `most` and for each run its
-    `subjects` (name, trouble, at and end: their packets' places) and `packets`, columns of equal length: t sent, µs, and d
-    its time under way, None if it was not captured where it went, -1 if it was seen at one end only; a, b
-    sender and receiver; k kind; w words; f frame and n node that captured it.
+    `subjects` (name, trouble, at and end: their packets' places) and `packets`, columns of equal length:
+    t sent, µs, and d its time under way, None if it was not captured where it went, -1 if it was seen at one
+    end only; a, b sender and receiver; k kind; w words; f frame and n node that captured it.
     """
     rows: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in frames:

@@ -12,6 +12,8 @@ from analysis.report.plot import Rows
 MOST_ROWS = 40
 """Rows of a table in the page."""
 
+MOST_TALKS = 12
+
 
 def problems(given: Gathered) -> Iterator[str]:
     """Say what could not be read, what is not known, and what was inferred."""
@@ -28,8 +30,13 @@ def problems(given: Gathered) -> Iterator[str]:
         if report.get("gaps") or report.get("skipped"):
             skipped = volume(report.get("skipped", 0))
             yield f"{of}TCP streams have {report.get('gaps', 0)} gaps; {skipped} in them belong to no packet."
-        for note in report.get("notes", []):
-            yield f"{of}{note}"
+        told = {address for each in report.get("captures", []) for address in each.get("local", {}).values()}
+        if told:
+            who = ", ".join(sorted(told))
+            yield (
+                f"{of}what was sent and what received is inferred: {who} takes part in nearly all frames, so"
+                " it captured them (else: --local)."
+            )
         mine = [row for row in given.interfaces if row["layering"] == run]
         unknown = sum(row["undirected"] for row in mine)
         if unknown:
@@ -82,7 +89,7 @@ def talks(ways: list[Way], layerings: list[str]) -> Rows:
     rows.sort(
         key=lambda row: (-row["bytes"], layerings.index(row["layering"]), row["sender"], row["receiver"])
     )
-    return rows[:MOST_ROWS]
+    return rows[:MOST_TALKS]
 
 
 def states(given: Gathered) -> Rows:

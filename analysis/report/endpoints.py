@@ -6,11 +6,11 @@ where it was sent if that was captured, else where it came in.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from analysis.report.plot import Rows
 from analysis.report.topology import Drawing, PlacedNode, lane, lay_out, size_of
+from captures.layers import is_group
 
 MOST_ENDPOINTS = 30
 """Endpoints that are drawn; of more, those that move the fewest bytes are drawn as one, OTHERS."""
@@ -39,6 +39,7 @@ class Way(NamedTuple):
     packets: int
     bytes: int
     data: int
+    asks: int
 
 
 def owners(ways: Rows) -> dict[tuple[str, str], str]:
@@ -46,7 +47,7 @@ def owners(ways: Rows) -> dict[tuple[str, str], str]:
     claims: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in ways:
         address = {"out": row["src"], "in": row["dst"]}.get(row["direction"] or "")
-        if address and not _is_group(address):
+        if address and not is_group(address):
             claims[row["layering"], address][row["node"]] += row["packets"] + 1
     return {key: min(claim, key=lambda node: (-claim[node], node)) for key, claim in claims.items()}
 
@@ -85,6 +86,7 @@ def askers(ways: Rows) -> list[dict[str, Any]]:
     chosen = {
         (way.layering, way.node, way.interface, direction)
         for way in counted(ways)
+        if way.asks
         # Where a frame does not tell its direction, its transaction may.
         for direction in ([way.direction] if way.direction else ["", "in", "out"])
     }
@@ -153,21 +155,7 @@ def natural(name: str) -> tuple[Any, ...]:
 
 
 def _role(name: str, nodes: set[str]) -> str:
-    return "group" if _is_group(name) else "others" if name == OTHERS else "node" if name in nodes else "peer"
-
-
-def _is_group(address: str) -> bool:
-    """Tell whether an address is a multicast or broadcast one, IP or MAC."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        octets = address.split(":")
-        is_mac = len(octets) == 6 and all(len(octet) == 2 for octet in octets)
-        try:
-            return is_mac and bool(int(octets[0], 16) & 1)
-        except ValueError:
-            return False
-    return parsed.is_multicast or str(parsed) == "255.255.255.255"
+    return "group" if is_group(name) else "others" if name == OTHERS else "node" if name in nodes else "peer"
 
 
 def named_load(load: Rows, names: Mapping[str, str]) -> Rows:

@@ -184,11 +184,16 @@ def quantile_function(values: Sequence[float], points: int = 200) -> list[float]
 
 
 def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
-    """Return the same of the rows of analysis.captured.distribution, of one distribution, in ms for ns.
+    """Return the same of rows of analysis.captured.distribution, taken together, in ms for ns.
 
     Within a bucket, which is 1 % wide, values count as evenly spaced.
     """
-    ordered = sorted(buckets, key=lambda row: row["least"])
+    merged: dict[int, Spec] = {}
+    for row in buckets:
+        own = merged.setdefault(row["bucket"], row | {"count": 0})
+        own["least"], own["most"] = min(own["least"], row["least"]), max(own["most"], row["most"])
+        own["count"] += row["count"]
+    ordered = sorted(merged.values(), key=lambda row: row["least"])
     firsts = [0, *accumulate(row["count"] for row in ordered)]
 
     def value(rank: int) -> float:

@@ -50,7 +50,7 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     assert lines[0] == "a-eth0: 4 frames"
     assert lines[1] == "  packets  2 segment, 1 data, 1 interest, 1 malformed"
     assert lines[2] == "  unread   1 malformed NDN packet"
-    assert lines[3] == "  direction unknown of 4 frames (--local tells)"
+    assert lines[3] == "  direction unknown of 4 frames (--local may tell)"
     assert lines[4].startswith("  damage   1 x cut off in a record, ")
     assert lines[5] == "again: 4 frames"
     rows = pq.read_table(out / "packets").to_pylist()
@@ -143,7 +143,7 @@ def test_the_address_that_takes_part_in_all_tells_directions(hub, tmp_path):
 def test_between_two_ends_addresses_do_not_tell_but_the_user_can(tmp_path):
     path = write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
     said = decode(path, "--out", tmp_path / "unknown")
-    assert "direction unknown of 2 frames (--local tells)" in said.output
+    assert "direction unknown of 2 frames (--local may tell)" in said.output
     assert directions(tmp_path / "unknown") == [None, None]
     for number, local in enumerate((B, f"a={B}", f"a-eth0={B}", "02-00-00-00-00-FF")):
         out = tmp_path / str(number)
