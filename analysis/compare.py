@@ -64,6 +64,14 @@ METRICS = (
     Metric(_STATE, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
     Metric(_STATE, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
     Metric(_STATE, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
+    Metric(_STATE, "pit_lifetime_p50", "Lifetime of a PIT entry, median", "ms", ""),
+    Metric(_STATE, "pit_lifetime_p95", "Lifetime of a PIT entry, 95th percentile", "ms", ""),
+    Metric(_STATE, "pit_satisfied_share", "PIT entries that Data ended", "%", "higher"),
+    Metric(_STATE, "pit_expired_share", "PIT entries that expired", "%", "lower"),
+    Metric(_STATE, "pit_nacked_share", "PIT entries that Nacks ended", "%", "lower"),
+    Metric(_STATE, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
+    Metric(_STATE, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
+    Metric(_STATE, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
     Metric(
         _UPSTREAM,
         "interests_per_item",
@@ -93,8 +101,10 @@ METRICS = (
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
 """Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
-classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. What has no
-meaning in a run (recovery, where nothing failed) is null for all of its layerings."""
+classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. Lifetimes are
+those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
+that renews is counted at both ends of its link. What has no meaning in a run (recovery, where nothing failed)
+is null for all of its layerings."""
 
 
 _TEXTS = ("group", "title", "unit", "better", "axis")
@@ -151,7 +161,11 @@ def pit_totals(pit_summary: DataFrame, feeds_there: DataFrame) -> DataFrame:
     return (
         pit_summary.join(F.broadcast(feeds_there), ["layering", "node"], "left")
         .groupBy("layering")
-        .agg(*sizes, F.max(F.col("peak_entries") / F.col("feeds")).alias("pit_entries_per_feed"))
+        .agg(
+            *sizes,
+            F.avg(F.when(~is_network, F.col("mean_credit"))).alias("pit_credit_mean"),
+            F.max(F.col("peak_entries") / F.col("feeds")).alias("pit_entries_per_feed"),
+        )
     )
 
 
@@ -178,11 +192,21 @@ def measure(runs: DataFrame, totals: Sequence[DataFrame]) -> DataFrame:
     """Return one row a layering with a column for each key of METRICS (double, null if undefined).
 
     `runs` is analysis.setting.RUNS; `totals` have one row a layering each: those of this module,
-    analysis.latency.carried, analysis.bound.wire_bound, analysis.copies.copies, analysis.sharing.fairness
-    and .queue_summary, and link_use. A metric or count that none of them has is null.
+    analysis.pit_lives.lives_totals, analysis.latency.carried, analysis.bound.wire_bound,
+    analysis.copies.copies, analysis.sharing.fairness and .queue_summary, and link_use. A metric or count that
+    none of them has is null.
     """
     merged = _merge([runs, *totals])
-    counts = ["published", "deliveries", "carried", "interests", "asked", "wire_frames", "wire_bytes"]
+    counts = [
+        "published",
+        "deliveries",
+        "carried",
+        "interests",
+        "asked",
+        "wire_frames",
+        "wire_bytes",
+        "renewals",
+    ]
     inner = (*counts, "carried_bytes", "crossings", "bound_bytes", "useful_bytes", "sent", "repeated")
     for name in {*inner, "arrived", "duplicates", *(metric.key for metric in METRICS)} - set(merged.columns):
         merged = merged.withColumn(name, F.lit(None).cast("double"))
@@ -197,6 +221,7 @@ def measure(runs: DataFrame, totals: Sequence[DataFrame]) -> DataFrame:
         "interests_per_item": per("asked", "carried"),
         "interests_per_link": per("interests", "crossings"),
         "interests_per_window": per("interests", "crossings") * F.col("credit"),
+        "pit_renewals_per_item": per("renewals", "carried"),
         "frames_per_item": per("wire_frames", "carried"),
         "bytes_per_item": per("wire_bytes", "carried"),
         "bound_bytes_per_item": per("bound_bytes", "carried"),

@@ -34,6 +34,7 @@ from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import link_use, overhead, traffic
+from analysis.pit_lives import lives, lives_totals
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
@@ -140,6 +141,7 @@ class Measured(NamedTuple):
     traffic: pa.Table
     latency: pa.Table
     pit_summary: pa.Table
+    pit_lives: pa.Table
     recovery: pa.Table
     first_items: pa.Table
     faults: pa.Table
@@ -212,9 +214,11 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
 def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
-    def state() -> pa.Table:
+    def state() -> tuple[pa.Table, pa.Table]:
         summary = pit.summary(given.pit_changes, given.runs, given.nodes)
-        return keep("pit_summary", summary, "layering", "node")
+        lived = lives(pit.intervals(given.pit_histories))
+        by_node = ("layering", "node")
+        return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
@@ -246,7 +250,8 @@ def _measured(given: Prepared) -> Measured:
             keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
         )
 
-    summary, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    of_state, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    summary, ended = of_state
     sent, use, queue = of_wire
     carry, late, flows = of_delay
     waits, gaps, faults = of_service
@@ -256,6 +261,7 @@ def _measured(given: Prepared) -> Measured:
         events_totals(given.events, given.feeds, frame(faults)),
         latency_totals(frame(late), frame(waits), frame(gaps)),
         pit_totals(frame(summary), frame(there)),
+        lives_totals(frame(ended)),
         wire_totals(frame(sent), given.nodes),
         frame(carry),
         frame(least),
@@ -265,7 +271,7 @@ def _measured(given: Prepared) -> Measured:
         sharing.queue_summary(frame(queue)),
     ]
     measures = keep("measures", measure(given.runs, totals), "position", "layering")
-    return Measured(measures, sent, late, summary, gaps, waits, faults, flows, queue)
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -337,6 +343,7 @@ def _report_tables(given: Prepared) -> Tables:
         latency=measured.latency.to_pylist(),
         traffic=measured.traffic.to_pylist(),
         pit_summary=measured.pit_summary.to_pylist(),
+        pit_lives=measured.pit_lives.to_pylist(),
         pit_curves=curve.to_pylist(),
         pit_truth=truth.to_pylist(),
         in_flight=flying.to_pylist(),

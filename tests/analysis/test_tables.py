@@ -18,6 +18,7 @@ from analysis.copies import copies
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.overhead import LAYERS, link_use, overhead, traffic
+from analysis.pit_lives import lives, lives_totals
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
@@ -302,6 +303,41 @@ def test_summary_leaves_out_what_is_after_the_run(spark, steps):
     row = pit.summary(pit.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
     assert row.mean_entries == pytest.approx(5 / 15)
     assert row.peak_entries == 1
+
+
+def test_lives_are_what_entries_came_to(spark):
+    ended = [
+        # node, opened, closed, outcome, interests in and out, renewals, peak_bytes
+        ("a", 0, 10_000_000, "satisfied", 3, 1, 0, 30),
+        ("a", 5, 5, "satisfied", 1, 0, 0, 0),  # from the cache: it has not lasted
+        ("a", 0, 30_000_000, "expired", 1, 1, 0, 30),
+        ("b", 0, 20_000_000, "nacked", 1, 0, 2, 30),
+        ("b", 0, 90_000_000, "open", 2, 1, 5, 30),
+    ]
+    table = spark.createDataFrame(
+        [
+            ("x", node, "classic", "/n", opened, closed, how, come, went, 1, 1, 0, 0, renewed, size, 0)
+            for node, opened, closed, how, come, went, renewed, size in ended
+        ],
+        PIT_INTERVALS.spark,
+    )
+    got = {row.node: row for row in lives(table, points=2).collect()}
+    assert (got["a"].entries, got["a"].satisfied, got["a"].expired, got["a"].nacked) == (3, 2, 1, 0)
+    assert (got["a"].lifetime_p50, got["a"].lifetime_max) == (20, 30)
+    assert got["a"].lifetimes_ns == [10_000_000, 20_000_000, 30_000_000]
+    assert (got["b"].lifetime_p50, got["b"].open, got["b"].renewals) == (20, 1, 7)
+    assert (got["*"].entries, got["*"].aggregated_in, got["*"].aggregated_out) == (5, 6, 3)
+    (total,) = lives_totals(lives(table)).collect()
+    assert total.asDict() == {
+        "layering": "x",
+        "renewals": 7,
+        "pit_lifetime_p50": 20,
+        "pit_lifetime_p95": pytest.approx(29),
+        "pit_satisfied_share": 50,
+        "pit_expired_share": 25,
+        "pit_nacked_share": 25,
+        "pit_aggregation": 2,
+    }
 
 
 def test_curves_keep_the_extremes_of_each_slice(spark):
@@ -774,9 +810,7 @@ def test_link_use_is_the_share_of_the_rate_over_the_run(spark, wire):
 
 # --- compare ----------------------------------------------------------------------------------------------
 
-SUMMARY = (
-    "layering string, node string, mean_entries double, peak_entries long, mean_bytes double, peak_bytes long"
-)
+SUMMARY = XX
 SENT = "layering string, node string, kind string, frames long, frame_bytes long"
 
 
@@ -803,7 +837,12 @@ def test_totals_of_latency(spark, latencies):
 
 def test_totals_of_state(spark):
     summary = spark.createDataFrame(
-        [("x", "p", 1.0, 2, 10.0, 20), ("x", "r", 3.0, 6, 30.0, 50), ("x", "*", 4.0, 8, 40.0, 60)], SUMMARY
+        [
+            ("x", "p", 1.0, 2, 10.0, 20, 5.0),
+            ("x", "r", 3.0, 6, 30.0, 50, 1.0),
+            ("x", "*", 4.0, 8, 40.0, 60, 6.0),
+        ],
+        f"{SUMMARY}, mean_credit double",
     )
     table = spark.createDataFrame([("x", "p", 1), ("x", "r", 2)], "layering string, node string, feeds long")
     (row,) = pit_totals(summary, table).collect()
@@ -812,6 +851,7 @@ def test_totals_of_state(spark):
     assert (row.pit_bytes_mean, row.pit_bytes_peak) == (20, 50)
     assert (row.pit_bytes_network, row.pit_bytes_network_peak) == (40, 60)
     assert row.pit_entries_per_feed == 3
+    assert row.pit_credit_mean == 3
 
 
 def test_totals_of_the_wire(spark):
