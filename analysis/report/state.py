@@ -1,4 +1,4 @@
-"""The report's plots of the PIT: over time, by node and time, against what is in flight; what entries came to."""
+"""The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
 
 from analysis.manifest import Manifest
 from analysis.pit import NETWORK
