@@ -62,6 +62,14 @@ METRICS = (
     Metric(_STATE, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
     Metric(_STATE, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
     Metric(_STATE, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
+    Metric(_STATE, "pit_lifetime_p50", "Lifetime of a PIT entry, median", "ms", ""),
+    Metric(_STATE, "pit_lifetime_p95", "Lifetime of a PIT entry, 95th percentile", "ms", ""),
+    Metric(_STATE, "pit_satisfied_share", "PIT entries that Data ended", "%", "higher"),
+    Metric(_STATE, "pit_expired_share", "PIT entries that expired", "%", "lower"),
+    Metric(_STATE, "pit_nacked_share", "PIT entries that Nacks ended", "%", "lower"),
+    Metric(_STATE, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
+    Metric(_STATE, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
+    Metric(_STATE, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
     Metric(
         _UPSTREAM,
         "interests_per_item",
@@ -91,11 +99,22 @@ METRICS = (
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
 """Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
-classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. What has no
-meaning in a run (recovery, where nothing failed) is null for all of its layerings."""
+classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. Lifetimes are
+those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
+that renews is counted at both ends of its link. What has no meaning in a run (recovery, where nothing failed)
+is null for all of its layerings."""
 
 
-_COUNTS = ("published", "deliveries", "carried", "interests", "asked", "wire_frames", "wire_bytes")
+_COUNTS = (
+    "published",
+    "deliveries",
+    "carried",
+    "interests",
+    "asked",
+    "wire_frames",
+    "wire_bytes",
+    "renewals",
+)
 """What is 0, not unknown, where nothing was counted."""
 
 MEASURES = pa.schema(
@@ -144,6 +163,7 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "interests_per_window": None
         if per_link is None or known["credit"] is None
         else per_link * known["credit"],
+        "pit_renewals_per_item": ratio(known["renewals"], known["carried"]),
         "frames_per_item": ratio(known["wire_frames"], known["carried"]),
         "bytes_per_item": ratio(known["wire_bytes"], known["carried"]),
         "bound_bytes_per_item": ratio(known["bound_bytes"], known["carried"]),

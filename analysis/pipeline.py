@@ -35,6 +35,7 @@ from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
+from analysis.pit_lives import lives
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
@@ -146,6 +147,7 @@ class Measured(NamedTuple):
     traffic: pa.Table
     latency: pa.Table
     pit_summary: pa.Table
+    pit_lives: pa.Table
     recovery: pa.Table
     first_items: pa.Table
     faults: pa.Table
@@ -219,9 +221,11 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
 def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
-    def state() -> pa.Table:
+    def state() -> tuple[pa.Table, pa.Table]:
         summary = pit.summary(given.pit_changes, given.runs, given.nodes)
-        return keep("pit_summary", summary, "layering", "node")
+        lived = lives(pit.intervals(given.pit_histories))
+        by_node = ("layering", "node")
+        return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
@@ -256,7 +260,8 @@ def _measured(given: Prepared) -> Measured:
             keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
         )
 
-    summary, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    of_state, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    summary, ended = of_state
     sent, use, queue = of_wire
     carry, late, flows = of_delay
     waits, gaps, faults = of_service
@@ -266,6 +271,7 @@ def _measured(given: Prepared) -> Measured:
         totals.events_totals(given.noted, given.setting.feeds, faults),
         totals.latency_totals(late, waits, gaps),
         totals.pit_totals(summary, there),
+        totals.lives_totals(ended),
         totals.wire_totals(sent, given.setting.nodes),
         totals.single(carry),
         totals.single(least),
@@ -275,7 +281,7 @@ def _measured(given: Prepared) -> Measured:
         totals.queue_totals(queue),
     ]
     measures = given.write("measures", measure(given.setting.runs, come_to))
-    return Measured(measures, sent, late, summary, gaps, waits, faults, flows, queue)
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -351,6 +357,7 @@ def _report_tables(given: Prepared) -> Tables:
         latency=measured.latency.to_pylist(),
         traffic=measured.traffic.to_pylist(),
         pit_summary=measured.pit_summary.to_pylist(),
+        pit_lives=measured.pit_lives.to_pylist(),
         pit_curves=curve.to_pylist(),
         pit_truth=truth.to_pylist(),
         in_flight=flying.to_pylist(),

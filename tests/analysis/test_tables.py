@@ -11,6 +11,7 @@ from analysis.copies import copies
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.overhead import LAYERS, overhead, traffic
+from analysis.pit_lives import lives
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
@@ -295,6 +296,41 @@ def test_summary_leaves_out_what_is_after_the_run(spark, steps):
     row = pit.summary(pit.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
     assert row.mean_entries == pytest.approx(5 / 15)
     assert row.peak_entries == 1
+
+
+def test_lives_are_what_entries_came_to(spark):
+    ended = [
+        # node, opened, closed, outcome, interests in and out, renewals, peak_bytes
+        ("a", 0, 10_000_000, "satisfied", 3, 1, 0, 30),
+        ("a", 5, 5, "satisfied", 1, 0, 0, 0),  # from the cache: it has not lasted
+        ("a", 0, 30_000_000, "expired", 1, 1, 0, 30),
+        ("b", 0, 20_000_000, "nacked", 1, 0, 2, 30),
+        ("b", 0, 90_000_000, "open", 2, 1, 5, 30),
+    ]
+    table = spark.createDataFrame(
+        [
+            ("x", node, "classic", "/n", opened, closed, how, come, went, 1, 1, 0, 0, renewed, size, 0)
+            for node, opened, closed, how, come, went, renewed, size in ended
+        ],
+        PIT_INTERVALS.spark,
+    )
+    got = {row.node: row for row in lives(table, points=2).collect()}
+    assert (got["a"].entries, got["a"].satisfied, got["a"].expired, got["a"].nacked) == (3, 2, 1, 0)
+    assert (got["a"].lifetime_p50, got["a"].lifetime_max) == (20, 30)
+    assert got["a"].lifetimes_ns == [10_000_000, 20_000_000, 30_000_000]
+    assert (got["b"].lifetime_p50, got["b"].open, got["b"].renewals) == (20, 1, 7)
+    assert (got["*"].entries, got["*"].aggregated_in, got["*"].aggregated_out) == (5, 6, 3)
+    assert totals.lives_totals(lives(table).toArrow()) == {
+        "x": {
+            "renewals": 7,
+            "pit_lifetime_p50": 20,
+            "pit_lifetime_p95": pytest.approx(29),
+            "pit_satisfied_share": 50,
+            "pit_expired_share": 25,
+            "pit_nacked_share": 25,
+            "pit_aggregation": 2,
+        }
+    }
 
 
 def test_curves_keep_the_extremes_of_each_slice(spark):
@@ -807,10 +843,10 @@ def test_totals_of_latency(spark, latencies):
 
 def test_totals_of_state():
     summary = collected(
-        "layering node mean_entries peak_entries mean_bytes peak_bytes",
-        ("x", "p", 1.0, 2, 10.0, 20),
-        ("x", "r", 3.0, 6, 30.0, 50),
-        ("x", "*", 4.0, 8, 40.0, 60),
+        "layering node mean_entries peak_entries mean_bytes peak_bytes mean_credit",
+        ("x", "p", 1.0, 2, 10.0, 20, 5.0),
+        ("x", "r", 3.0, 6, 30.0, 50, 1.0),
+        ("x", "*", 4.0, 8, 40.0, 60, 6.0),
     )
     row = totals.pit_totals(summary, collected("layering node feeds", ("x", "p", 1), ("x", "r", 2)))["x"]
     assert row == {
@@ -823,6 +859,7 @@ def test_totals_of_state():
         "pit_bytes_network": 40,
         "pit_bytes_network_peak": 60,
         "pit_entries_per_feed": 3,
+        "pit_credit_mean": 3,
     }
 
 
@@ -865,6 +902,7 @@ def test_measure_and_compare():
         "delivered_share": 100,
         "interests_per_item": 2,
         "interests_per_link": 2,
+        "pit_renewals_per_item": 0,
         "frames_per_item": 4,
         "bytes_per_item": 500,
         "bound_bytes_per_item": 400,
