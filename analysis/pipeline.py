@@ -187,7 +187,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     )
     messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
     progress("following every PIT")
-    with _cached(pit.reconstruct(messages, breaks, runs)) as histories:
+    with _cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
         steps = pit.steps(histories)
         with _cached(pit.changes(pit.with_network(steps))) as changes:
 

@@ -172,6 +172,7 @@ def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(spark, pack
         ("x", "b", 10, 1, 19, 0, 0, 0, 0),
         ("x", "b", 1010, -1, -19, 0, 0, 0, 1),
     ]
+    assert rows(pit.reconstruct(whole(table), no_breaks, runs, here=True)) == rows(history)
     early = pit.reconstruct(whole(table), no_breaks)
     assert rows(pit.intervals(early), "node", "closed", "outcome") == [
         ("a", 10, "satisfied"),
