@@ -14,11 +14,13 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
+import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from analysis.class_data import java_options
 from analysis.errors import AnalysisError
@@ -80,6 +82,16 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     context.setLogLevel("ERROR")
     started.set()
     return session
+
+
+def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return a table in memory for Spark.
+
+    Spark takes an empty record batch for the end of a table, and what follows it is lost; so there is one
+    batch.
+    """
+    whole = table.combine_chunks()
+    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 
 
 def check_java() -> str:

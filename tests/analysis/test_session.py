@@ -1,10 +1,11 @@
 """Starting Spark: quietly, or with one line that says what is missing."""
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError
-from analysis.session import check_java, spark_session
+from analysis.session import check_java, frame, spark_session
 
 
 def fake_java(directory, text, status=0):
@@ -81,3 +82,10 @@ def test_settings(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+@pytest.mark.spark
+def test_rows_after_an_empty_batch_are_not_lost(spark):
+    some = pa.table({"a": [1, 2]})
+    table = pa.concat_tables([some, some.slice(0, 0), some])
+    assert frame(spark, table).count() == len(table) == 4
