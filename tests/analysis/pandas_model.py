@@ -1,7 +1,7 @@
 """Every metric of the comparison once more, in pandas and plain Python: slow, obvious, and without Spark.
 
-Written from what docs/tables.md and the metrics' titles say, not from analysis/, of which nothing is imported; packets
-come from pandas_packets, PIT tables from pandas_pit. Times stay int64: a float does not hold nanoseconds.
+Written from what docs/tables.md and the metrics' titles say. Nothing of analysis/ is imported: packets come from
+pandas_packets, PIT tables from pandas_pit. Times stay int64: a float does not hold nanoseconds.
 """
 
 import json
@@ -92,7 +92,10 @@ class Model:
     @cached_property
     def ways(self) -> dict[tuple[str, str], list[Any]]:
         """The hops from each feed's publisher to each node that may have it."""
-        takers = [*self.manifest["workload"]["expected"], *(n for n, r in self.roles.items() if r == "archive")]
+        takers = [
+            *self.manifest["workload"]["expected"],
+            *(n for n, r in self.roles.items() if r == "archive"),
+        ]
         wanted = [(feed, roots, end) for feed, roots in self.roots.items() for end in takers]
         wanted += [(feed, {sender}, receiver) for feed, (sender, receiver) in self.cross.items()]
         found = {}
@@ -104,7 +107,9 @@ class Model:
     @cached_property
     def deliveries(self) -> list[dict[str, Any]]:
         """The first delivery of each item to each node, with what it was for, and its latency and bound."""
-        of = {kind: self.events[self.events["event"] == kind] for kind in ("published", "joined", "delivered")}
+        of = {
+            kind: self.events[self.events["event"] == kind] for kind in ("published", "joined", "delivered")
+        }
         published = of["published"].groupby(ITEM)["time"].min().to_dict()
         joined = of["joined"].groupby(["node", "feed"])["time"].min().to_dict()
         first = of["delivered"].sort_values("time", kind="stable").drop_duplicates(["node", *ITEM])
@@ -181,7 +186,9 @@ class Model:
     def gaps(self, own: list[dict[str, Any]]) -> list[int]:
         """After each break, of each node that has anything: how long nothing came of what was due."""
         broke = {
-            self.start + x["time_ns"] for x in self.manifest["timeline"] if x["event"] in ("link-down", "restart")
+            self.start + x["time_ns"]
+            for x in self.manifest["timeline"]
+            if x["event"] in ("link-down", "restart")
         }
         made = self.events[self.events["event"] == "published"].groupby(ITEM)["time"]
         worst: dict[Any, int] = {}
@@ -228,9 +235,7 @@ class Model:
 
     def wire(self) -> dict[str, Any]:
         out = self.frames[self.frames["direction"] == "out"]
-        asks = [0x05 == row.piece[:1][0] and not row.nacked if row.piece and row.index_ == 0 else False
-                for row in out.rename(columns={"index": "index_"}).itertuples(index=False)]  # fmt: skip
-        asked = out[asks]
+        asked = out[out["asks"]]
         of_subscribers = asked["interface"].map(self.owner).map(self.roles) == "subscriber"
         carried = [row for row in self.deliveries if row["purpose"] != "archived"]
         total, credit = int(out["frame_bytes"].sum()), self.manifest["parameters"].get(self.layering, {})
@@ -295,7 +300,9 @@ class Model:
     def queue(self, interface: str, step_ns: int) -> dict[str, Any]:
         """Send every frame through a queue of the link's rate and size, and look at it now and then."""
         rate, limit = self.rate[interface]
-        waiting: list[tuple[int, int]] = []  # of each frame that is taken: when it came, when its last bit left
+        waiting: list[
+            tuple[int, int]
+        ] = []  # of each frame that is taken: when it came, when its last bit left
         most = 0.0
         sent = self.frames[(self.frames["interface"] == interface) & (self.frames["direction"] == "out")]
         for time, size in zip(sent["time"].tolist(), sent["frame_bytes"].tolist(), strict=True):

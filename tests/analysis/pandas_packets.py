@@ -1,4 +1,4 @@
-"""A capture of feednet's as a pandas table, read by other people's code: Scapy the file, python-ndn the packets.
+"""A capture of feednet's as a pandas table, by other people's code: Scapy reads the file, python-ndn TLV.
 
 Nothing here imports feednet: what the analysis reads with its own decoders is held against this. Of packets
 it knows what runs hold: UDP over IPv4, Interests, LLIs, persistent Interests, Data, Nacks, NDNLPv2 fragments.
@@ -59,16 +59,19 @@ def network_packet(packet: bytes) -> dict[str, Any]:
 
 @cache
 def link_packet(payload: bytes) -> dict[str, Any]:
-    """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, `nacked`."""
+    """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, whether it is of a Nack,
+    and whether it begins an Interest or LLI that is not."""
     lp: dict[int, bytes] = {0x50: payload}
     if payload[0] == 0x64:
         lp = dict(elements(next(elements(payload))[1]))
+    piece, index = lp.get(0x50, b""), number(lp.get(0x52), 0)
     return {
-        "piece": lp.get(0x50, b""),
-        "index": number(lp.get(0x52), 0),
+        "piece": piece,
+        "index": index,
         "count": number(lp.get(0x53), 1),
         "first": number(lp.get(0x51), 0) - number(lp.get(0x52), 0),
         "nacked": 0x0320 in lp,
+        "asks": piece[:1] == b"\x05" and index == 0 and 0x0320 not in lp,
     }
 
 

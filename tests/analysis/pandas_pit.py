@@ -26,7 +26,7 @@ class Pit:
         return key, self.classic.get(key), fresh
 
     def settle(self) -> None:
-        """Drop what is over: classic entries past their expiry, ranges past theirs, and feeds left without."""
+        """Drop what is over: classic entries past their expiry, ranges past theirs, feeds without any."""
         now, ahead = self.now, []
         for key, entry in list(self.classic.items()):
             if entry["expiry"] <= now:
