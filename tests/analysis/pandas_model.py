@@ -1,7 +1,7 @@
 """Every metric of the comparison once more, in pandas and plain Python: slow, obvious, and without Spark.
 
-Written from what docs/tables.md and the metrics' titles say. Nothing of analysis/ is imported: packets come from
-pandas_packets, PIT tables from pandas_pit. Times stay int64: a float does not hold nanoseconds.
+Written from what docs/tables.md and the metrics' titles say. Nothing of analysis/ is imported: packets come
+from pandas_packets, PIT tables from pandas_pit. Times stay int64: a float does not hold nanoseconds.
 """
 
 import json

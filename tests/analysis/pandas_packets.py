@@ -59,8 +59,8 @@ def network_packet(packet: bytes) -> dict[str, Any]:
 
 @cache
 def link_packet(payload: bytes) -> dict[str, Any]:
-    """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, whether it is of a Nack,
-    and whether it begins an Interest or LLI that is not."""
+    """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, whether it is of a
+    Nack, and whether it `asks`: begins an Interest or LLI that is not one's."""
     lp: dict[int, bytes] = {0x50: payload}
     if payload[0] == 0x64:
         lp = dict(elements(next(elements(payload))[1]))
