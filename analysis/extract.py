@@ -67,6 +67,8 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     Without Spark the work is done here. Raises OSError, and CaptureError for a file that is no capture.
     """
     out.mkdir(parents=True, exist_ok=True)
+    if spark is not None:  # executors work in directories of their own
+        out, readings = out.resolve(), [_absolute(reading) for reading in readings]
     try:
         parts = _each(spark, lambda number: _write_piece(readings[number], out, by, number), len(readings))
         reports = _summed(readings, parts)
@@ -88,6 +90,10 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
+
+
+def _absolute(reading: Reading) -> Reading:
+    return reading._replace(piece=reading.piece._replace(path=os.path.abspath(reading.piece.path)))
 
 
 def _each(
