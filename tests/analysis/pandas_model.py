@@ -46,7 +46,7 @@ def quantile(values: Any, share: float) -> float | None:
 
 
 class Model:
-    """One layering of a run. `step_ns`: how often queues are looked at."""
+    """One layering of a run."""
 
     def __init__(self, run: Path, layering: str) -> None:
         self.manifest = json.loads((run / "manifest.json").read_text())
@@ -325,7 +325,8 @@ class Model:
 
 
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
-    """Return every metric of every layering of a run."""
+    """Return every metric of every layering of a run; `step_ns` is how often queues are looked at."""
+    # A run's queues are those of the interface that uses most of its link, if that is half of it.
     names = json.loads((run / "manifest.json").read_text())["layerings"]
     models = {layering: Model(run, layering) for layering in names}
     used = max((share, at) for model in models.values() for at, share in [*model.use.items(), ("", 0.0)][:-1])
