@@ -67,10 +67,11 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     Without Spark the work is done here. Raises OSError, and CaptureError for a file that is no capture.
     """
     out.mkdir(parents=True, exist_ok=True)
+    given = readings
     if spark is not None:  # executors work in directories of their own
-        out, readings = out.resolve(), [_absolute(reading) for reading in readings]
+        out, given = out.resolve(), [_absolute(reading) for reading in readings]
     try:
-        parts = _each(spark, lambda number: _write_piece(readings[number], out, by, number), len(readings))
+        parts = _each(spark, lambda number: _write_piece(given[number], out, by, number), len(given))
         reports = _summed(readings, parts)
         aside: dict[str, list[str]] = defaultdict(list)
         for part in parts:

@@ -112,6 +112,7 @@ def packets(table: pd.DataFrame, breaks: dict[str, list[int]]) -> list[dict[str,
             if pieces[0]["nacked"]:
                 packet = packet | {"kind": "nack"}
             sizes = {
+                "pieces": [piece["frame"] for piece in pieces.values()],
                 "ndn_bytes": sum(len(piece["piece"]) for piece in pieces.values()),
                 "frame_bytes": sum(piece["frame_bytes"] for piece in pieces.values()),
             }
