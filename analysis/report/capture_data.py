@@ -152,12 +152,12 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
         plain = requests.where(F.col("kind") == "interest")
         where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
         where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
-        told = plain.withColumn("of", where.otherwise(F.col("node")))
-        found["answers"] = _rows(captured.answers(told, "layering", "of"), "layering", "of")
+        told = plain.withColumn("who", where.otherwise(F.col("node")))
+        found["answers"] = _rows(captured.answers(told, "layering", "who"), "layering", "who")
         if found["answers"]:
             found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
-            times = captured.distribution(told, "rtt_ns", "layering", "of")
-            found["rtt"] = _rows(times, "layering", "of", "bucket")
+            times = captured.distribution(told, "rtt_ns", "layering", "who")
+            found["rtt"] = _rows(times, "layering", "who", "bucket")
             found |= _by_prefix(plain)
     return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
 
