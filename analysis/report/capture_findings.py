@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from analysis.pit import NETWORK
 from analysis.report.capture_plots import quantile
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""
+
+T = TypeVar("T", float, int, tuple[float, float, int])
 
 UNEVEN = 1.5
 """A pair is said to exchange the most if it exchanges so many times what a pair does on average."""
@@ -42,7 +44,7 @@ def capture_findings(given: "Gathered", ways: list[Way]) -> list[Told]:
     return told or [Told("", "Nothing in these captures is NDN, or none of it can be read.")]
 
 
-def across(values: Mapping[str, float], given: "Gathered", write: Callable[[float], str]) -> str:
+def across(values: Mapping[str, T], given: "Gathered", write: Callable[[T], str]) -> str:
     """Write a figure of each capture: "3 in a and 4 in b", or the least and the most of many."""
     ordered = {run: values[run] for run in given.layerings if run in values}
     if len(given.layerings) == 1:
@@ -50,7 +52,8 @@ def across(values: Mapping[str, float], given: "Gathered", write: Callable[[floa
     if len(values) <= MOST_RUNS:
         said = [f"{write(value)} in {name}" for name, value in ordered.items()]
         return ", ".join(said[:-1]) + (" and " if said[1:] else "") + said[-1]
-    low, high = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
+    order = sorted(ordered, key=lambda run: (ordered[run], given.layerings.index(run)))
+    low, high = order[0], order[-1]
     return f"{write(values[low])} in {low} to {write(values[high])} in {high}"
 
 
@@ -110,22 +113,24 @@ def _payload(given: "Gathered") -> Iterator[Told]:
             shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
     if shares:
         said = across(shares, given, _percent)
-        yield Told("On the wire:", f"{said} of the bytes are what applications sent; the rest is names,"
-                   " signatures and headers.")  # fmt: skip
+        yield Told(
+            "On the wire:",
+            f"of the bytes, {said} are what applications sent; the rest is names, signatures and headers.",
+        )
 
 
 def _round_trips(given: "Gathered") -> Iterator[Told]:
-    found = _by_run(given.rtt)
-    half = {run: quantile(rows, 0.5) or 0.0 for run, rows in found.items()}
-    most = {run: quantile(rows, 0.95) or 0.0 for run, rows in found.items()}
-    if half:
-        counts = {run: float(sum(row["count"] for row in rows)) for run, rows in found.items()}
-        yield Told(
-            "Round trips:",
-            f"half of all answers came within {across(half, given, duration)},"
-            f" 95 % within {across(most, given, duration)}"
-            f" (n = {across(counts, given, pretty)}).",
-        )
+    times = {
+        run: (quantile(rows, 0.5) or 0.0, quantile(rows, 0.95) or 0.0, sum(row["count"] for row in rows))
+        for run, rows in _by_run(given.rtt).items()
+    }
+
+    def write(told: tuple[float, float, int]) -> str:
+        half, most, count = told
+        return f"{duration(half)}, 95 % within {duration(most)} (n = {pretty(count)})"
+
+    if times:
+        yield Told("Round trips:", f"half of all answers came within {across(times, given, write)}.")
 
 
 def _unanswered(given: "Gathered") -> Iterator[Told]:
@@ -146,7 +151,7 @@ def _unanswered(given: "Gathered") -> Iterator[Told]:
         prefix, count = min(worst.items(), key=lambda item: (-item[1], item[0]))
         of = sum(each["unanswered"] for each in totals.values())
         where = f"; {prefix} has {_percent(100 * count / of)} of them"
-    yield Told("Without an answer:", f"{said} of the Interests got none while they were alive{where}.")
+    yield Told("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
 
 
 def _refused(given: "Gathered") -> Iterator[Told]:
@@ -169,7 +174,7 @@ def _again(given: "Gathered") -> Iterator[Told]:
     }
     if any(shares.values()):
         said = across(shares, given, _percent)
-        yield Told("Asked again:", f"{said} of the Interests repeat one that had no answer yet.")
+        yield Told("Asked again:", f"of the Interests, {said} repeat one that had no answer yet.")
 
 
 def _pit(given: "Gathered") -> Iterator[Told]:
@@ -213,7 +218,7 @@ def _shared(given: "Gathered") -> Iterator[Told]:
     shares = {run: 100 * of["aggregated"] / of["entries"] for run, of in totals.items()}
     if any(shares.values()):
         said = across(shares, given, _percent)
-        yield Told("Aggregation:", f"{said} of the PIT entries were asked for by more than one neighbour.")
+        yield Told("Aggregation:", f"of the PIT entries, {said} were asked for by more than one neighbour.")
 
 
 def _long_lived(given: "Gathered") -> Iterator[Told]:

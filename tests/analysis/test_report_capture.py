@@ -11,6 +11,7 @@ from analysis import captured, stages
 from analysis.errors import AnalysisError
 from analysis.report import unpacked
 from analysis.report.capture import write_capture_report
+from analysis.report.capture_plots import shortened
 from analysis.report.endpoints import (
     MOST_ENDPOINTS,
     OTHERS,
@@ -381,6 +382,11 @@ def test_two_endpoints_are_drawn_apart():
     assert [(link.sender, link.receiver) for link in drawing.links] == [("a", "b"), ("b", "a")]
 
 
+def test_labels_are_short_and_differ():
+    names = ["/a", "/" + "x" * 50, "/" + "x" * 51]
+    assert list(shortened(names, 20).values()) == ["/a", "/xxxxxxxx…xxxxxxxxxx", "/xxxxxxxx…xxxxxxxxxx (2)"]
+
+
 def test_r2_comes_before_r10():
     assert sorted(["r10", "r2", "a", "10.0.0.9", "10.0.0.10"], key=natural) == [
         "10.0.0.9",
@@ -415,13 +421,13 @@ def plain(page):
 
 def test_findings_are_told_in_words(page):
     text = plain(page)
-    assert "50 % of the bytes are what applications sent" in text
-    assert "half of all answers came within" in text
-    assert "33.3 % of the Interests got none while they were alive; /b has 100 % of them" in text
-    assert "25 % of the Interests repeat one that had no answer yet" in text
+    assert "of the bytes, 50 % are what applications sent" in text
+    assert "half of all answers came within 31 ms, 95 % within 42 ms (n = 2)" in text
+    assert "of the Interests, 33.3 % got none while they were alive; /b has 100 % of them" in text
+    assert "of the Interests, 25 % repeat one that had no answer yet" in text
     assert "that of c peaked at 2 entries, 85 ms into the capture" in text
     assert "half of all PIT entries lived less than 32 ms; 50 % open, 50 % satisfied" in text
-    assert "33.3 % of the PIT entries were asked for by more than one neighbour" in text
+    assert "of the PIT entries, 33.3 % were asked for by more than one neighbour" in text
     assert "1 of them kept 1 subscription, 1 item for each. 3 extended a range" in text
     assert "1 feed, 1 item; every node that follows one has its newest item" in text
 
