@@ -1,8 +1,8 @@
 """Captures to Parquet: every piece decoded by a task, which writes its own files.
 
 Theory of operation. What Spark is good at here is handing out pieces to cores and machines; rows need not
-pass through its JVM only to be written. So a task decodes its piece (analysis.reading), writes Parquet with
-Arrow, and reports what it found. Files are named for their piece and moved into place whole: a task that
+pass through its JVM only to be written. So a task decodes some pieces (analysis.reading), writes Parquet
+with Arrow, and reports what it found. Files are named for their task and moved into place whole: a task that
 runs twice leaves what one leaves. As TCP streams cross pieces, their segments are put aside, and a second
 round, one task a capture, puts the streams together.
 
@@ -38,10 +38,13 @@ STREAMS = 4096
 """Directions of connections that are followed at once; the one that was silent longest makes room."""
 
 _ROWS = 1 << 16
-_MOST_ROWS = 2 * PIECE_FRAMES
+_MOST_ROWS = 4 * PIECE_FRAMES
+_TASKS_A_CORE = 2
+_MOST_PIECES = 8
 _ASIDE = "_segments"
 _TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary")]
-_STATISTICS = ["frame", "time", "kind", "name", "feed", "seq"]
+_COUNTING = ["frame", "time", "seq"]
+"""What grows from row to row is written as differences; its least and greatest say what a row group holds."""
 _RST = 4
 
 By = Mapping[str, str]
@@ -51,7 +54,7 @@ By = Mapping[str, str]
 class Report(NamedTuple):
     """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
     damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
-    frames by direction (`in`, `out`, `unknown`)."""
+    frames with NDN by direction (`in`, `out`, `unknown`)."""
 
     run: str
     path: str
@@ -71,7 +74,11 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     """
     out.mkdir(parents=True, exist_ok=True)
     try:
-        parts = _each(spark, lambda number: _write_piece(readings[number], out, by, number), len(readings))
+        groups = _groups(len(readings), spark)
+        written = _each(
+            spark, lambda number: _write_pieces(readings, groups[number], out, by, number), len(groups)
+        )
+        parts = [part for group in written for part in group["pieces"]]
         reports = _summed(readings, parts)
         aside: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for part in parts:
@@ -99,22 +106,31 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
 def _each(
     spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int
 ) -> list[dict[str, Any]]:
-    """Do a task for each number below `count`, each a Spark task of its own if there is Spark."""
+    """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
+    they return, in that order."""
     if spark is None or not count:
         return [task(number) for number in range(count)]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
-                yield pa.RecordBatch.from_pydict({"report": [json.dumps(task(number))]})
+                yield pa.RecordBatch.from_pydict({"id": [number], "report": [json.dumps(task(number))]})
 
-    rows = spark.range(0, count, 1, count).mapInArrow(work, "report string").toArrow()
-    return [json.loads(row) for row in rows["report"].to_pylist()]
+    rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, report string").toArrow()
+    return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
+
+
+def _groups(count: int, spark: "SparkSession | None") -> list[range]:
+    """Return the numbers of the pieces that are one task's: neighbours, as handing a task out costs, too."""
+    if spark is None:
+        return [range(count)]
+    tasks = min(count, max(_TASKS_A_CORE * spark.sparkContext.defaultParallelism, count // _MOST_PIECES))
+    return [range(count * task // tasks, count * (task + 1) // tasks) for task in range(tasks)]
 
 
 def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tuple[str, str], Report]:
     reports: dict[tuple[str, str], Report] = {}
-    for reading, part in zip(readings, sorted(parts, key=lambda part: part["number"]), strict=True):
+    for reading, part in zip(readings, parts, strict=True):
         key = reading.run, reading.piece.path
         before = reports.get(key, Report(*key, 0, {}, {}, []))
         reports[key] = before._replace(
@@ -134,35 +150,43 @@ def strictly(reports: Sequence[Report]) -> None:
             raise CaptureError(report.path, offset, reason)
 
 
-def _write_piece(reading: Reading, out: Path, by: By, number: int) -> dict[str, Any]:
-    findings = Findings()
+def _write_pieces(
+    readings: Sequence[Reading], numbers: range, out: Path, by: By, task: int
+) -> dict[str, Any]:
+    """Write what some pieces hold; return for each what was found in it."""
     grouped = "interface" in by.values()
     parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
-    frames = held = written = 0
-    for batch in read_packets(reading, findings, grouped):
-        frames, held = frames + batch.num_rows, held + batch.num_rows
-        for key, part in _split(batch, list(by.values())):
-            parts[key].append(part)
-        if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
-            _write_parts(parts, out, by, f"{number:05}-{written:05}")
-            parts.clear()
-            held, written = 0, written + 1
-    _write_parts(parts, out, by, f"{number:05}-{written:05}")
-    aside = ""
-    if findings.segments:
-        aside = str(out / _ASIDE / f"{number:05}.parquet")
-        _write(pa.Table.from_batches(findings.segments, SEGMENTS), Path(aside))
-    return {
-        "run": reading.run,
-        "path": reading.piece.path,
-        "number": number,
-        "frames": frames,
-        "kinds": findings.kinds,
-        "problems": findings.problems,
-        "directions": findings.directions,
-        "damages": findings.damages,
-        "segments": aside,
-    }
+    held = written = 0
+    pieces = []
+    for number in numbers:
+        findings = Findings()
+        frames = 0
+        for batch in read_packets(readings[number], findings, grouped):
+            frames, held = frames + batch.num_rows, held + batch.num_rows
+            for key, part in _split(batch, list(by.values())):
+                parts[key].append(part)
+            if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
+                _write_parts(parts, out, by, f"{task:05}-{written:05}")
+                parts.clear()
+                held, written = 0, written + 1
+        aside = ""
+        if findings.segments:
+            aside = str(out / _ASIDE / f"{number:05}.parquet")
+            _write(pa.Table.from_batches(findings.segments, SEGMENTS), Path(aside))
+        pieces.append(
+            {
+                "run": readings[number].run,
+                "path": readings[number].piece.path,
+                "frames": frames,
+                "kinds": findings.kinds,
+                "problems": findings.problems,
+                "directions": findings.directions,
+                "damages": findings.damages,
+                "segments": aside,
+            }
+        )
+    _write_parts(parts, out, by, f"{task:05}-{written:05}")
+    return {"pieces": pieces}
 
 
 def _split(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
@@ -192,13 +216,14 @@ def _write(table: pa.Table, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     texts = [name for name in _TEXTS if name in table.column_names]
-    statistics = [name for name in _STATISTICS if name in table.column_names]
+    counting = [name for name in _COUNTING if name in table.column_names]
     pq.write_table(
         table,
         new,
         compression="snappy",
         use_dictionary=texts,
-        write_statistics=statistics,
+        write_statistics=counting,
+        column_encoding=dict.fromkeys(counting, "DELTA_BINARY_PACKED"),
         store_schema=False,
     )
     new.replace(path)

@@ -8,6 +8,7 @@ Occupancy at time t is the state after everything that happened at times <= t.
 """
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
@@ -68,8 +69,10 @@ def reconstruct(messages: DataFrame, breaks: DataFrame, runs: DataFrame | None =
 def _reconstruct_node(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     layering, node = (scalar.as_py() for scalar in key)
     table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
-    model = PitScan()
-    ended = model.push(table.select(COLUMNS)), model.finish(table["end_ns"][0].as_py())
+    is_break = pc.is_in(table["kind"], pa.array(["restart", "link-down", "link-up"]))
+    model = PitScan(table.filter(is_break))
+    end = table["end_ns"][0].as_py()
+    ended = model.push(table.filter(pc.invert(is_break))), model.finish(end)
     schema = pa.schema([*PIT_INTERVALS.arrow, *((name, pa.int64()) for name in _DELTAS)])
     parts = []
     for intervals, steps in ended:

@@ -83,8 +83,8 @@ class Reading(NamedTuple):
 
 @dataclass
 class Findings:
-    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames by
-    direction (`in`, `out`, `unknown`), TCP segments."""
+    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames with
+    NDN by direction (`in`, `out`, `unknown`), TCP segments."""
 
     damages: list[Damage] = field(default_factory=list)
     problems: Counter[str] = field(default_factory=Counter)
@@ -161,7 +161,8 @@ def _batch(
     columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])
-    for each, times in enumerate(np.bincount(direction, minlength=3).tolist()):
+    with_ndn = ~_among(columns["kind"], "other".__eq__)
+    for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
         findings.directions[("unknown", "in", "out")[each]] += times
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS_ARROW.names})
     if "segment" in columns["kind"].dictionary.to_pylist():
@@ -257,9 +258,10 @@ def _at_ends(
 
 
 def _among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
-    """Return which of some addresses, given as a dictionary, are of some sort."""
-    is_such = [belongs(each) for each in addresses.dictionary.to_pylist()]
-    return np.array([*is_such, False])[addresses.indices.fill_null(-1).to_numpy()]
+    """Return which of some texts, given as a dictionary, are of some sort."""
+    is_such = np.array([*map(belongs, addresses.dictionary.to_pylist()), False])
+    chosen: Flags = is_such[addresses.indices.fill_null(-1).to_numpy()]
+    return chosen
 
 
 def is_loopback(address: str) -> bool:

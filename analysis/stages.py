@@ -261,7 +261,8 @@ interface, the others by run; `feednet run` and `feednet report` leave the same 
 directory, as a file or directory `NAME.parquet` each. pandas, DuckDB, polars and Spark read them as they are:
 
 ```
-pandas.read_parquet("tables/transactions")
+pandas.read_parquet("tables/transactions").groupby(["node", "outcome"]).size()
+polars.read_parquet("tables/packets", hive_partitioning=True)["kind"].value_counts()
 SELECT kind, count(*) FROM read_parquet('tables/packets/**/*.parquet', hive_partitioning = true) GROUP BY kind
 ```
 

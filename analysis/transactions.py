@@ -31,15 +31,24 @@ _FEED = (*_SCOPE, "feed")
 _DIGEST = "/sha256digest="
 
 
-def transactions(messages: DataFrame) -> DataFrame:
+def transactions(messages: DataFrame, *, other_names: bool = True) -> DataFrame:
     """Return stages.TRANSACTIONS from network-layer packets (analysis.reassemble).
+
+    `other_names`: whether there may be any of for_other_names(), which cost more than all else.
 
     There are two more columns, for analysis.noted: `expires` (ns), when the last Interest would have, and
     `repeats`, time (ns) and bytes of every Interest of the transaction but the first. Interests whose name
     was cut off are left out.
     """
     known = _by_ends(messages.where(F.col("name").isNotNull()))
-    return _classic(known).unionByName(_long_lived(known))
+    return _classic(known, other_names).unionByName(_long_lived(known))
+
+
+def for_other_names(messages: DataFrame) -> DataFrame:
+    """Return the Interests that Data of another name may answer: by CanBePrefix, or an implicit digest."""
+    return messages.where(
+        (F.col("kind") == "interest") & (F.col("can_be_prefix") | F.col("name").contains(_DIGEST))
+    )
 
 
 def alive_until(time: str = "time", lifetime: str = "lifetime_ns") -> Column:
@@ -74,7 +83,7 @@ def _by_ends(messages: DataFrame) -> DataFrame:
     )
 
 
-def _classic(known: DataFrame) -> DataFrame:
+def _classic(known: DataFrame, other_names: bool) -> DataFrame:
     is_data = F.col("kind") == "data"
     # How a name was asked for: 0 .. 3, of CanBePrefix and MustBeFresh.
     selectors = F.col("can_be_prefix").cast("int") * 2 + F.col("must_be_fresh").cast("int")
@@ -88,7 +97,9 @@ def _classic(known: DataFrame) -> DataFrame:
     data = known.where(is_data).select(
         *columns, F.lit(None).cast("int").alias("selectors"), F.col("name").alias("data_name")
     )
-    every = asked.union(data).withColumn("longer", F.lit(False)).union(_of_other_names(known, data))
+    every = asked.union(data).withColumn("longer", F.lit(False))
+    if other_names:
+        every = every.union(_of_other_names(known, data))
     # Of Data, a row for each way in which Interests asked for the name; none if there were none.
     ways = F.collect_set(F.when(F.col("asks"), F.col("selectors"))).over(Window.partitionBy(*_KEY))
     fitting = F.filter("ways", lambda way: ~F.col("longer") | (way >= 2))

@@ -263,7 +263,7 @@ def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> st
         ends = sorted(set(local.values()))
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
     if report.directions.get("unknown"):
-        lines.append(f"  direction unknown of {report.directions['unknown']} frames (--local tells)")
+        lines.append(f"  direction unknown of {report.directions['unknown']} frames (--local may tell)")
     if report.gaps or report.skipped:
         lines.append(f"  streams  {report.gaps} gaps, {report.skipped} bytes that belong to no packet")
     damaged = Counter(reason for _, _, reason in report.damages)
