@@ -422,7 +422,7 @@ def plain(page):
 def test_findings_are_told_in_words(page):
     text = plain(page)
     assert "of the bytes, 50 % are what applications sent" in text
-    assert "half of all answers came within 31 ms, 95 % within 42 ms (n = 2)" in text
+    assert "half of all answers came within 31 ms, 95 % within 40.9 ms (n = 2)" in text
     assert "of the Interests, 33.3 % got none while they were alive; /b has 100 % of them" in text
     assert "of the Interests, 25 % repeat one that had no answer yet" in text
     assert "that of c peaked at 2 entries, 85 ms into the capture" in text
