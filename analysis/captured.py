@@ -146,7 +146,8 @@ def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:
 
 
 def held(occupancy: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return analysis.stages.PIT_OCCUPANCY with start_ns, end_ns, and `until`, to when each state held.
+    """Return layering, node, time, until, entries, bytes, start_ns, end_ns: PIT_OCCUPANCY, and to when each
+    state held.
 
     Only what lies in the run: of a state that outlives it, the part that does not.
     """
@@ -155,6 +156,7 @@ def held(occupancy: DataFrame, spans: DataFrame) -> DataFrame:
         occupancy.join(F.broadcast(spans.select("layering", "start_ns", "end_ns")), "layering")
         .withColumn("until", F.least(F.coalesce(then, F.col("end_ns")), F.col("end_ns")))
         .where(F.col("time") <= F.col("end_ns"))
+        .select(*_NODE, "time", "until", "entries", "bytes", "start_ns", "end_ns")
     )
 
 

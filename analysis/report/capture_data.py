@@ -148,17 +148,18 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
                 captured.distribution(pair, "delay_ns", "layering", "pair"), "layering", "pair", "bucket"
             )
     once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
-    with _cached(captured.asked(given.read(stages.TRANSACTIONS), once)) as requests:
-        plain = requests.where(F.col("kind") == "interest")
-        where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
-        where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
-        told = plain.withColumn("who", where.otherwise(F.col("node")))
-        found["answers"] = _rows(captured.answers(told, "layering", "who"), "layering", "who")
-        if found["answers"]:
-            found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
-            times = captured.distribution(told, "rtt_ns", "layering", "who")
-            found["rtt"] = _rows(times, "layering", "who", "bucket")
-            found |= _by_prefix(plain)
+    # Not cached: of Parquet only the columns are read that a figure is made of.
+    requests = captured.asked(given.read(stages.TRANSACTIONS), once)
+    plain = requests.where(F.col("kind") == "interest")
+    where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
+    where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
+    told = plain.withColumn("who", where.otherwise(F.col("node")))
+    found["answers"] = _rows(captured.answers(told, "layering", "who"), "layering", "who")
+    if found["answers"]:
+        found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
+        times = captured.distribution(told, "rtt_ns", "layering", "who")
+        found["rtt"] = _rows(times, "layering", "who", "bucket")
+        found |= _by_prefix(plain)
     return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
 
 
