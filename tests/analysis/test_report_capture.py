@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import captured, stages
+from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.report import unpacked
 from analysis.report.capture import write_capture_report
@@ -335,12 +335,14 @@ def test_distributions_are_taken_together():
     ],
 )
 def test_a_prefix_ends_before_the_first_number(spark, name, prefix):
-    assert captured.prefixed(spark.createDataFrame([(name,)], "name string")).first()["prefix"] == prefix
+    assert (
+        captured_names.prefixed(spark.createDataFrame([(name,)], "name string")).first()["prefix"] == prefix
+    )
 
 
 def test_prefixes_are_counted_by_depth(spark):
     table = spark.createDataFrame([("/a/b/c",), ("/a/b/d",), ("/a/e",), ("/f",)], "prefix string")
-    assert listed(captured.depths(table, 3), "depth", "prefixes") == [(1, 2), (2, 3), (3, 4)]
+    assert listed(captured_names.depths(table, 3), "depth", "prefixes") == [(1, 2), (2, 3), (3, 4)]
 
 
 def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
@@ -348,7 +350,7 @@ def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
     late = transaction("c", "out", "/late", 90, "none", interests=3)
     asked = made(spark, stages.TRANSACTIONS, [*many, late])
     progress = made(spark, stages.FEED_PROGRESS, [row | {"time": START + 1} for row in PROGRESS])
-    found = listed(captured.subjects(asked, progress, 3), "name", "trouble")
+    found = listed(captured_names.subjects(asked, progress, 3), "name", "trouble")
     assert found == [(f"{FEED}/seq=1", 0), ("/late", 3), ("/n/00", 0), ("/n/01", 0)]
 
 
@@ -356,7 +358,7 @@ def test_an_item_is_followed_with_the_llis_that_ask_for_it(spark, packets):
     subject = [{"layering": "lab", "name": f"{FEED}/seq=2", "alias": None, "feed": FEED, "seq": 2}]
     schema = pa.schema([(name, pa.int64() if name == "seq" else pa.string()) for name in subject[0]])
     chosen = spark.createDataFrame(pa.Table.from_pylist(subject, schema))
-    assert listed(captured.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
+    assert listed(captured_names.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
 
 
 def way(sender, receiver, size, data=0):
