@@ -64,16 +64,3 @@ def overhead(sent: DataFrame) -> DataFrame:
         *(F.coalesce(F.sum(part), F.lit(0)).alias(layer) for layer, part in parts.items())
     )
     return totals.unpivot("layering", list(LAYERS), "layer", "bytes")
-
-
-def link_use(sent: DataFrame, links: DataFrame) -> DataFrame:
-    """Return layering, interface, link_use: what was sent of what the link's rate could have taken, in %.
-
-    `links` is analysis.setting.LINKS. More than 100 % was not sent: the queue has dropped it.
-    """
-    busy = F.first("ns_per_byte") * F.sum("frame_bytes") * 100
-    return (
-        sent.join(F.broadcast(links), ["layering", "interface"])
-        .groupBy("layering", "interface")
-        .agg(F.try_divide(busy, F.first(F.col("end_ns") - F.col("start_ns"))).alias("link_use"))
-    )

@@ -341,7 +341,6 @@ def _steps(rows: Rows, episodes: Episodes) -> _Changes:
     by_data = np.flatnonzero(episodes.by_data)
     last = np.append(episodes.starts, len(rows.time))[1:][by_data] - 1
     changes[last] = -1
-    size[last] = -episodes.bytes[by_data]
     satisfied[last] = episodes.came_in[by_data]
     # Back in the order of time; what was carried has been told of.
     told = np.flatnonzero(rows.is_new & (size != 0))

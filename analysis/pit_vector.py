@@ -5,9 +5,9 @@ rows are put in the order of their names, and within each in that of time, and c
 each before those before it have expired, and the Data that end them, if any do. What an episode comes to is
 sums over its rows.
 
-An episode that Data in end has ended whatever else there was. One that Data out end has done so if only their
-interface asked, which they have not just answered from the cache. A name with any other episode (or one in
-which an Interest could be a loop) is not plain, and its rows are left to the careful model.
+An episode that Data in end has ended whatever else there was. Data out, one after the other, end one if each
+interface that asked gets them once while its record lasts, and not just from the cache. A name with any other
+episode, or one in which an Interest could be a loop, is not plain: its rows are left to the careful model.
 """
 
 from dataclasses import dataclass
@@ -78,7 +78,8 @@ def cut(rows: Rows, until: int) -> Episodes:
     count = len(rows.time)
     time, asks = rows.time, rows.asks
     is_first = np.ones(count, bool)
-    is_first[1:] = (rows.name[1:] != rows.name[:-1]) | ~asks[:-1]
+    told = ~asks & ~rows.is_in
+    is_first[1:] = (rows.name[1:] != rows.name[:-1]) | (~asks[:-1] & ~(told[1:] & told[:-1]))
     is_first[1:] |= time[1:] - time[:-1] >= int(rows.lifetime.max(initial=0))
     # The greatest expiry so far, within a segment: segments count up, so one running maximum does for all.
     segment = np.cumsum(is_first) - 1
@@ -103,14 +104,23 @@ def cut(rows: Rows, until: int) -> Episodes:
     answer = rows.interface[last]
     waits = is_newest & (time + rows.lifetime > closed[of_row]) & (rows.interface != answer[of_row])
     came_in = by_data & rows.is_in[last]
-    others = _sums(comes_in & (rows.interface != answer[of_row]), starts)
     at_once = comes_in & ~is_first & (time == closed[of_row])
     answered = by_data & ~came_in
-    odd = answered & ((interests_in == 0) | (others > 0) | (_sums(at_once, starts) > 0))
-    odd |= np.logical_or.reduceat(too_long | is_loop, starts) if count else odd
+    answers = np.where(answered, _sums(told, starts), 0)
+    odd = answered & (_sums(at_once, starts) > 0)
+    odd |= (answers == 1) & (
+        (interests_in == 0) | (_sums(comes_in & (rows.interface != answer[of_row]), starts) > 0)
+    )
+    odd |= _is_uneven(rows, of_row, answers, is_newest)
+    if count:
+        odd |= np.logical_or.reduceat(too_long | is_loop, starts)
     size = np.where(is_record, RECORD_BYTES, 0)
     size[starts] += rows.length[starts]
     size[~asks] = 0
+    held = _sums(size, starts)
+    peak = _sums(np.where(time < closed[of_row], size, 0), starts)
+    size[told & (answers > 0)[of_row]] = -RECORD_BYTES
+    size[last[by_data]] = -held[by_data] + RECORD_BYTES * np.maximum(answers[by_data] - 1, 0)
     return Episodes(
         starts=starts,
         of_row=of_row,
@@ -123,9 +133,9 @@ def cut(rows: Rows, until: int) -> Episodes:
         interests_out=interests_out,
         downstreams=_sums(is_record & rows.is_in, starts),
         upstreams=_sums(is_record & ~rows.is_in, starts),
-        items_out=np.where(came_in, _sums(waits, starts), answered),
-        bytes=_sums(size, starts),
-        peak=_sums(np.where(time < closed[of_row], size, 0), starts),
+        items_out=np.where(came_in, _sums(waits, starts), answers),
+        bytes=held,
+        peak=peak,
         row_bytes=size,
         odd=odd & real,
     )
@@ -156,6 +166,29 @@ def _records(rows: Rows, of_row: Ints, asked_in: Ints, asked_out: Ints) -> tuple
         later = order[1:][key[order][1:] == key[order][:-1]]
         is_loop[some[later]] = rows.is_in[some[later]]
     return is_record, is_newest, is_loop
+
+
+def _is_uneven(rows: Rows, of_row: Ints, answers: Ints, is_newest: Flags) -> Flags:
+    """Tell which episodes with several Data out are not one for each interface that asked, in its time."""
+    uneven = np.zeros(len(answers), bool)
+    some = np.flatnonzero((answers > 1)[of_row])
+    if not len(some):
+        return uneven
+    of_some, time, asks = of_row[some], rows.time[some], rows.asks[some]
+    # Its Interests come first, then its Data out.
+    first = np.flatnonzero(np.diff(of_some, prepend=-1))
+    begins = np.minimum.reduceat(np.where(asks, np.iinfo(np.int64).max, time), first)
+    asked = np.maximum.reduceat(np.where(asks, time, np.iinfo(np.int64).min), first)
+    uneven[of_some[first]] = asked >= begins
+    ends = np.append(first[1:], len(some)) - 1
+    lasts = np.repeat(time[ends], np.diff(np.append(first, len(some))))
+    uneven[of_some[is_newest[some] & (time + rows.lifetime[some] <= lasts)]] = True
+    is_side = is_newest[some] | ~asks
+    key, count = np.unique((of_some[is_side] << 21) | rows.interface[some][is_side], return_counts=True)
+    asked_of = np.unique((of_some[is_newest[some]] << 21) | rows.interface[some][is_newest[some]])
+    # Each interface once as one that asked, and once as one that was answered.
+    uneven[key[(count != 2) | ~np.isin(key, asked_of)] >> 21] = True
+    return uneven
 
 
 def _sums(values: Ints | Flags, starts: Ints) -> Ints:

@@ -21,6 +21,7 @@ from plotly.offline import get_plotlyjs
 from analysis.compare import METRICS
 from analysis.latency import ALL
 from analysis.manifest import Manifest, Run
+from analysis.pit import NETWORK
 from analysis.report import delay, state, wire
 from analysis.report.findings import WHOLE, findings
 from analysis.report.journey import journey_data
@@ -55,6 +56,7 @@ class Tables(NamedTuple):
     latency: Rows
     traffic: Rows
     pit_summary: Rows
+    pit_lives: Rows
     pit_curves: Rows
     pit_truth: Rows
     in_flight: Rows
@@ -107,6 +109,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
             pit,
             state.pit_heat(tables.pit_heat, nodes, manifest),
             state.in_flight(tables.in_flight, manifest),
+            state.lifetime_cdf(tables.pit_lives, manifest),
+            state.outcomes(tables.pit_lives, manifest),
         ],
         "latency": [
             delay.latency_cdf(tables.latency, manifest),
@@ -131,6 +135,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
         "first_items": _counts(tables.first_items, "wait_ns", manifest),
         "losses": _counts(tables.losses, "recovery_ns", manifest),
+        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == NETWORK},
     }
     return page(
         "page.html",

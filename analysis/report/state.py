@@ -1,8 +1,10 @@
-"""The report's plots of PIT state: over time, by node and time, and against what is in flight."""
+"""The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
 
 from collections.abc import Sequence
 
 from analysis.pit import NETWORK
+from analysis.pit_lives import OUTCOMES
+from analysis.report.numbers import pretty
 from analysis.report.plot import (
     Figure,
     Menu,
@@ -14,6 +16,7 @@ from analysis.report.plot import (
     line,
     marks,
     run_seconds,
+    shares_within,
     with_menus,
 )
 
@@ -21,6 +24,8 @@ MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
 
 WHOLE = "whole network"
+_SHADES = ("--data", "--nack", "--interest", "--idle", "--malformed", "--other", "--fragment")
+
 WHAT = ("entries", "bytes")
 """What a PIT is measured by; captures know of `ranges` and `credit`, too."""
 
@@ -153,4 +158,63 @@ def in_flight(rows: Rows, scene: Scene) -> Figure:
         data,
         layout,
         ("layering", "items in flight", "PIT entries of the network, mean"),
+    )
+
+
+def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
+    """Return the share of PIT entries that have ended within a time."""
+    together = {row["layering"]: row for row in lives if row["node"] == NETWORK}
+    curves: list[tuple[str, int, list[float]]] = []
+    for layering in scene.layerings:
+        row = together.get(layering)
+        times = [round(value / 1e6, 4) for value in (row and row["lifetimes_ns"]) or ()]
+        curves.append((layering, row["entries"] - row["open"] if row else 0, times))
+    return shares_within(
+        "pit-lifetimes",
+        "Lifetime of PIT entries",
+        "Cumulative distribution of how long PIT entries were there, a line for each layering",
+        curves,
+        "lifetime of an entry",
+    )
+
+
+def outcomes(lives: Rows, scene: Scene) -> Figure:
+    """Return what ended the PIT entries, in shares."""
+    together = {row["layering"]: row for row in lives if row["node"] == NETWORK and row["entries"]}
+    layerings = [layering for layering in scene.layerings if layering in together]
+    data: list[Spec] = []
+    for outcome, shade in zip(OUTCOMES, _SHADES, strict=True):
+        shares = [round(100 * together[x][outcome] / together[x]["entries"], 2) for x in layerings]
+        if any(shares):
+            data.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": outcome,
+                    "y": layerings,
+                    "x": shares,
+                    "text": [pretty(share) for share in shares],
+                    "textfont": {"size": 12},
+                    "textposition": "inside",
+                    "insidetextanchor": "middle",
+                    "textangle": 0,
+                    "marker": {"color": shade, "line": {"color": "--paper", "width": 1}},
+                    "hovertemplate": f"%{{x:.4g}} % {outcome}",
+                }
+            )
+    layout: Spec = {
+        "barmode": "stack",
+        "showlegend": True,
+        "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": "share of PIT entries, %"}, "range": [0, 100]},
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "height": 150 + 34 * len(layerings),
+    }
+    return figure(
+        "pit-outcomes",
+        "What ended PIT entries",
+        "Stacked bars, one for each layering: the share of PIT entries by what ended them",
+        data,
+        layout,
+        ("outcome", "layering", "share of PIT entries, %"),
     )

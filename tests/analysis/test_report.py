@@ -10,6 +10,7 @@ from handmade import FEED_URI, MS, manifest
 from analysis.compare import METRICS
 from analysis.crossings import CROSSINGS
 from analysis.manifest import Manifest
+from analysis.pit_lives import OUTCOMES
 from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
@@ -67,6 +68,19 @@ def made_tables(**changes):
         pit_summary=[
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],
+        pit_lives=[
+            {
+                "layering": "poll",
+                "node": node,
+                "entries": 10,
+                **dict.fromkeys(OUTCOMES, 0),
+                "satisfied": 7,
+                "expired": 2,
+                "open": 1,
+                "lifetimes_ns": [1.0 * MS, 2.0 * MS, 9.0 * MS],
+            }
+            for node in "prs*"
+        ],
         pit_curves=[
             {"layering": "poll", "node": node, "time": 10 * MS, "entries": 2, "bytes": 40} for node in "prs*"
         ],
@@ -78,6 +92,10 @@ def made_tables(**changes):
                 "agreeing": 99,
                 "max_entries_difference": 1,
                 "max_bytes_difference": 32,
+                "max_ranges_difference": 0,
+                "max_credit_difference": 0,
+                "max_satisfied_difference": None,
+                "max_expired_difference": None,
             }
         ],
         in_flight=[{"layering": "poll", "items": k, "entries": 2.0 * k} for k in (0, 1)],
