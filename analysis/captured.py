@@ -18,12 +18,7 @@ SLICES = 120
 BUCKETS = 100
 """Buckets of a distribution for each factor of e: about 1 % wide."""
 
-MOST_FRAMES = 80
-"""Frames of a name that its sequence chart is made from."""
-
 _NODE = ("layering", "node")
-_NUMBERS = r"^(.*?)/(?:v|t|seg|off|seq|params-sha256|sha256digest)=.*$"
-"""Where a name goes on with what the naming conventions number things by (NDN Technical Report 22)."""
 
 
 def interfaces(packets: DataFrame) -> DataFrame:
@@ -146,7 +141,8 @@ def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:
 
 
 def held(occupancy: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return analysis.stages.PIT_OCCUPANCY with start_ns, end_ns, and `until`, to when each state held.
+    """Return layering, node, time, until, entries, bytes, start_ns, end_ns: PIT_OCCUPANCY, and to when each
+    state held.
 
     Only what lies in the run: of a state that outlives it, the part that does not.
     """
@@ -155,6 +151,7 @@ def held(occupancy: DataFrame, spans: DataFrame) -> DataFrame:
         occupancy.join(F.broadcast(spans.select("layering", "start_ns", "end_ns")), "layering")
         .withColumn("until", F.least(F.coalesce(then, F.col("end_ns")), F.col("end_ns")))
         .where(F.col("time") <= F.col("end_ns"))
+        .select(*_NODE, "time", "until", "entries", "bytes", "start_ns", "end_ns")
     )
 
 
@@ -272,33 +269,6 @@ def nacks(requests: DataFrame) -> DataFrame:
     return refused.groupBy("layering", "nack_reason").agg(F.count("*").alias("requests"))
 
 
-def prefixed(requests: DataFrame) -> DataFrame:
-    """Return transactions with `prefix`: the name up to its first number, as versions and segments are.
-
-    A name without any loses its last component, if it has several.
-    """
-    named = F.regexp_extract("name", _NUMBERS, 1)
-    shorter = F.regexp_extract("name", r"^(/.+)/[^/]*$", 1)
-    prefix = F.when(named != "", named).when(shorter != "", shorter).otherwise(F.col("name"))
-    return requests.withColumn("prefix", prefix)
-
-
-def cut(prefix: str, depth: int | Column) -> Column:
-    """Return the first components of a prefix, a column."""
-    parts = F.split(prefix, "/")
-    return F.array_join(F.slice(parts, 1, depth + 1), "/")
-
-
-def depths(counted: DataFrame, deepest: int) -> DataFrame:
-    """Return depth, prefixes: how many prefixes of `counted` there are with so many components at most."""
-    every = F.explode(F.sequence(F.lit(1), F.lit(deepest)))
-    return (
-        counted.select("prefix", every.alias("depth"))
-        .groupBy("depth")
-        .agg(F.count_distinct(cut("prefix", F.col("depth"))).alias("prefixes"))
-    )
-
-
 def progress(feed_progress: DataFrame, spans: DataFrame, feeds: DataFrame) -> DataFrame:
     """Return layering, node, feed, slice, time, newest, missing: how far each node was at a slice's end."""
     chosen = feed_progress.join(F.broadcast(feeds.select("layering", "feed")), ["layering", "feed"])
@@ -332,77 +302,6 @@ def troubles(events: DataFrame, spans: DataFrame) -> DataFrame:
         .groupBy(*_NODE, "event", "slice")
         .agg(F.count("*").alias("count"))
     )
-
-
-def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> DataFrame:
-    """Return layering, name, first (ns), trouble, alias, feed, seq: names whose sequence is worth a chart.
-
-    Of each run the first `most` names to be asked for and as many in trouble: asked for again, refused or
-    not answered. alias: the name of the Data, where it is another. Items of feeds that were pushed are
-    among them, though nobody asks for them one by one.
-    """
-    trouble = F.col("interests") - 1 + F.when(F.col("outcome") == "data", 0).otherwise(1)
-    pulled = transactions.where(F.col("kind") == "interest").select(
-        "layering", "name", "time", trouble.alias("trouble"), "data_name", "feed", "seq"
-    )
-    pushed = feed_progress.select(
-        "layering",
-        F.concat("feed", F.lit("/seq="), F.col("seq").cast("string")).alias("name"),
-        "time",
-        F.lit(0).cast("long").alias("trouble"),
-        F.lit(None).cast("string").alias("data_name"),
-        "feed",
-        "seq",
-    )
-    by_name = (
-        pulled.unionByName(pushed)
-        .groupBy("layering", "name")
-        .agg(
-            F.min("time").alias("first"),
-            F.sum("trouble").alias("trouble"),
-            F.min(F.when(F.col("data_name") != F.col("name"), F.col("data_name"))).alias("alias"),
-            F.min("feed").alias("feed"),
-            F.min("seq").alias("seq"),
-        )
-    )
-    run = Window.partitionBy("layering")
-    soonest = F.row_number().over(run.orderBy("first", "name"))
-    worst = F.row_number().over(run.orderBy(F.desc("trouble"), "first", "name"))
-    placed = by_name.withColumns({"soonest": soonest, "worst": worst})
-    is_bad = (F.col("worst") <= most) & (F.col("trouble") > 0)
-    return placed.where((F.col("soonest") <= most) | is_bad).drop("soonest", "worst")
-
-
-def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
-    """Return the frames that have to do with each of subjects(): layering, subject, and what they say.
-
-    Those with the name or the alias, and the LLIs that ask for it in a range; the first MOST_FRAMES of each.
-    """
-    said = packets.select(
-        *_NODE, "direction", "frame", "time", "src", "dst", "src_port", "dst_port", "kind", "name", "feed",
-        "seq", "nonce", "send_credit", "nack_reason", "frame_bytes",
-    )  # fmt: skip
-    about = chosen.select(
-        "layering", F.col("name").alias("subject"), "alias", F.col("feed").alias("of"), "seq"
-    )
-    names = about.select(
-        "layering", "subject", F.explode(F.array_compact(F.array("subject", "alias"))).alias("name")
-    )
-    plain = said.where(F.col("kind").isin("interest", "data", "nack"))
-    direct = plain.join(F.broadcast(names), ["layering", "name"])
-    ranges = about.where(F.col("of").isNotNull()).select(
-        "layering", "subject", F.col("of").alias("feed"), F.col("seq").alias("item")
-    )
-    last = F.col("seq") + F.col("send_credit") - 1
-    granted = (
-        said.where(F.col("kind") == "lli")
-        .join(F.broadcast(ranges), ["layering", "feed"])
-        .where(F.col("item").between(F.col("seq"), last))
-        .drop("item")
-    )
-    place = F.row_number().over(Window.partitionBy("layering", "subject").orderBy("time", "node", "frame"))
-    every = direct.unionByName(granted).withColumn("place", place)
-    return every.where(F.col("place") <= MOST_FRAMES).drop("place")
 
 
 def _summed(table: DataFrame, *keys: str) -> DataFrame:

@@ -56,7 +56,7 @@ def render(given: Gathered) -> str:
     drawing, left_out = draw_endpoints(ways, set(given.nodes))
     names = drawn_as(ways)
     pit, hidden = _pit(given)
-    busiest = _most(given.answers, "of", "requests")
+    busiest = _most(given.answers, "who", "requests")
     prefixes = _most(given.prefixes, "prefix", "requests")
     feeds = _most(given.feeds, "feed", "arrivals")[:MOST_FEEDS]
     nodes = _most(given.lifetimes, "node", "count")
@@ -71,7 +71,7 @@ def render(given: Gathered) -> str:
                 "Round-trip time",
                 "Cumulative distribution of the time from Interest to answer, a line for each capture",
                 given.rtt,
-                "of",
+                "who",
                 sorted(busiest, key=natural),
                 "Interest to answer",
                 given,

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from analysis import captured, stages
+from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
 from analysis.pit import NETWORK
@@ -149,37 +149,38 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
                 captured.distribution(pair, "delay_ns", "layering", "pair"), "layering", "pair", "bucket"
             )
     once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
-    with _cached(captured.asked(given.read(stages.TRANSACTIONS), once)) as requests:
-        plain = requests.where(F.col("kind") == "interest")
-        where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
-        where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
-        told = plain.withColumn("of", where.otherwise(F.col("node")))
-        found["answers"] = _rows(captured.answers(told, "layering", "of"), "layering", "of")
-        if found["answers"]:
-            found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
-            times = captured.distribution(told, "rtt_ns", "layering", "of")
-            found["rtt"] = _rows(times, "layering", "of", "bucket")
-            found |= _by_prefix(plain)
+    # Not cached: of Parquet only the columns are read that a figure is made of.
+    requests = captured.asked(given.read(stages.TRANSACTIONS), once)
+    plain = requests.where(F.col("kind") == "interest")
+    where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
+    where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
+    told = plain.withColumn("who", where.otherwise(F.col("node")))
+    found["answers"] = _rows(captured.answers(told, "layering", "who"), "layering", "who")
+    if found["answers"]:
+        found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
+        times = captured.distribution(told, "rtt_ns", "layering", "who")
+        found["rtt"] = _rows(times, "layering", "who", "bucket")
+        found |= _by_prefix(plain)
     return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
 
 
 def _by_prefix(requests: DataFrame) -> dict[str, Rows]:
     """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
-    named = captured.prefixed(requests)
+    named = captured_names.prefixed(requests)
     with _cached(captured.answers(named, "layering", "prefix")) as counts:
-        depths = _rows(captured.depths(counts, DEEPEST), "depth")
+        depths = _rows(captured_names.depths(counts, DEEPEST), "depth")
         fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
         depth = max(fitting, default=1)
         if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
             depth += 1
         sums = [name for name in counts.columns if name not in ("layering", "prefix")]
-        shorter = counts.withColumn("prefix", captured.cut("prefix", depth))
+        shorter = counts.withColumn("prefix", captured_names.cut("prefix", depth))
         totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
         top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
         chosen = F.col("prefix").isin([row["prefix"] for row in top])
         by_prefix = shorter.where(chosen).groupBy("layering", "prefix")
         rows = _rows(by_prefix.agg(*(F.sum(name).alias(name) for name in sums)), "layering", "prefix")
-    of_top = named.withColumn("prefix", captured.cut("prefix", depth)).where(chosen)
+    of_top = named.withColumn("prefix", captured_names.cut("prefix", depth)).where(chosen)
     times = captured.distribution(of_top, "rtt_ns", "layering", "prefix")
     return {"prefixes": rows, "rtt_prefixes": _rows(times, "layering", "prefix", "bucket")}
 
@@ -229,10 +230,10 @@ def _service(given: _Given) -> dict[str, Rows]:
 def _followed(given: _Given, most: int) -> dict[str, Rows]:
     """The frames of some names, for their sequence charts."""
     asked, told = given.read(stages.TRANSACTIONS), given.read(stages.FEED_PROGRESS)
-    subjects = captured.subjects(asked, told, most).toArrow()
+    subjects = captured_names.subjects(asked, told, most).toArrow()
     if not len(subjects):
         return {"subjects": [], "sequences": []}
-    frames = captured.sequences(given.packets, frame(given.spark, subjects))
+    frames = captured_names.sequences(given.packets, frame(given.spark, subjects))
     return {
         "subjects": subjects.to_pylist(),
         "sequences": _rows(frames, "layering", "subject", "time", "node", "frame", "kind"),

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from analysis.pit import NETWORK
 from analysis.report.capture_plots import quantile
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""
+
+T = TypeVar("T", float, int, tuple[float, float, int])
 
 UNEVEN = 1.5
 """A pair is said to exchange the most if it exchanges so many times what a pair does on average."""
@@ -42,15 +44,23 @@ def capture_findings(given: "Gathered", ways: list[Way]) -> list[Told]:
     return told or [Told("", "Nothing in these captures is NDN, or none of it can be read.")]
 
 
-def across(values: Mapping[str, float], write: Callable[[float], str]) -> str:
+def across(values: Mapping[str, T], given: "Gathered", write: Callable[[T], str]) -> str:
     """Write a figure of each capture: "3 in a and 4 in b", or the least and the most of many."""
-    if len(values) == 1:
-        return write(next(iter(values.values())))
+    ordered = {run: values[run] for run in given.layerings if run in values}
+    if len(given.layerings) == 1:
+        return write(next(iter(ordered.values())))
     if len(values) <= MOST_RUNS:
-        said = [f"{write(value)} in {name}" for name, value in values.items()]
-        return ", ".join(said[:-1]) + " and " + said[-1]
-    low, high = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
+        said = [f"{write(value)} in {name}" for name, value in ordered.items()]
+        return ", ".join(said[:-1]) + (" and " if said[1:] else "") + said[-1]
+    order = sorted(ordered, key=lambda run: (ordered[run], given.layerings.index(run)))
+    low, high = order[0], order[-1]
     return f"{write(values[low])} in {low} to {write(values[high])} in {high}"
+
+
+def some(count: float, noun: str) -> str:
+    """Write a number of things: "1 Interest", "2 Interests"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{pretty(count)} {noun if count == 1 else plural}"
 
 
 def _percent(value: float) -> str:
@@ -102,23 +112,25 @@ def _payload(given: "Gathered") -> Iterator[Told]:
         if row["layer"] == "payload" and totals[row["layering"]]:
             shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
     if shares:
-        said = across(_ordered(shares, given), _percent)
-        yield Told("On the wire:", f"{said} of the bytes are what applications sent; the rest is names,"
-                   " signatures and headers.")  # fmt: skip
+        said = across(shares, given, _percent)
+        yield Told(
+            "On the wire:",
+            f"of the bytes, {said} are what applications sent; the rest is names, signatures and headers.",
+        )
 
 
 def _round_trips(given: "Gathered") -> Iterator[Told]:
-    found = _by_run(given.rtt)
-    half = {run: quantile(rows, 0.5) or 0.0 for run, rows in found.items()}
-    most = {run: quantile(rows, 0.95) or 0.0 for run, rows in found.items()}
-    if half:
-        counts = {run: float(sum(row["count"] for row in rows)) for run, rows in found.items()}
-        yield Told(
-            "Round trips:",
-            f"half of all answers came within {across(_ordered(half, given), duration)},"
-            f" 95 % within {across(_ordered(most, given), duration)}"
-            f" (n = {across(_ordered(counts, given), pretty)}).",
-        )
+    times = {
+        run: (quantile(rows, 0.5) or 0.0, quantile(rows, 0.95) or 0.0, sum(row["count"] for row in rows))
+        for run, rows in _by_run(given.rtt).items()
+    }
+
+    def write(told: tuple[float, float, int]) -> str:
+        half, most, count = told
+        return f"{duration(half)}, 95 % within {duration(most)} (n = {pretty(count)})"
+
+    if times:
+        yield Told("Round trips:", f"half of all answers came within {across(times, given, write)}.")
 
 
 def _unanswered(given: "Gathered") -> Iterator[Told]:
@@ -130,7 +142,7 @@ def _unanswered(given: "Gathered") -> Iterator[Told]:
     if not any(shares.values()):
         yield Told("Every Interest was answered:", f"{pretty(asked)} in all, by Data or by a Nack.")
         return
-    said = across(_ordered(shares, given), _percent)
+    said = across(shares, given, _percent)
     worst: Counter[str] = Counter()
     for row in given.prefixes:
         worst[row["prefix"]] += row["unanswered"]
@@ -139,7 +151,7 @@ def _unanswered(given: "Gathered") -> Iterator[Told]:
         prefix, count = min(worst.items(), key=lambda item: (-item[1], item[0]))
         of = sum(each["unanswered"] for each in totals.values())
         where = f"; {prefix} has {_percent(100 * count / of)} of them"
-    yield Told("Without an answer:", f"{said} of the Interests got none while they were alive{where}.")
+    yield Told("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
 
 
 def _refused(given: "Gathered") -> Iterator[Told]:
@@ -151,8 +163,8 @@ def _refused(given: "Gathered") -> Iterator[Told]:
         runs[row["layering"]] += row["requests"]
     if reasons:
         said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(reasons.items()))
-        count = across(_ordered({run: float(n) for run, n in runs.items()}, given), pretty)
-        yield Told("Nacks:", f"{count} Interests ended with one ({said}).")
+        count = across(runs, given, lambda each: some(each, "Interest"))
+        yield Told("Nacks:", f"{count} ended with one ({said}).")
 
 
 def _again(given: "Gathered") -> Iterator[Told]:
@@ -161,8 +173,8 @@ def _again(given: "Gathered") -> Iterator[Told]:
         run: 100 * of["retransmitted"] / of["interests"] for run, of in totals.items() if of["interests"]
     }
     if any(shares.values()):
-        said = across(_ordered(shares, given), _percent)
-        yield Told("Asked again:", f"{said} of the Interests repeat one that had no answer yet.")
+        said = across(shares, given, _percent)
+        yield Told("Asked again:", f"of the Interests, {said} repeat one that had no answer yet.")
 
 
 def _pit(given: "Gathered") -> Iterator[Told]:
@@ -177,9 +189,8 @@ def _pit(given: "Gathered") -> Iterator[Told]:
     for run in runs:
         count, node, time = peaks[run]
         whole = run if len(given.layerings) > 1 else "the capture"
-        when = f"{duration(max(0, time))} into {whole}"
-        entries = "entry" if count == 1 else "entries"
-        said.append(f"that of {node} peaked at {pretty(count)} {entries}, {when}")
+        when = f"{duration(time)} into {whole}" if time > 0 else f"at the start of {whole}"
+        said.append(f"that of {node} peaked at {some(count, 'entry')}, {when}")
     if said:
         more = "" if len(peaks) <= MOST_RUNS else " (the highest)"
         yield Told("The PIT:", "; ".join(said) + f"{more}.")
@@ -193,10 +204,11 @@ def _lifetimes(given: "Gathered") -> Iterator[Told]:
             ends[row["outcome"]] += row["entries"]
         total = ends.total()
         order = sorted(ends.items(), key=lambda item: (-item[1], item[0]))
-        said = ", ".join(f"{_percent(100 * count / total)} {outcome}" for outcome, count in order)
+        parts = ", ".join(f"{_percent(100 * count / total)} {outcome}" for outcome, count in order)
+        said = f"; {parts}" if len(given.layerings) == 1 else ""
         yield Told(
             "State is short-lived:" if max(half.values()) < 1e9 else "State:",
-            f"half of all PIT entries lived less than {across(_ordered(half, given), duration)}; {said}.",
+            f"half of all PIT entries lived less than {across(half, given, duration)}{said}.",
         )
 
 
@@ -205,8 +217,8 @@ def _shared(given: "Gathered") -> Iterator[Told]:
     totals = _sums(classic, "entries", "aggregated")
     shares = {run: 100 * of["aggregated"] / of["entries"] for run, of in totals.items()}
     if any(shares.values()):
-        said = across(_ordered(shares, given), _percent)
-        yield Told("Aggregation:", f"{said} of the PIT entries were asked for by more than one neighbour.")
+        said = across(shares, given, _percent)
+        yield Told("Aggregation:", f"of the PIT entries, {said} were asked for by more than one neighbour.")
 
 
 def _long_lived(given: "Gathered") -> Iterator[Told]:
@@ -219,11 +231,11 @@ def _long_lived(given: "Gathered") -> Iterator[Told]:
         items, asks = (sum(row[name] for row in feeds) for name in ("items_in", "interests_out"))
     renewals = sum(row["renewals"] for row in feeds)
     peak = max(row["peak_credit"] or 0 for row in feeds)
-    ratio = f"; {pretty(items / asks)} items for each" if asks else ""
+    ratio = f", {some(items / asks, 'item')} for each" if asks else ""
     yield Told(
         "Long-lived Interests:",
-        f"{pretty(asks)} of them kept {pretty(subscriptions)} subscriptions{ratio}. {pretty(renewals)}"
-        f" extended a range that was there, and the most that a node owed was {pretty(peak)} items.",
+        f"{pretty(asks)} of them kept {some(subscriptions, 'subscription')}{ratio}. {pretty(renewals)}"
+        f" extended a range that was there, and the most that a node owed was {some(peak, 'item')}.",
     )
 
 
@@ -241,16 +253,11 @@ def _feeds(given: "Gathered") -> Iterator[Told]:
         if last < max(nodes.values())
     )
     names = {row["feed"] for row in given.feeds}
-    most = pretty(max(row["items"] for row in given.feeds))
-    what = f"{len(names)} feed{'s' if len(names) > 1 else ''}, {most}"
-    what += " items" if len(names) == 1 else " items at most"
+    what = f"{some(len(names), 'feed')}, {some(max(row['items'] for row in given.feeds), 'item')}"
+    what += "" if len(names) == 1 else " at most"
     if behind:
         lag, node, run = behind[-1]
         end = f"at the end {len(behind)} times a node lacks the newest; {node} is {lag} behind in {run}."
     else:
         end = "every node that follows one has its newest item at the end."
     yield Told("Feeds:", f"{what}; {end}")
-
-
-def _ordered(values: Mapping[str, float], given: "Gathered") -> dict[str, float]:
-    return {run: values[run] for run in given.layerings if run in values}

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.captured import MOST_FRAMES
+from analysis.captured_names import MOST_FRAMES
 from analysis.crossings import match
 from analysis.report.capture_findings import NACKS
 from analysis.report.endpoints import Way
@@ -23,7 +23,7 @@ def names_data(
 ) -> Spec | None:
     """Return what the page draws the charts from; None if there is nothing.
 
-    `frames` has rows of captured.sequences in the order of time, `subjects` of captured.subjects; `ways`
+    `frames` has rows of captured_names.sequences in the order of time, `subjects` of its subjects; `ways`
     tells who is behind (layering, src, dst), `late` by how much at least the receiver's clock is behind in
     (layering, sender, receiver), ns. The result has `nodes`, `words`, `kinds`, `most` and for each run its
     `subjects` (name, trouble, at and end: their packets' places) and `packets`, columns of equal length:

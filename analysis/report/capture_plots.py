@@ -202,7 +202,7 @@ def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure |
     for row in rows:
         buckets[row["layering"], row["prefix"]].append(row)
     data = []
-    labels = {prefix: short(prefix) for prefix in prefixes}
+    labels = shortened(prefixes)
     for place, layering in enumerate(scene.layerings):
         found = {prefix: quantiles_of(buckets.get((layering, prefix), [])) for prefix in prefixes}
         there = [prefix for prefix in prefixes if found[prefix]]
@@ -259,7 +259,7 @@ def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> F
         {key: value for key, value in shares_of.items() if key[1] in chosen},
         chosen,
         "%",
-        labels={prefix: short(prefix) for prefix in chosen},
+        labels=shortened(chosen),
         axis="share unanswered, %",
     )
 
@@ -323,7 +323,7 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
         }
         return data, layout
 
-    feeds_of = {short(feed): feed for feed in feeds}
+    feeds_of = {label: feed for feed, label in shortened(feeds).items()}
     return with_menus(
         "progress",
         "Progress of feeds",
@@ -334,11 +334,15 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
     )
 
 
-def short(name: str, most: int = 44) -> str:
-    """Write a name in so many letters at most, without its middle."""
-    if len(name) <= most:
-        return name
-    return f"{name[: most - 13]}\N{HORIZONTAL ELLIPSIS}{name[-12:]}"
+def shortened(names: Sequence[str], most: int = 28) -> dict[str, str]:
+    """Return a label for each name, of about `most` letters: without its middle, and unlike any other."""
+    labels: dict[str, str] = {}
+    taken: Counter[str] = Counter()
+    for name in names:
+        cut = name if len(name) <= most else f"{name[: most - 11]}\N{HORIZONTAL ELLIPSIS}{name[-10:]}"
+        taken[cut] += 1
+        labels[name] = cut if taken[cut] == 1 else f"{cut} ({taken[cut]})"
+    return labels
 
 
 def quantile(rows: Rows, share: float) -> float | None:

@@ -9,7 +9,7 @@ from analysis.report.endpoints import Way, natural
 from analysis.report.numbers import volume
 from analysis.report.plot import Rows
 
-MOST_ROWS = 40
+MOST_ROWS = 24
 """Rows of a table in the page."""
 
 MOST_TALKS = 12
@@ -41,7 +41,10 @@ def problems(given: Gathered) -> Iterator[str]:
         unknown = sum(row["undirected"] for row in mine)
         if unknown:
             frames = sum(row["frames"] for row in mine)
-            yield f"{of}{unknown} of {frames} frames do not say whether they came in or went out."
+            yield (
+                f"{of}{unknown} of {frames} frames do not say whether they came in or went out, so what a PIT"
+                " held is told from Interests and answers alone, wherever they were seen."
+            )
     if any(row["least_ns"] < 0 for row in given.hops):
         yield (
             "Clocks disagree: packets arrive before they are sent (the table of clocks says by how much)."

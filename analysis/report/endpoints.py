@@ -131,11 +131,19 @@ def draw_endpoints(ways: list[Way], nodes: set[str]) -> tuple[Drawing, int]:
         Drawing(
             *size_of(place, half + 6),
             [PlacedNode(name, _role(name, nodes), *at) for name, at in place.items()],
-            [lane(a, b, place, "") for a, b in kept],
+            [lane(a, b, _sides(a, b, place), "") for a, b in kept],
             "",
         ),
         left_out,
     )
+
+
+def _sides(a: str, b: str, place: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Return where a line between two boxes ends: at the sides that face each other, so that it is clear at
+    which of a column's boxes it does."""
+    (x1, y1), (x2, y2) = place[a], place[b]
+    turn = (x2 > x1) - (x2 < x1)
+    return {a: (x1 + turn * half_width(a), y1), b: (x2 - turn * half_width(b), y2)}
 
 
 def half_width(name: str) -> float:

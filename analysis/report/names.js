@@ -1,10 +1,12 @@
 "use strict";
 
 /* The sequence chart of a name: every packet with it that was captured. */
+const MOST_PLACES = 8; // with more, the chart begins with the way of a single asker
+
 function setUpNames(data) {
   const $ = (name) => document.getElementById(`names-${name}`);
   const drawing = document.getElementById("names");
-  const [run, subject] = [$("run"), $("name")];
+  const [run, subject, asker] = [$("run"), $("name"), $("asker")];
   let now = null;
 
   /* Columns to rows, once for each run: those of a name lie together. */
@@ -20,6 +22,26 @@ function setUpNames(data) {
     return rows;
   }
 
+  // Names often differ at their ends only.
+  const withoutMiddle = (name) => (name.length > 60 ? `${name.slice(0, 32)}…${name.slice(-26)}` : name);
+  const isAsking = (row) => row.kind === "interest" || row.kind === "lli";
+
+  /* Who asks without having been asked: where the name was wanted first. */
+  function askersOf(rows) {
+    const asked = new Set(rows.filter(isAsking).map((row) => row.b));
+    return [...new Set(rows.filter(isAsking).map((row) => row.a))].filter((node) => !asked.has(node));
+  }
+
+  /* The packets on the way that one asker's Interests took, from node to node. */
+  function onTheWay(rows, from) {
+    const way = new Set([from]);
+    for (let before = 0; before < way.size;) {
+      before = way.size;
+      rows.forEach((row) => { if (isAsking(row) && way.has(row.a)) way.add(row.b); });
+    }
+    return rows.filter((row) => way.has(row.a) && way.has(row.b));
+  }
+
   const ms = (time) => ((time - now.rows[0].sent) / 1000).toFixed(3).replace(/(\.\d\d\d?)0*$/, "$1");
   const fate = (row) => (row.isOnce ? "seen at one end only" : row.received === null ? "not captured where it went" : null);
   const where = (row) => `frame ${row.frame}, captured by ${row.node}`;
@@ -31,13 +53,23 @@ function setUpNames(data) {
   function fillNames() {
     const { subjects } = data.runs[run.value];
     subject.replaceChildren(...subjects.map(({ name, trouble }, place) =>
-      new Option(trouble ? `! ${name}` : name, String(place))));
+      new Option((trouble ? "! " : "") + withoutMiddle(name), String(place))));
+  }
+
+  function fillAskers() {
+    const rows = packetsOf(data.runs[run.value], Number(subject.value));
+    const askers = askersOf(rows);
+    asker.replaceChildren(new Option("all", "-1"), ...askers.map((node) => new Option(data.nodes[node], String(node))));
+    asker.closest("label").hidden = askers.length < 2;
+    const places = new Set(rows.flatMap((row) => [row.a, row.b])).size;
+    asker.value = places > MOST_PLACES && askers.length ? String(askers[0]) : "-1";
   }
 
   function show() {
     const of = data.runs[run.value];
     const { name, trouble } = of.subjects[Number(subject.value)];
-    const rows = packetsOf(of, Number(subject.value));
+    const all = packetsOf(of, Number(subject.value));
+    const rows = asker.value === "-1" ? all : onTheWay(all, Number(asker.value));
     now = { rows };
     const path = [...new Set(rows.flatMap((row) => [row.a, row.b]))];
     drawSequence(drawing, {
@@ -49,12 +81,13 @@ function setUpNames(data) {
       line.append(...tableRow(row).map((text) => Object.assign(document.createElement("td"), { textContent: text })));
       return line;
     }));
-    const count = `${rows.length} packet${rows.length === 1 ? "" : "s"}`;
-    $("told").textContent = `${name}: ${count}${rows.length === data.most ? " at first, more later" : ""}, the first`
+    const count = `${rows.length} packet${rows.length === 1 ? "" : "s"}${rows.length < all.length ? ` of ${all.length}` : ""}`;
+    $("told").textContent = `${name}: ${count}${all.length >= data.most ? " at first, more later" : ""}, the first`
       + ` ${(rows[0].sent / 1e6).toFixed(3)} s into ${run.value}${trouble ? "; asked again, refused or unanswered" : ""}.`;
   }
 
   function remember() {
+    fillAskers();
     show();
     history.replaceState(null, "", `#name=${encodeURIComponent(run.value)}/${subject.value}`);
   }
@@ -66,6 +99,7 @@ function setUpNames(data) {
     run.value = name;
     fillNames();
     subject.value = found[2];
+    fillAskers();
     show();
     $("menus").scrollIntoView();
     return true;
@@ -73,6 +107,7 @@ function setUpNames(data) {
 
   run.addEventListener("change", () => { fillNames(); remember(); });
   subject.addEventListener("change", remember);
+  asker.addEventListener("change", show);
   const step = (by) => () => {
     subject.value = String(Math.min(Math.max(Number(subject.value) + by, 0), subject.options.length - 1));
     remember();
@@ -85,6 +120,9 @@ function setUpNames(data) {
     ...now.rows.map(tableRow),
   ];
   fillNames();
-  if (!readAddress()) show();
+  if (!readAddress()) {
+    fillAskers();
+    show();
+  }
   return show;
 }

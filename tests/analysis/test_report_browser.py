@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 from handmade import FEED_URI, MS
 from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
+from test_report_capture import write_tables
 from test_study import records
 
 from analysis.report import render
+from analysis.report.capture import write_capture_report
 from analysis.report.study import render_study
 from analysis.study import LOSS as LINK_LOSS
 from analysis.study import study
@@ -283,6 +285,69 @@ def test_a_study_is_drawn_and_saved(browser):
     assert first[:3] == ["poll", "0", "11"]
     assert (second[2], second[5]) == ("25", "2")
     assert next(csv.reader(StringIO(table))) == ["Layering", "0 %", "5 %"]
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory, spark):
+    """The page of a capture of two nodes, one of which has the clock wrong."""
+    directory = write_tables(tmp_path_factory.mktemp("tables"))
+    write_capture_report(directory, directory / "report.html", spark)
+    return (directory / "report.html").read_text(encoding="utf-8")
+
+
+CAPTURES = """
+const texts = (selector) => [...document.querySelectorAll(selector)].map((element) => element.textContent);
+const drawn = document.querySelectorAll(".plot.js-plotly-plot").length;
+const first = [text("names-told"), texts("#names .arrow > title"), texts("#names .head")];
+const names = [...document.getElementById("names-name").options];
+choose("names-name", names.find((one) => one.text === "! /b/x").value);
+const second = [texts("#names .arrow > title"), location.hash];
+const files = {};
+for (const of of ["traffic", "rtt", "pit", "outcomes", "network", "names"]) {
+  files[of] = await file(`button[data-save="csv"][data-of="${of}"]`);
+}
+for (const of of ["prefixes", "clocks"]) files[of] = await file(`button[data-table="${of}"]`);
+const svg = [];
+for (const of of ["network", "names", "lifetimes"]) {
+  svg.push((await file(`button[data-save="svg"][data-of="${of}"]`))[1]);
+}
+const lane = document.querySelector("#network .lane title").textContent;
+return { drawn, first, second, files, svg, lane };
+"""
+
+
+@pytest.mark.spark
+def test_captures_are_drawn_and_saved(browser, captures):
+    got = browser.probe(captures, CAPTURES)
+    assert got["drawn"] == captures.count('<div class="plot"') == 14
+    told, arrows, heads = got["first"]
+    assert told.startswith("/a/1/seg=0: 4 packets, the first 0.001 s into lab")
+    assert heads == ["r", "10.0.0.9", "c"]
+    assert arrows[0].startswith("Interest: r to 10.0.0.9, sent at 0.000 ms, seen at one end only. frame 2")
+    assert arrows[3].startswith("Data: r to c, sent at 21.000 ms, arrived at 46.000 ms.")
+    arrows, address = got["second"]
+    assert "Interest, again: c to r, sent at 20.000 ms, not captured where it went" in arrows[1]
+    assert re.fullmatch(r"#name=lab/\d", address)
+    rows = {name: list(csv.reader(StringIO(text))) for name, (_, text) in got["files"].items()}
+    assert rows["traffic"][0] == ["capture", "node", "count", "kind", "from, s", "packets or bytes a second"]
+    assert rows["rtt"][0] == ["who", "capture", "Interest to answer, ms", "share within, %"]
+    assert rows["network"][0] == ["capture", "from", "to", "begin, s", "end, s", "bytes", "packets"]
+    assert sum(int(row[6]) for row in rows["network"][1:]) == 7
+    assert ["satisfied", "lab", "50"] in rows["outcomes"]
+    assert rows["names"][0][0] == "sent, ms after the first"
+    assert rows["prefixes"][1][0] == "/a/1"
+    assert rows["clocks"][1] == ["c", "r", "3", "-5", "25", "-15", "2"]
+    for text in got["svg"]:
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+    assert got["lane"].startswith("10.0.0.9 to r. lab, whole run: 0.8 kB/s, 8 packets/s.")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("width", [500, 1400])
+def test_the_page_of_captures_is_no_wider_than_the_window(browser, captures, width):
+    wide = "return [innerWidth, document.documentElement.scrollWidth];"
+    inner, needed = browser.probe(captures, wide, f"--window-size={width},900")
+    assert needed <= inner == width
 
 
 def test_without_a_way_to_decompress_the_page_says_so(tmp_path, page):

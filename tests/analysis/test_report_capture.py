@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import captured, stages
+from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.report import unpacked
 from analysis.report.capture import write_capture_report
+from analysis.report.capture_plots import shortened
 from analysis.report.endpoints import (
     MOST_ENDPOINTS,
     OTHERS,
@@ -334,12 +335,14 @@ def test_distributions_are_taken_together():
     ],
 )
 def test_a_prefix_ends_before_the_first_number(spark, name, prefix):
-    assert captured.prefixed(spark.createDataFrame([(name,)], "name string")).first()["prefix"] == prefix
+    assert (
+        captured_names.prefixed(spark.createDataFrame([(name,)], "name string")).first()["prefix"] == prefix
+    )
 
 
 def test_prefixes_are_counted_by_depth(spark):
     table = spark.createDataFrame([("/a/b/c",), ("/a/b/d",), ("/a/e",), ("/f",)], "prefix string")
-    assert listed(captured.depths(table, 3), "depth", "prefixes") == [(1, 2), (2, 3), (3, 4)]
+    assert listed(captured_names.depths(table, 3), "depth", "prefixes") == [(1, 2), (2, 3), (3, 4)]
 
 
 def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
@@ -347,7 +350,7 @@ def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
     late = transaction("c", "out", "/late", 90, "none", interests=3)
     asked = made(spark, stages.TRANSACTIONS, [*many, late])
     progress = made(spark, stages.FEED_PROGRESS, [row | {"time": START + 1} for row in PROGRESS])
-    found = listed(captured.subjects(asked, progress, 3), "name", "trouble")
+    found = listed(captured_names.subjects(asked, progress, 3), "name", "trouble")
     assert found == [(f"{FEED}/seq=1", 0), ("/late", 3), ("/n/00", 0), ("/n/01", 0)]
 
 
@@ -355,7 +358,7 @@ def test_an_item_is_followed_with_the_llis_that_ask_for_it(spark, packets):
     subject = [{"layering": "lab", "name": f"{FEED}/seq=2", "alias": None, "feed": FEED, "seq": 2}]
     schema = pa.schema([(name, pa.int64() if name == "seq" else pa.string()) for name in subject[0]])
     chosen = spark.createDataFrame(pa.Table.from_pylist(subject, schema))
-    assert listed(captured.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
+    assert listed(captured_names.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
 
 
 def way(sender, receiver, size, data=0):
@@ -379,6 +382,11 @@ def test_two_endpoints_are_drawn_apart():
     drawing, _ = draw_endpoints([way("a", "b", 10), way("b", "a", 20, 1)], set())
     assert len({(node.x, node.y) for node in drawing.nodes}) == 2
     assert [(link.sender, link.receiver) for link in drawing.links] == [("a", "b"), ("b", "a")]
+
+
+def test_labels_are_short_and_differ():
+    names = ["/a", "/" + "x" * 50, "/" + "x" * 51]
+    assert list(shortened(names, 20).values()) == ["/a", "/xxxxxxxx…xxxxxxxxxx", "/xxxxxxxx…xxxxxxxxxx (2)"]
 
 
 def test_r2_comes_before_r10():
@@ -415,27 +423,27 @@ def plain(page):
 
 def test_findings_are_told_in_words(page):
     text = plain(page)
-    assert "50 % of the bytes are what applications sent" in text
-    assert "half of all answers came within" in text
-    assert "33.3 % of the Interests got none while they were alive; /b has 100 % of them" in text
-    assert "25 % of the Interests repeat one that had no answer yet" in text
+    assert "of the bytes, 50 % are what applications sent" in text
+    assert "half of all answers came within 31 ms, 95 % within 40.9 ms (n = 2)" in text
+    assert "of the Interests, 33.3 % got none while they were alive; /b has 100 % of them" in text
+    assert "of the Interests, 25 % repeat one that had no answer yet" in text
     assert "that of c peaked at 2 entries, 85 ms into the capture" in text
     assert "half of all PIT entries lived less than 32 ms; 50 % open, 50 % satisfied" in text
-    assert "33.3 % of the PIT entries were asked for by more than one neighbour" in text
-    assert "1 of them kept 1 subscriptions; 1 items for each. 3 extended a range" in text
-    assert "1 feed, 1 items; every node that follows one has its newest item" in text
+    assert "of the PIT entries, 33.3 % were asked for by more than one neighbour" in text
+    assert "1 of them kept 1 subscription, 1 item for each. 3 extended a range" in text
+    assert "1 feed, 1 item; every node that follows one has its newest item" in text
 
 
 def test_what_is_wrong_with_captures_is_said(page):
     text = plain(page)
     assert "1 frames could not be read: not NDN." in text
     assert "the file is damaged, record is cut: 1.50 kB were left out." in text
-    assert "1 of 12 frames do not say whether they came in or went out." in text
+    assert "1 of 12 frames do not say whether they came in or went out, so" in text
     assert "Clocks disagree" in text
 
 
 def test_clocks_are_compared_as_ntp_does(page):
-    row = re.search(r'<table id="table-clocks">.*?<tbody>(.*?)</tbody>', page, re.S)[1]
+    row = re.search(r'id="table-clocks">.*?<tbody>(.*?)</tbody>', page, re.S)[1]
     # 5 ms too early there and 25 ms back: 10 ms either way, and r's clock 15 ms behind.
     assert re.findall(r"<td[^>]*>(.*?)</td>", row) == ["c", "r", "3", "-5", "25", "-15", "2"]
 
