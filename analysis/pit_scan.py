@@ -13,6 +13,7 @@ memory is bounded by a window and the entries that are open.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,11 @@ class PitScan:
         self._last: int | None = None
         self._parts: list[Ended] = []
         self._counted = {"satisfied": 0, "expired": 0}  # plain entries, since the node's start
+
+    @property
+    def held_rows(self) -> int:
+        """How many rows are kept for the next window: those of open entries, and of the last moment."""
+        return sum(len(rows) for rows in (self._carried, self._held) if rows is not None)
 
     def push(self, window: pa.Table) -> Ended:
         """Take the next window."""
@@ -169,7 +175,9 @@ class PitScan:
         careful = window.careful_rows()
         self._replay(window.table.take(careful[careful < carried]))
         ended: list[Interval] = []
-        for message in _messages(window.table.take(careful[careful >= carried])):
+        in_order, by_feed = window.split(careful[careful >= carried])
+        spent = self._follow_feeds(window, by_feed, ended)
+        for message in _messages(window.table.take(in_order)):
             ended += self._model.receive(message)
         ended += self._model.advance(until)
         left = episodes.real & ~episodes.ended
@@ -180,10 +188,27 @@ class PitScan:
             self._counted[name] += int(changes[1][name].sum())
         found = Ended(
             pa.concat_tables([_table(ended, INTERVALS), _intervals(window, plain, episodes)]),
-            _merged([_columns(self._model.take_steps()), changes]),
+            _merged([_columns(self._model.take_steps()), (spent, {"credit": -np.ones_like(spent)}), changes]),
         )
         if len(found.intervals) or len(found.steps):
             self._parts.append(found)
+
+    def _follow_feeds(self, window: "_Window", rows: Ints, ended: list[Interval]) -> Ints:
+        """Show the model rows that concern feeds only, in order of feed; return when credit was used, by each
+        item of those that it took together."""
+        spent = [rows[:0]]
+        feed, is_item = window.feed(rows), window.is_item(rows)
+        differs = (feed[1:] != feed[:-1]) | ~is_item[1:] | ~is_item[:-1]
+        cuts = np.flatnonzero(np.concatenate([[True], differs, [True]])) if len(rows) else rows
+        others = iter(_messages(window.table.take(rows[~is_item])))
+        for low, high in pairwise(cuts.tolist()):
+            if is_item[low]:
+                found, times = self._model.receive_items(*window.items(rows[low:high]))
+                ended += found
+                spent.append(times)
+            else:
+                ended += self._model.receive_alone(next(others))
+        return np.concatenate(spent)
 
 
 class _Window:
@@ -212,6 +237,12 @@ class _Window:
         self._time = _values(table["time"], 0)
         self._lifetime = _values(table["lifetime_ns"], MOST_LIFETIME)
         self._nonce = _values(table["nonce"], -1)
+        self._seq = _values(table["seq"], -1)
+        self._credit = _values(table["send_credit"], -1)
+        self._feed_names = self._feeds.to_pylist()
+        self._interfaces = [*texts["interface"].dictionary.to_pylist(), None]
+        self._has_proofs = False
+        self._is_loose = np.zeros(len(self.names) + 1, bool)
         self._careful = np.zeros(len(self.names) + 1, bool)
         self._find_careful(table, model)
         self._shown = self._shown_to_model(table, model)
@@ -225,7 +256,7 @@ class _Window:
         odd = prefix | (_values(table["is_persistent"], 0) == 1)
         odd |= (self._lifetime >= MOST_LIFETIME) | (self._lifetime < 0) | (self._nonce >= 1 << 32)
         self.mark(name[interest & odd])
-        self.mark(name[(kind == _NACK) & (_values(table["send_credit"], -1) < 0)])
+        self.mark(name[(kind == _NACK) & (self._credit < 0)])
         is_fresh, is_stale = np.zeros((2, len(self._careful)), bool)
         is_fresh[name[interest & fresh]] = True
         is_stale[name[interest & ~fresh]] = True
@@ -246,7 +277,7 @@ class _Window:
         """Tell which rows the model is shown whatever their names are."""
         kind, name, feed = self._kind, self._codes["name"], self._codes["feed"]
         llis = kind == _LLI
-        shown = llis | ((kind == _NACK) & (_values(table["send_credit"], -1) >= 0))
+        shown = llis | ((kind == _NACK) & (self._credit >= 0))
         followed = np.zeros(len(self._feeds) + 1, bool)
         followed[feed[llis & (feed >= 0)]] = True
         known = model.feed_names
@@ -257,9 +288,11 @@ class _Window:
             followed[-1] = False
             shown |= is_data & followed[feed]
             proofs = pc.match_substring(self.names, _FORK).to_numpy(zero_copy_only=False)
+            self._has_proofs = bool(proofs.any())
             shown |= is_data & np.append(proofs, False)[name]
         if self._loose:
-            shown |= is_data & _under(self.names, self._loose)[name]
+            self._is_loose = _under(self.names, self._loose)
+            shown |= is_data & self._is_loose[name]
         told: Flags = shown
         return told
 
@@ -277,6 +310,38 @@ class _Window:
         """Return the places of rows that the model is to be shown, in order."""
         of_name = self._careful[self._codes["name"]] & (self._kind >= 0) & (self._kind != _LLI)
         return np.flatnonzero(of_name | self._shown)
+
+    def split(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Part rows for the model into those to be shown in order of time, and those that concern nothing but
+        their feed, which are put in the order of feeds."""
+        kind, feed = self._kind[rows], self._codes["feed"][rows]
+        is_own = (kind != _INTEREST) & (feed >= 0) & (self._seq[rows] >= 0)
+        alone = is_own & ((kind != _DATA) | ~self._careful[self._codes["name"][rows]])
+        alone &= (kind != _DATA) | ~self._is_loose[self._codes["name"][rows]]
+        alone &= (kind != _NACK) | (self._credit[rows] >= 0)
+        # A feed of which something else is told, such as the proof of a fork, is followed in order.
+        mixed = np.zeros(len(self._feeds) + 1, bool)
+        mixed[feed[is_own & ~alone]] = True
+        if self._has_proofs:
+            mixed[:] = True
+        alone &= ~mixed[feed]
+        own = rows[alone]
+        return rows[~alone], own[np.argsort(self._codes["feed"][own], kind="stable")]
+
+    def feed(self, rows: Ints) -> Ints:
+        """Return the numbers of rows' feeds."""
+        return self._codes["feed"][rows]
+
+    def is_item(self, rows: Ints) -> Flags:
+        """Tell which rows are items."""
+        found: Flags = self._kind[rows] == _DATA
+        return found
+
+    def items(self, rows: Ints) -> tuple[str, Ints, Flags, Ints, Ints, list[str | None]]:
+        """Return what the model needs of some items of one feed."""
+        name = self._feed_names[int(self._codes["feed"][rows[0]])]
+        interfaces = self._codes["interface"][rows]
+        return name, self._time[rows], self._is_in[rows], interfaces, self._seq[rows], self._interfaces
 
     def plain_rows(self) -> Rows:
         """Return the Interests and Data of plain names, in the order of their names."""
