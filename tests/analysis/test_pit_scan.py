@@ -222,6 +222,7 @@ def test_runs_of_items_are_not_looked_at_one_by_one(monkeypatch):
     granted = granted._replace(feed="/f/k1", seq=1)
     items = [Message(n, "i", "out", "data", f"/f/k1/seq={n}", 9, feed="/f/k1", seq=n) for n in range(1, 60)]
     wanted = followed([granted, *items], None)
+    monkeypatch.setattr(pit_model, "_MANY", 1)
     monkeypatch.setattr(FeedEntry, "item_out", None)
     assert scanned([granted, *items[:-1]], [], None)[1][58] == [0, 0, 0, -1, 0, 0]
     monkeypatch.undo()
