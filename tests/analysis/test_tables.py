@@ -868,9 +868,9 @@ def test_totals_of_the_wire(spark):
 def test_measure_and_compare(spark):
     runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 2, None), ("lli", 1, 0, 100, 3, 2, 4)], RUNS)
     first = spark.createDataFrame(
-        [("poll", 2, 2, 100, 8, 1000, 8, 4), ("lli", 1, 1, 50, 1, 250, 1, 1)],
+        [("poll", 2, 2, 100, 8, 1000, 8, 4, 0), ("lli", 1, 1, 50, 1, 250, 1, 1, 3)],
         "layering string, deliveries long, carried long, carried_bytes long, wire_frames long, "
-        "wire_bytes long, interests long, asked long",
+        "wire_bytes long, interests long, asked long, renewals long",
     )
     second = spark.createDataFrame(
         [("poll", 4, 800, 10, 1, 5, 2, 500, 2), ("lli", 2, 200, 2, 0, 2, 0, 240, 2)],
@@ -888,6 +888,7 @@ def test_measure_and_compare(spark):
         "published": 2,
         "delivered": 2,
         "delivered_share": 100,
+        "pit_renewals_per_item": 0,
         "interests_per_item": 2,
         "interests_per_link": 2,
         "frames_per_item": 4,
@@ -901,6 +902,7 @@ def test_measure_and_compare(spark):
         "capture_drops": 0,
     }
     assert (lli["delivered"], lli["delivered_share"], lli["recovery_max"]) == (1, 50, 5)
+    assert lli["pit_renewals_per_item"] == 3
     assert (lli["interests_per_item"], lli["interests_per_link"], lli["interests_per_window"]) == (1, 0.5, 2)
     assert (lli["overhead_ratio"], lli["capture_drops"]) == (5, 3)
     ratios = {row.metric: row.ratio for row in table if row.layering == "lli"}
