@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.extract import _each
-from analysis.pit_scan import COLUMNS, PitScan
+from analysis.pit_scan import PitScan
+from analysis.pit_window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 if TYPE_CHECKING:

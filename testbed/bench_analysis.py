@@ -13,9 +13,9 @@ traffic needs. Not: Nacks, CanBePrefix, digests, persistent Interests, LLIs, Hop
 that differ, MustBeFresh, restarts and links, packets without a direction, Data sent to some of those who
 asked. Both results have to be equal, row by row.
 
-Then feednet alone does the same for LLIs, of a tenth as many rows, as those need the careful model. What
-counts is ratios within one repetition; shown is the median with the least and the greatest. Peak memory is that
-of a process that does all nodes one after the other, for a tenth of the rows and for all.
+Then feednet alone does the same for LLIs, of a tenth as many rows. What counts is ratios within one
+repetition; shown is the median with the least and the greatest. Peak memory is that of a process that does
+all nodes one after the other, for a tenth of the rows and for all.
 """
 
 import json

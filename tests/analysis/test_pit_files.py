@@ -12,7 +12,7 @@ from analysis import pit, pit_files
 from analysis.pit_entry import Interval, Message
 from analysis.pit_files import OCCUPANCY_ARROW, sweep
 from analysis.pit_model import PitModel
-from analysis.pit_scan import COLUMNS
+from analysis.pit_window import COLUMNS
 from analysis.schema import ARROW_TYPES
 from analysis.schema import COLUMNS as PACKETS
 

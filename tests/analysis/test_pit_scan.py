@@ -11,7 +11,8 @@ from analysis import pit_model
 from analysis.pit_entry import Interval, Message
 from analysis.pit_feed import FeedEntry
 from analysis.pit_model import PitModel
-from analysis.pit_scan import COLUMNS, PitScan
+from analysis.pit_scan import PitScan
+from analysis.pit_window import COLUMNS
 from analysis.schema import ARROW_TYPES
 from analysis.schema import COLUMNS as PACKETS
 
