@@ -84,6 +84,8 @@ that a forwarder suppressed towards every face.
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+import numpy as np
+
 from analysis.elements import Flags, Ints
 from analysis.pit_classic import RECORD_BYTES, ClassicEntry, Key, key_of
 from analysis.pit_entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
@@ -165,6 +167,13 @@ class PitModel:
             if spent is not None:
                 self._ledger.spend(len(spent))
                 return self._take_closed(), spent
+            if entry is not None and len(times) >= 2 * _MANY:  # most of them may still be in order
+                half = len(times) // 2
+                parts = [
+                    self.receive_items(feed, times[part], is_in[part], interfaces[part], seqs[part], names)
+                    for part in (slice(half), slice(half, None))
+                ]
+                return parts[0][0] + parts[1][0], np.concatenate([parts[0][1], parts[1][1]])
         for now, comes, interface, seq in zip(
             times.tolist(), is_in.tolist(), interfaces.tolist(), seqs.tolist(), strict=True
         ):
