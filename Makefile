@@ -4,6 +4,7 @@
 # make fuzz   look for inputs that break the codec, a node, its management: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
+# make bench-analysis  how fast PIT state is told from packets, against DuckDB
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -18,7 +19,7 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
-.PHONY: demo test test-compiled lint bench bench-decode fuzz soak setup clean
+.PHONY: demo test test-compiled lint bench bench-decode bench-analysis fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -56,6 +57,9 @@ soak: $(STAMPS)/dev
 
 bench-decode: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench_decode
+
+bench-analysis: $(STAMPS)/dev
+	@$(BIN)/python -m testbed.bench_analysis
 
 setup: $(STAMPS)/dev
 

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
 from analysis.pit_files import NETWORK, scan
-from analysis.pit_scan import COLUMNS, PitScan
+from analysis.pit_scan import PitScan
+from analysis.pit_window import COLUMNS
 from analysis.session import frame
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 

@@ -109,6 +109,10 @@ class Ledger:
             step[place + 1] += amount
             sums[place] += amount
 
+    def spend(self, credit: int) -> None:
+        """Take note of steps that somebody else tells of, each one credit less."""
+        self._sums[3] -= credit
+
     def restart(self, now: int) -> None:
         """Begin to count anew."""
         self.change(now, 0, 0, 0, 0, -self._sums[4], -self._sums[5])

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from analysis.pit_entry import Entry, Ledger, Message
+import numpy as np
+
+from analysis.elements import Flags, Ints
+from analysis.pit_entry import FOREVER, Entry, Ledger, Message
 
 RANGE_BYTES = 28
 """State of a range: face 4, next 8, limit 8, expiry 8 bytes."""
@@ -167,3 +170,65 @@ class FeedEntry(Entry):
             granted.next = seq + 1
             if granted.next > granted.limit:
                 del self.ranges[interface]
+
+    @property
+    def next_expiry(self) -> int:
+        """When time may change something, ns."""
+        ends = [granted.expiry for granted in self.ranges.values()]
+        if self.upstream and self.upstream.active:
+            ends.append(self.upstream.expiry)
+        return min(ends, default=FOREVER)
+
+    def pass_items(
+        self, times: Ints, is_in: Flags, interfaces: Ints, seqs: Ints, names: list[str | None]
+    ) -> Ints | None:
+        """Let items pass all at once if they are the next ones, each way, and use nothing up.
+
+        `interfaces` are places in `names`. Returns the times at which credit was used, one for each item of
+        it; None, and nothing has changed, if the items are not like that, or if time intervenes.
+        """
+        if times[-1] >= self.next_expiry:
+            return None
+        came = seqs[is_in]
+        up = self.upstream
+        if up is None:
+            came = came[:0]
+        elif len(came) and (up.missing or came[-1] >= up.limit or not _follow(came, up.head)):
+            return None
+        goes_out = ~is_in
+        used = np.zeros(len(times), bool)
+        moved = []
+        for interface, granted in self.ranges.items():
+            if interface not in names:
+                continue
+            mine = goes_out & (interfaces == names.index(interface))
+            sent = seqs[mine]
+            if not len(sent):
+                continue
+            if granted.limit - granted.next >= MOST_CREDIT - 1 or sent[-1] >= granted.limit:
+                return None
+            if not _follow(sent, granted.next):
+                return None
+            used |= mine
+            moved.append((granted, int(sent[-1]) + 1))
+        if up is not None and len(came):
+            up.head = int(came[-1]) + 1
+        for granted, after in moved:
+            granted.next = after
+        self.items_in += int(is_in.sum())
+        self.items_out += int(goes_out.sum())
+        spent = times[used]
+        if len(spent):
+            size, ranges, credit = self._held
+            lasting = np.flatnonzero(spent > self._since)
+            if len(lasting):
+                self._peak_bytes = max(self._peak_bytes, size)
+                self._peak_credit = max(self._peak_credit, credit - int(lasting[0]))
+                self._since = int(spent[-1])
+            self._held = size, ranges, credit - len(spent)
+        return spent
+
+
+def _follow(seqs: Ints, first: int) -> bool:
+    """Tell whether items follow each other from a first one."""
+    return bool(seqs[0] == first and (np.diff(seqs) == 1).all())

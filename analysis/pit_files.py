@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.extract import _each
-from analysis.pit_scan import COLUMNS, PitScan
+from analysis.pit_scan import PitScan
+from analysis.pit_window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.nam
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
 
 _STATE = ("entries", "bytes", "ranges", "credit")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The value of a directory that stands for none."""
+
 _TEXTS = [name for name in COLUMNS if name in ("interface", "direction", "kind", "name", "feed")]
 
 
@@ -76,7 +79,7 @@ def scan(
             continue
         texts = _directories(path.relative_to(packets))
         key = texts.get(by[0]) or "", texts.get(by[1]) or ""
-        for group, last in _groups(path, texts):
+        for group, last in row_groups(path, texts):
             nodes[key].append(group)
             ends[key[0]] = max(ends.get(key[0], last), last)
     keys = sorted(nodes)
@@ -163,10 +166,10 @@ def _read(file: pq.ParquetFile, group: Group, columns: Sequence[str]) -> pa.Tabl
 
 def _directories(path: Path) -> dict[str, str | None]:
     parts = (part.partition("=") for part in path.parts[:-1])
-    return {key: None if value == _NO_VALUE else unquote(value) for key, sign, value in parts if sign}
+    return {key: None if value == NO_VALUE else unquote(value) for key, sign, value in parts if sign}
 
 
-def _groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Group, int]]:
+def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Group, int]]:
     """Yield the row groups of a file, each with its greatest time."""
     with pq.ParquetFile(path) as file:
         meta = file.metadata
@@ -186,7 +189,7 @@ def _groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Group
 
 
 def _part(out: Path, table: str, key: str, run: str, number: int) -> Path:
-    return out / table / f"{key}={quote(run, safe=' ') or _NO_VALUE}" / f"part-{number:05}.parquet"
+    return out / table / f"{key}={quote(run, safe=' ') or NO_VALUE}" / f"part-{number:05}.parquet"
 
 
 def _follow(
@@ -206,7 +209,7 @@ def _follow(
 
 def _add_up(parts: Sequence[Path], target: Path) -> None:
     """Write the state of all nodes together from those of each."""
-    groups = [group for path in parts for group, _ in _groups(path, {})]
+    groups = [group for path in parts for group, _ in row_groups(path, {})]
     before: dict[str, tuple[int, ...]] = {}
     kept = np.zeros(len(_STATE), np.int64)
     with _Writer(target, OCCUPANCY_ARROW) as changed:

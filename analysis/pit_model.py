@@ -84,6 +84,9 @@ that a forwarder suppressed towards every face.
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+import numpy as np
+
+from analysis.elements import Flags, Ints
 from analysis.pit_classic import RECORD_BYTES, ClassicEntry, Key, key_of
 from analysis.pit_entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
 from analysis.pit_feed import RANGE_BYTES, FeedEntry
@@ -103,6 +106,8 @@ __all__ = [
 _DIGEST = "/sha256digest="
 _FORK = "/32=fork/seq="
 _ASKS = ("interest", "lli")
+_MANY = 12
+"""Items from which on it pays to look at them together."""
 
 
 class PitModel:
@@ -132,25 +137,56 @@ class PitModel:
     def receive(self, message: Message) -> list[Interval]:
         """Process one packet; return the entries that ended before it or by it."""
         now = self._now = message.time
-        kind = message.kind
         if self._timers and self._timers[0][0] <= now:
             self._run_timers(now)
-        is_in = message.direction == "in" or (message.direction is None and kind in _ASKS)
-        if kind == "data":
-            self._on_data(message, is_in)
-        elif kind == "restart":
-            self._restart(now)
-        elif kind == "link-down":
-            self._drop_interface(message.interface, now)
-        elif kind == "nack":
-            self._on_nack(message, is_in)
-        elif (is_in and message.hop_limit == 0) or message.lifetime_ns is None:
-            pass
-        elif kind == "lli":
-            self._on_lli(message, is_in)
-        elif kind == "interest":
-            self._on_interest(message, is_in)
+        self._dispatch(message)
         return self._take_closed() if self._closed else []
+
+    def receive_alone(self, message: Message) -> list[Interval]:
+        """Process an LLI, or a Nack for one, as receive() would, but let time pass for its feed only.
+
+        Feeds do not touch each other: each may be shown what concerns nothing else on its own, up to some
+        time, before time passes for the others. The steps are then in the order of feeds.
+        """
+        self._pass_time(message.feed or "", message.time)
+        self._dispatch(message)
+        return self._take_closed()
+
+    def receive_items(
+        self, feed: str, times: Ints, is_in: Flags, interfaces: Ints, seqs: Ints, names: list[str | None]
+    ) -> tuple[list[Interval], Ints]:
+        """Process items of one feed likewise.
+
+        `interfaces` are places in `names`. Returns the entries that ended, and the times of changes that are
+        one credit less each, which are not among the steps.
+        """
+        if len(times) >= _MANY:
+            self._pass_time(feed, int(times[0]))
+            entry = self._feeds.get(feed)
+            spent = None if entry is None else entry.pass_items(times, is_in, interfaces, seqs, names)
+            if spent is not None:
+                self._ledger.spend(len(spent))
+                return self._take_closed(), spent
+            if entry is not None and len(times) >= 2 * _MANY:  # most of them may still be in order
+                half = len(times) // 2
+                parts = [
+                    self.receive_items(feed, times[part], is_in[part], interfaces[part], seqs[part], names)
+                    for part in (slice(half), slice(half, None))
+                ]
+                return parts[0][0] + parts[1][0], np.concatenate([parts[0][1], parts[1][1]])
+        for now, comes, interface, seq in zip(
+            times.tolist(), is_in.tolist(), interfaces.tolist(), seqs.tolist(), strict=True
+        ):
+            self._pass_time(feed, now)
+            entry = self._feeds.get(feed)
+            if entry is None:
+                continue
+            if comes:
+                entry.item_in(seq)
+            else:
+                entry.item_out(names[interface], seq)
+            self._settle(entry, now, "satisfied")
+        return self._take_closed(), times[:0]
 
     def advance(self, now: int) -> list[Interval]:
         """Let time pass until `now` (ns); return the entries that ended by then."""
@@ -189,6 +225,30 @@ class PitModel:
     def feed_names(self) -> list[str]:
         """The feeds that have an entry."""
         return list(self._feeds)
+
+    def _dispatch(self, message: Message) -> None:
+        kind = message.kind
+        is_in = message.direction == "in" or (message.direction is None and kind in _ASKS)
+        if kind == "data":
+            self._on_data(message, is_in)
+        elif kind == "restart":
+            self._restart(message.time)
+        elif kind == "link-down":
+            self._drop_interface(message.interface, message.time)
+        elif kind == "nack":
+            self._on_nack(message, is_in)
+        elif (is_in and message.hop_limit == 0) or message.lifetime_ns is None:
+            pass
+        elif kind == "lli":
+            self._on_lli(message, is_in)
+        elif kind == "interest":
+            self._on_interest(message, is_in)
+
+    def _pass_time(self, feed: str, now: int) -> None:
+        """Let time pass for a feed."""
+        entry = self._feeds.get(feed)
+        while entry is not None and entry.is_open and (due := entry.next_expiry) <= now:
+            self._close_or_note(entry, entry.expire(due), due, "expired")
 
     def _on_interest(self, message: Message, is_in: bool) -> None:
         key = key_of(message)

@@ -4,12 +4,15 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analysis import pit_model
 from analysis.pit_entry import Interval, Message
+from analysis.pit_feed import FeedEntry
 from analysis.pit_model import PitModel
-from analysis.pit_scan import COLUMNS, PitScan
+from analysis.pit_scan import PitScan
+from analysis.pit_window import COLUMNS
 from analysis.schema import ARROW_TYPES
 from analysis.schema import COLUMNS as PACKETS
 
@@ -166,3 +169,77 @@ def test_breaks_come_before_packets_of_their_time(drawn, broken):
     told = [Message(*row[:2], "", row[2], "", 0) for row in sorted(broken, key=lambda row: row[0])]
     every = sorted([*told, *messages], key=lambda message: message.time)
     assert scanned(messages, cuts, end, breaks) == followed(every, end)
+
+
+@st.composite
+def pushed(draw):
+    """Draw two feeds whose items mostly come one after the other, as they do under LLIs."""
+    now, messages, nonce = 0, [], 0
+    heads = dict.fromkeys(FEEDS, 1)
+    deeds = st.sampled_from(["in", "in", "out", "run", "run", "run", "skip", "again", "asked"])
+    for deed in draw(st.lists(deeds, max_size=25)):
+        feed = draw(st.sampled_from(FEEDS))
+        head = heads[feed]
+        now += draw(st.sampled_from([0, 1, 5]))
+        if deed in ("in", "out"):
+            nonce += 1
+            first = max(1, head + draw(st.sampled_from([0, 0, 0, -1, 1])))
+            interface = draw(st.sampled_from("ij")) if deed == "in" else "u"
+            lli = Message(now, interface, deed, "lli", f"{feed}/seq={first}", 9, nonce=nonce)
+            lifetime = draw(st.sampled_from([3, 20, 200]))
+            credit = draw(st.integers(1, 30))
+            messages.append(
+                lli._replace(lifetime_ns=lifetime, send_credit=credit, hop_limit=9, feed=feed, seq=first)
+            )
+        elif deed == "run":
+            ways = draw(st.sampled_from([("u",), ("u", "i"), ("u", "i", "j"), ("i", "j")]))
+            for seq in range(head, head + draw(st.integers(1, 12))):
+                now += draw(st.sampled_from([0, 0, 1]))
+                for interface in ways:
+                    way = "in" if interface == "u" else "out"
+                    item = Message(now, interface, way, "data", f"{feed}/seq={seq}", 9, feed=feed, seq=seq)
+                    messages.append(item)
+                heads[feed] = seq + 1
+        elif deed == "asked":
+            name = f"{feed}/seq={head}"
+            wanted = Message(now, "j", "in", "interest", name, 9, nonce=nonce, lifetime_ns=9, feed=feed)
+            messages.append(wanted._replace(seq=head))
+        else:
+            heads[feed] = max(1, head + (1 if deed == "skip" else -2))
+    cuts = sorted(draw(st.lists(st.integers(0, len(messages)), max_size=3)))
+    return messages, cuts
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pushed())
+def test_items_that_follow_each_other_go_together(monkeypatch, drawn):
+    monkeypatch.setattr(pit_model, "_MANY", 2)
+    messages, cuts = drawn
+    assert scanned(messages, cuts, None) == followed(messages, None)
+
+
+def test_runs_of_items_are_not_looked_at_one_by_one(monkeypatch):
+    granted = Message(0, "i", "in", "lli", "/f/k1/seq=1", 9, nonce=1, lifetime_ns=10**6, send_credit=99)
+    granted = granted._replace(feed="/f/k1", seq=1)
+    items = [Message(n, "i", "out", "data", f"/f/k1/seq={n}", 9, feed="/f/k1", seq=n) for n in range(1, 60)]
+    wanted = followed([granted, *items], None)
+    monkeypatch.setattr(pit_model, "_MANY", 1)
+    monkeypatch.setattr(FeedEntry, "item_out", None)
+    assert scanned([granted, *items[:-1]], [], None)[1][58] == [0, 0, 0, -1, 0, 0]
+    monkeypatch.undo()
+    assert scanned([granted, *items], [20], None) == wanted
+
+
+def test_what_is_held_does_not_grow_with_the_packets():
+    scan, most = PitScan(), []
+    for window in range(30):
+        begin = window * 1000
+        messages = []
+        for n in range(begin, begin + 1000, 2):
+            asks = Message(n, "i", "in", "interest", f"/n/{n}", 9, nonce=n, lifetime_ns=100)
+            messages.append(asks)
+            if n % 10:
+                messages.append(Message(n + 1, "u", "in", "data", f"/n/{n}", 9))
+        scan.push(table_of(messages, begin))
+        most.append(scan.held_rows)
+    assert max(most[2:]) <= max(most[:2]) <= 60

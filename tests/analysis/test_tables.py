@@ -880,9 +880,9 @@ def test_totals_of_the_wire():
 def test_measure_and_compare():
     runs = collected(setting.RUNS, ("poll", 0, 0, 100, 0, 2, None), ("lli", 1, 0, 100, 3, 2, 4))
     first = collected(
-        "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked",
-        ("poll", 2, 2, 100, 8, 1000, 8, 4),
-        ("lli", 1, 1, 50, 1, 250, 1, 1),
+        "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked renewals",
+        ("poll", 2, 2, 100, 8, 1000, 8, 4, 0),
+        ("lli", 1, 1, 50, 1, 250, 1, 1, 3),
     )
     second = collected(
         "layering crossings bound_bytes sent repeated arrived duplicates useful_bytes published",
@@ -901,9 +901,9 @@ def test_measure_and_compare():
         "published": 2,
         "delivered": 2,
         "delivered_share": 100,
+        "pit_renewals_per_item": 0,
         "interests_per_item": 2,
         "interests_per_link": 2,
-        "pit_renewals_per_item": 0,
         "frames_per_item": 4,
         "bytes_per_item": 500,
         "bound_bytes_per_item": 400,
@@ -915,6 +915,7 @@ def test_measure_and_compare():
         "capture_drops": 0,
     }
     assert (lli["delivered"], lli["delivered_share"], lli["recovery_max"]) == (1, 50, 5)
+    assert lli["pit_renewals_per_item"] == 3
     assert (lli["interests_per_item"], lli["interests_per_link"], lli["interests_per_window"]) == (1, 0.5, 2)
     assert (lli["overhead_ratio"], lli["capture_drops"]) == (5, 3)
     ratios = {row["metric"]: row["ratio"] for row in compared if row["layering"] == "lli"}

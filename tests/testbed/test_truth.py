@@ -85,6 +85,11 @@ def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None
         )
         assert not wrong, f"{layering}: samples that are wrong, of {len(counted)}"
         assert {row["node"] for row in counted if row["pit_entries"]} >= {*wanted.subscribers}
+        pushes = LAYERINGS[layering].controlled_push
+        assert (
+            any(row["pit_credit"] for row in counted) == any(row["pit_ranges"] for row in counted) == pushes
+        )
+        assert pushes or any(row["pit_satisfied"] for row in counted)
 
 
 def test_what_asf_keeps_for_late_answers_shows_in_no_packet(tmp_path: Path) -> None:
@@ -110,7 +115,9 @@ def test_the_tables_have_the_same(tmp_path: Path) -> None:
     counters = [run.counters(layering).read_text().splitlines() for layering in wanted.layerings]
     assert len(samples) == sum(map(len, counters))
     assert (samples.derived_entries == samples.counted_entries).all()
-    assert (samples.derived_bytes == samples.counted_bytes).all()
+    for what in Step._fields[1:]:
+        assert (samples[f"derived_{what}"] == samples[f"counted_{what}"]).all()
+        assert samples[f"counted_{what}"].any()
     assert samples.agrees.all()
     assert {*samples[samples.counted_entries > 0].node} == {*wanted.network.nodes}
 

@@ -1,0 +1,142 @@
+"""PIT reconstruction from files to files."""
+
+from collections import Counter, defaultdict
+from random import Random
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from analysis import pit, pit_files
+from analysis.pit_entry import Interval, Message
+from analysis.pit_files import OCCUPANCY_ARROW, sweep
+from analysis.pit_model import PitModel
+from analysis.pit_window import COLUMNS
+from analysis.schema import ARROW_TYPES
+from analysis.schema import COLUMNS as PACKETS
+
+TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
+NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}
+
+
+def traffic(node, seed):
+    """Return (frame, message) of a node: Interests, retransmissions, Data and LLIs, some at one time."""
+    rng, now, messages = Random(seed), 0, []
+    for number in range(600):
+        now += rng.choice((0, 1, 3))
+        kind = rng.choice(("interest", "interest", "data", "data", "nack", "other"))
+        name = f"/n/{rng.randrange(number // 20, number // 20 + 5)}"
+        asks = {"nonce": rng.randrange(40), "lifetime_ns": 30} if kind != "data" else {}
+        way, interface = rng.choice(("in", "out")), rng.choice(NODES[node])
+        messages.append((number + 1, Message(now, interface, way, kind, name, 7, **asks)))
+        if number % 150 == 20:
+            asks = {"nonce": number, "lifetime_ns": 200, "send_credit": 5, "feed": "/f", "seq": 1}
+            messages.append((number + 1, Message(now, interface, "in", "lli", "/f/seq=1", 9, **asks)))
+    return messages
+
+
+def write(directory, run, node, messages):
+    """Write a file for each interface, row groups out of order."""
+    files = defaultdict(list)
+    for frame, message in messages:
+        files[message.interface].append((frame, message))
+    for interface, rows in files.items():
+        columns = {name: [getattr(message, name) for _, message in rows] for name in COLUMNS[1:]}
+        columns["frame"] = [frame for frame, _ in rows]
+        stored = [name for name in COLUMNS if name != "interface"]
+        table = pa.table({name: pa.array(columns[name], TYPES[name]) for name in stored})
+        place = directory / f"run={run}" / f"node={node}" / f"interface={interface or pit_files.NO_VALUE}"
+        place.mkdir(parents=True)
+        parts = [table.slice(start, 40) for start in range(0, len(table), 40)]
+        Random(1).shuffle(parts)
+        with pq.ParquetWriter(place / "part-0.parquet", table.schema) as file:
+            for part in parts:
+                file.write_table(part)
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("packets")
+    for run in ("x", "y z"):
+        for node in NODES:
+            write(directory, run, node, traffic(node, f"{run} {node}"))
+    return directory
+
+
+def wanted(run):
+    """Return intervals and the changes of every node, packet by packet."""
+    intervals, steps, end = [], {}, max(m.time for node in NODES for _, m in traffic(node, f"{run} {node}"))
+    for node in NODES:
+        model = PitModel()
+        ended = [
+            each for _, m in traffic(node, f"{run} {node}") if m.kind != "other" for each in model.receive(m)
+        ]
+        intervals += [(node, *interval) for interval in ended + model.finish(end)]
+        steps[node] = model.take_steps()
+    return intervals, steps
+
+
+def states(steps):
+    """Return (time, entries, bytes, ranges, credit) after each moment that changed any."""
+    sums, found = [0] * 4, []
+    at = defaultdict(lambda: [0] * 4)
+    for step in steps:
+        at[step.time] = [a + b for a, b in zip(at[step.time], step[1:5], strict=True)]
+    for time in sorted(at):
+        if any(at[time]):
+            sums = [a + b for a, b in zip(sums, at[time], strict=True)]
+            found.append((time, *sums))
+    return found
+
+
+def check(out):
+    for run in ("x", "y z"):
+        intervals, steps = wanted(run)
+        place = f"run={run}"
+        table = ds.dataset(out / "pit_intervals" / place).to_table()
+        assert Counter(map(tuple, (row.values() for row in table.to_pylist()))) == Counter(intervals)
+        assert table.column_names == ["node", *Interval._fields]
+        table = ds.dataset(out / "pit_occupancy" / place).to_table()
+        assert table.schema == OCCUPANCY_ARROW
+        got = defaultdict(list)
+        for row in table.to_pylist():
+            got[row.pop("node")].append(tuple(row.values()))
+        assert got == {
+            **{node: states(each) for node, each in steps.items()},
+            pit.NETWORK: states(step for each in steps.values() for step in each),
+        }
+
+
+@pytest.mark.parametrize("window", [1, 100, 1 << 20])
+def test_files_out_of_order_come_to_what_the_packets_do(packets, tmp_path, monkeypatch, window):
+    monkeypatch.setattr(pit_files, "WINDOW", window)
+    (tmp_path / "pit_occupancy" / "run=gone").mkdir(parents=True)
+    pit.scan(packets, tmp_path)
+    check(tmp_path)
+    assert not (tmp_path / "pit_occupancy" / "run=gone").exists()
+
+
+@pytest.mark.spark
+def test_with_spark_as_without(spark, packets, tmp_path):
+    pit.scan(packets, tmp_path, spark)
+    check(tmp_path)
+
+
+def test_a_sweep_holds_no_more_than_it_must(packets, monkeypatch):
+    monkeypatch.setattr(pit_files, "WINDOW", 80)
+    groups = [
+        group
+        for path in packets.rglob("run=x/node=a/**/*.parquet")
+        for group, _ in pit_files.row_groups(path, {"interface": "i"})
+    ]
+    windows = list(sweep(groups, COLUMNS))
+    times = [time for window in windows for time in window["time"].to_pylist()]
+    assert times == sorted(times)
+    assert len(times) == sum(group.rows for group in groups)
+    assert max(map(len, windows)) <= 80 + 3 * 40
+
+
+def test_no_packets_no_tables(tmp_path):
+    pit.scan(tmp_path / "none", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
