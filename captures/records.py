@@ -103,10 +103,16 @@ def join_records(parts: list[Records]) -> Records:
 
 
 def windows(
-    file: BinaryIO, reader: RecordReader, start: int = 0, end: int | None = None, step: int | None = None
+    file: BinaryIO,
+    reader: RecordReader,
+    start: int = 0,
+    end: int | None = None,
+    step: int | None = None,
+    *,
+    grows: bool = False,
 ) -> Iterator[Window]:
     """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window
-    (WINDOW if None)."""
+    (WINDOW if None). `grows`: more may follow, so a record that the file ends in is no damage."""
     step = step or WINDOW
     offset, rest = start, np.empty(0, np.uint8)
     if start:
@@ -121,7 +127,7 @@ def windows(
             size += got
         final = size < len(rest) + room or (end is not None and offset + size >= end)
         data[size : size + SLACK] = 0
-        records, used = reader.take(data, size, offset, final)
+        records, used = reader.take(data, size, offset, final and not grows)
         rest = data[used:size].copy()
         offset += used
         yield Window(data[: size + SLACK], records, offset)
