@@ -132,6 +132,7 @@ class _Entry:
         self.name_length = name_length
         self.opened = opened
         self.is_open = True
+        self.all_steps: list[Step] | None = None  # of the entry's table
         self._bytes = 0
         self._steps: list[Step] = []
 
@@ -158,6 +159,8 @@ class _Entry:
             return
         entries = (size > 0) - (self._bytes > 0)
         size, self._bytes = size - self._bytes, size
+        if self.all_steps is not None:
+            self.all_steps.append(Step(now, entries, size))
         if self._steps and self._steps[-1].time == now:
             last = self._steps.pop()
             entries += last.delta_entries
@@ -403,6 +406,7 @@ class PitModel:
         self._timers: list[tuple[int, int, _Entry]] = []
         self._timers_set = 0
         self._closed: list[Interval] = []
+        self._steps: list[Step] = []
 
     def receive(self, message: Message) -> list[Interval]:
         """Process one packet; return the entries that ended before it or by it."""
@@ -424,6 +428,17 @@ class PitModel:
             self._on_interest(message, is_in)
         return self._take_closed()
 
+    def advance(self, now: int) -> list[Interval]:
+        """Let time pass until `now` (ns); return the entries that ended by then."""
+        self._run_timers(now)
+        return self._take_closed()
+
+    def take_steps(self) -> list[Step]:
+        """Return the changes of the table since the last call, in order of time."""
+        steps = self._steps[:]
+        self._steps.clear()  # the entries know this list
+        return steps
+
     def finish(self) -> list[Interval]:
         """Return the entries that are still open, closed as they would expire if nothing more came."""
         self._run_timers(FOREVER)
@@ -434,6 +449,7 @@ class PitModel:
         entry = self._classic.get(key)
         if entry is None:
             entry = self._classic[key] = _ClassicEntry(message)
+            entry.all_steps = self._steps
             if _DIGEST in message.name:
                 self._by_digest.add(key)
         elif is_in and entry.is_loop(message):
@@ -519,6 +535,7 @@ class PitModel:
             if not message.send_credit:
                 return
             feed = self._feeds[message.feed] = _FeedEntry(message.feed, message)
+            feed.all_steps = self._steps
         if is_in:
             feed.lli_in(message)
         else:

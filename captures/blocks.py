@@ -245,7 +245,7 @@ class BlockReader:
 
     def _times(self, source: Ints, high: Ints, low: Ints) -> Ints:
         units = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
-        used = np.unique(source).tolist()
+        used = np.flatnonzero(np.bincount(source)).tolist()
         meanings = {(self._sources[each].per_second, self._sources[each].offset_ns) for each in used}
         if meanings == {(_SECOND, 0)}:
             same: Ints = np.minimum(units, np.uint64(LARGEST_TIME)).astype(np.int64)
@@ -284,12 +284,16 @@ def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int
     stops.
 
     A length may be wrong in any way but one: it leads on. Nearly all blocks are packets that follow each
-    other, so words that look like their type are found first, and runs of them that lead from one to the
-    next are taken as they are.
+    other, so words that look like their type, with a length that is there at both ends, are found first, and
+    runs of them that lead from one to the next are taken as they are.
     """
     guess = np.flatnonzero(words[: max(0, len(words) - 2)] == _ENHANCED)
-    steps = words[guess + 1].astype(np.int64) >> 2
-    breaks = np.flatnonzero(guess[:-1] + steps[:-1] != guess[1:])
+    length = words[guess + 1]
+    ends = guess + (length >> 2)
+    inside = (length >= 12) & (ends <= len(words))
+    inside &= words[np.where(inside, ends, 1) - 1] == length
+    guess, ends = guess[inside], ends[inside]
+    breaks = np.flatnonzero(ends[:-1] != guess[1:])
     lengths, runs = words.data, []
     at, last = 0, len(words) - 2
     while at < last:
@@ -298,7 +302,7 @@ def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int
             stop = int(breaks.searchsorted(first))
             end = int(breaks[stop]) + 1 if stop < len(breaks) else len(guess)
             runs.append(guess[first:end])
-            at = int(guess[end - 1] + (steps[end - 1] or len(words)))
+            at = int(ends[end - 1])
         else:
             runs.append(np.array([at]))
             at += lengths[at + 1] >> 2 or len(words)

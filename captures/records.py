@@ -112,25 +112,31 @@ def windows(
     grows: bool = False,
 ) -> Iterator[Window]:
     """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window
-    (WINDOW if None). `grows`: more may follow, so a record that the file ends in is no damage."""
+    (WINDOW if None). `grows`: more may follow, so a record that the file ends in is no damage.
+
+    The bytes of a window stand until the next one is asked for: they share a buffer, as a fresh one costs
+    more than reading into it.
+    """
     step = step or WINDOW
-    offset, rest = start, np.empty(0, np.uint8)
+    offset, left = start, 0
     if start:
         file.seek(start)
+    buffer = np.empty(step + SLACK, np.uint8)
     final = False
     while not final:
-        room = step if end is None else min(step, end - offset - len(rest))
-        data = np.empty(len(rest) + room + SLACK, np.uint8)
-        data[: len(rest)] = rest
-        size = len(rest)
-        while size < len(rest) + room and (got := file.readinto(data.data[size : len(rest) + room])):  # type: ignore[attr-defined]
-            size += got
-        final = size < len(rest) + room or (end is not None and offset + size >= end)
-        data[size : size + SLACK] = 0
-        records, used = reader.take(data, size, offset, final and not grows)
-        rest = data[used:size].copy()
+        size = left + (step if end is None else min(step, end - offset - left))
+        if len(buffer) < size + SLACK:
+            buffer = np.concatenate([buffer[:left], np.empty(size + SLACK, np.uint8)])
+        read = left
+        while read < size and (got := file.readinto(buffer.data[read:size])):  # type: ignore[attr-defined]
+            read += got
+        final = read < size or (end is not None and offset + read >= end)
+        buffer[read : read + SLACK] = 0
+        records, used = reader.take(buffer, read, offset, final and not grows)
         offset += used
-        yield Window(data[: size + SLACK], records, offset)
+        yield Window(buffer[: read + SLACK], records, offset)
+        left = read - used
+        buffer[:left] = buffer[used:read].copy()
 
 
 _MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
