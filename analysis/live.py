@@ -44,9 +44,9 @@ def counts(packets: DataFrame) -> DataFrame:
 
 
 def messages(packets: DataFrame) -> DataFrame:
-    """Return what Followed.follow() needs: of whole messages and fragments, in the order of time."""
+    """Return what Followed.follow() needs of whole messages and fragments; it wants them in order."""
     is_told = F.col("kind").isin("fragment", *_MESSAGES) & F.col("frag_count").isNotNull()
-    return packets.where(is_told).select(*_NEEDED).orderBy("layering", "time", "frame")
+    return packets.where(is_told).select(*_NEEDED)
 
 
 class Break(NamedTuple):
@@ -166,7 +166,7 @@ class Followed:
             self.loads[key] = frames + row["frames"], size + row["bytes"]
 
     def follow(self, rows: Sequence[Row]) -> None:
-        """Follow rows of messages(), which are in order."""
+        """Follow rows of messages(), in the order of time and frame."""
         if not rows:
             return
         self._reach(rows[0]["time"], rows[-1]["time"])

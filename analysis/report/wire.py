@@ -18,7 +18,7 @@ from analysis.report.plot import (
     with_menus,
 )
 
-_KINDS = {
+KINDS = {
     "interest": ("Interests", "--interest"),
     "lli": ("LLIs", "--lli"),
     "nack": ("Nacks", "--nack"),
@@ -56,7 +56,7 @@ def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
         run = manifest.runs[layering]
         width = (run.end_ns - run.start_ns) / 1e9 / slices
         data = []
-        for kind, (title, shade) in _KINDS.items():
+        for kind, (title, shade) in KINDS.items():
             counts = [amounts[layering, kind, place] for place in range(slices)]
             if any(counts):
                 data.append(
@@ -131,7 +131,7 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
     amounts: Counter[tuple[str, str]] = Counter()
     for row in traffic:
         amounts[row["layering"], row["kind"]] += row["frames"]
-    stack = [(kind, *looks) for kind, looks in _KINDS.items()]
+    stack = [(kind, *looks) for kind, looks in KINDS.items()]
     data, layout = _stacked(amounts, stack, carried, manifest, "frames")
     return figure(
         "wire-frames",

@@ -89,18 +89,17 @@ def test_peaks_and_progress_are_those_of_the_story(tmp_path, story, seed):
     capture = followed(batches)
     assert capture.peaks == peaks_of(story())
     assert capture.frames == len(rows)
-    assert {pair[0]: (each.newest, each.missing) for pair, each in capture.progress.items()} == {
-        node: (3, 0) for node in ("p", "r", "s")
-    }
+    assert {pair[0]: (each.newest, each.missing) for pair, each in capture.progress.items()} == dict.fromkeys(
+        ("p", "r", "s"), (3, 0)
+    )
     assert sum(frames for frames, _ in capture.loads.values()) == len(rows)
     assert capture.left_out == 0
 
 
 def row(time, **said):
-    nothing = dict.fromkeys(live._NEEDED)
-    return nothing | {"layering": "x", "node": "a", "interface": "a-eth0", "direction": "in", "time": time} | {
-        "frame": time, "kind": "data", "name": "/f/1", "name_length": 4, "frag_count": 1, **said,
-    }  # fmt: skip
+    usual = {"layering": "x", "node": "a", "interface": "a-eth0", "direction": "in", "kind": "data"}
+    usual |= {"name": "/f/1", "name_length": 4, "frag_count": 1, "time": time, "frame": time}
+    return dict.fromkeys(live._NEEDED) | usual | said
 
 
 def test_fragments_join_across_batches_and_once():
@@ -187,6 +186,6 @@ def test_spark_counts_and_chooses(spark, tmp_path):
         return tuple(map(str, row.values()))
 
     assert sorted(live.counts(packets).toArrow().to_pylist(), key=key) == sorted(counted(rows), key=key)
-    chosen = live.messages(packets).toArrow().to_pylist()
+    chosen = live.messages(packets).orderBy("time", "frame").toArrow().to_pylist()
     assert chosen == [{name: row[name] for name in live._NEEDED} for row in told(rows)]
     packets.unpersist()
