@@ -63,9 +63,9 @@ def node_rows(capture: Followed, shown: Shown) -> list[list[str]]:
 NODE_COLUMNS = ("Node", "Feeds", "Newest item", "Missing", "PIT peak, entries", "PIT peak, bytes")
 
 
-def live_page(name: str, title: str, feed: str, state: Mapping[str, Any]) -> str:
+def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown: Shown) -> str:
     """Return the page with the state that it shows at first; `feed` is the address of the script of news."""
-    empty = figures(Followed(""), Shown())
+    empty = figures(Followed(""), shown)
     return page(
         "live.html",
         empty,
