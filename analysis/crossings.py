@@ -265,13 +265,13 @@ def _items(crossed: DataFrame) -> DataFrame:
     return crossed.where((F.col("kind") == "data") & F.col("topic").isNull() & F.col("feed").isNotNull())
 
 
-def heat(pit_occupancy: DataFrame, runs: DataFrame, slices: int = 100) -> DataFrame:
-    """Return layering, node, slice, entries, bytes: means of analysis.pit.occupancy over equal parts of the
+def heat(pit_samples: DataFrame, runs: DataFrame, slices: int = 100) -> DataFrame:
+    """Return layering, node, slice, entries, bytes: means of analysis.pit.samples over equal parts of the
     run."""
     ran = F.col("end_ns") - F.col("start_ns")
     place = F.floor((F.col("time") - F.col("start_ns")) * slices / ran)
     return (
-        pit_occupancy.join(F.broadcast(runs.select("layering", "start_ns", "end_ns")), "layering")
+        pit_samples.join(F.broadcast(runs.select("layering", "start_ns", "end_ns")), "layering")
         .where(F.col("time").between(F.col("start_ns"), F.col("end_ns")))
         .withColumn("slice", F.least(F.lit(slices - 1), place).cast("long"))
         .groupBy("layering", "node", "slice")

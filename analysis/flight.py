@@ -9,10 +9,10 @@ STEPS = 40
 """How many different numbers of items in flight are kept apart, besides none."""
 
 
-def in_flight(latencies: DataFrame, pit_occupancy: DataFrame) -> DataFrame:
+def in_flight(latencies: DataFrame, pit_samples: DataFrame) -> DataFrame:
     """Return layering, items, samples, entries, bytes: the network's mean PIT while `items` are in flight.
 
-    `pit_occupancy` is analysis.pit.occupancy. An item is in flight from its publication to its last
+    `pit_samples` is analysis.pit.samples. An item is in flight from its publication to its last
     delivery (analysis.latency); what was published at the time of a sample counts, what had arrived by then
     does not. Numbers of items are rounded down to STEPS even steps, if there are more.
     """
@@ -21,7 +21,7 @@ def in_flight(latencies: DataFrame, pit_occupancy: DataFrame) -> DataFrame:
         .groupBy("layering", "feed", "seq")
         .agg(F.min("published").alias("begun"), F.max("delivered").alias("ended"))
     )
-    held = pit_occupancy.groupBy("layering", "time").agg(
+    held = pit_samples.groupBy("layering", "time").agg(
         F.sum("entries").alias("entries"), F.sum("bytes").alias("bytes")
     )
     nothing = F.lit(None).cast("long")

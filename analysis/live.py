@@ -10,19 +10,21 @@ from bisect import bisect_right
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit import NETWORK
-from analysis.pit_model import Message, PitModel
+from analysis.pit_model import Message, PitModel, State
 
 SLICE_NS = 50_000_000
 MOST_SLICES = 240
 MOST_PAIRS = 4000
 """Pairs of node and feed whose progress is followed."""
+
+NOTHING = State(0, 0, 0, 0)
 
 _MESSAGES = ("interest", "lli", "data", "nack")
 _NEEDED = ("layering", "node", "frame", *Message._fields, "lp_sequence", "frag_index", "frag_count")
@@ -122,11 +124,11 @@ class Followed:
         slices: how time is cut.
         frames, bytes: captured so far. first, last: times of frames, ns; None before the first.
         loads: frames and bytes by (interface, direction, kind, slice).
-        pit: by node, NETWORK among them, for each slice with a change: the most entries and bytes, and
-            those at its end.
-        peaks: the most entries and bytes by node.
+        pit: by node, NETWORK among them, for each slice with a change: the most of everything, and the state
+            at its end.
+        peaks: the most of everything by node.
         progress: by (node, feed); `newest`: for these by slice.
-        left_out: messages that could not be followed, as their direction or fields are not known.
+        left_out: messages that could not be followed, as the capture has cut them.
     """
 
     def __init__(self, name: str, breaks: Iterable[Break] = ()) -> None:
@@ -136,15 +138,15 @@ class Followed:
         self.first: int | None = None
         self.last: int | None = None
         self.loads: dict[tuple[str, str | None, str, int], tuple[int, int]] = {}
-        self.pit: dict[str, dict[int, tuple[int, int, int, int]]] = {}
-        self.peaks: dict[str, tuple[int, int]] = {}
+        self.pit: dict[str, dict[int, tuple[State, State]]] = {}
+        self.peaks: dict[str, State] = {}
         self.progress: dict[tuple[str, str], Progress] = {}
         self.newest: dict[tuple[str, str], dict[int, int]] = {}
         self.left_out = 0
         self._breaks = list(breaks)
         self._models: dict[str, PitModel] = {}
-        self._held: list[tuple[int, str, int, int]] = []  # changes of the last moment: more may come
-        self._state: dict[str, tuple[int, int]] = {}
+        self._held: list[tuple[int, str, State]] = []  # changes of the last moment: more may come
+        self._state: dict[str, State] = {}
         self._joining: OrderedDict[tuple[Any, ...], dict[int, Row]] = OrderedDict()
         self._joined: OrderedDict[tuple[Any, ...], None] = OrderedDict()
 
@@ -239,36 +241,31 @@ class Followed:
         streams = []
         for node, model in self._models.items():
             model.advance(now)
-            streams.append([(step[0], node, step[1], step[2]) for step in model.take_steps()])
+            streams.append([(step.time, node, State(*step[1:5])) for step in model.take_steps()])
         changes = sorted(chain(self._held, *streams), key=itemgetter(0))
         done = bisect_right(changes, now - 1, key=itemgetter(0))
         self._held = changes[done:]
         at = 0
         changed: set[str] = set()
-        for time, node, entries, size in changes[:done]:
+        for time, node, change in changes[:done]:
             if time != at:
                 self._note(at, changed)
                 at = time
             for name in (node, NETWORK):
-                before = self._state.get(name, (0, 0))
-                self._carry(name, time, before)
-                self._state[name] = before[0] + entries, before[1] + size
+                before = self._state.get(name, NOTHING)
+                # A slice begins with what was there before it.
+                self.pit.setdefault(name, {}).setdefault(self.slices.place(time), (before, before))
+                self._state[name] = State(*map(add, before, change))
                 changed.add(name)
         self._note(at, changed)
-
-    def _carry(self, name: str, time: int, before: tuple[int, int]) -> None:
-        """Begin a slice with what was there before it."""
-        self.pit.setdefault(name, {}).setdefault(self.slices.place(time), (*before, *before))
 
     def _note(self, time: int, changed: set[str]) -> None:
         """Take note of the state after all that happened at a time."""
         for name in changed:
             place = self.slices.place(time)
-            entries, size = self._state[name]
-            most, most_size, _, _ = self.pit[name][place]
-            self.pit[name][place] = max(most, entries), max(most_size, size), entries, size
-            peak, peak_size = self.peaks.get(name, (0, 0))
-            self.peaks[name] = max(peak, entries), max(peak_size, size)
+            state = self._state[name]
+            self.pit[name][place] = _most(self.pit[name][place][0], state), state
+            self.peaks[name] = _most(self.peaks.get(name, NOTHING), state)
         changed.clear()
 
     def _reach(self, first: int, last: int) -> None:
@@ -284,9 +281,9 @@ class Followed:
         self.loads = dict(loads)
         for name, kept in self.pit.items():
             self.pit[name] = {}
-            for place, (entries, size, end, end_size) in sorted(kept.items()):
-                most, most_size, _, _ = self.pit[name].get(place // wider, (0, 0, 0, 0))
-                self.pit[name][place // wider] = max(most, entries), max(most_size, size), end, end_size
+            for place, (most, end) in sorted(kept.items()):
+                before, _ = self.pit[name].get(place // wider, (NOTHING, NOTHING))
+                self.pit[name][place // wider] = _most(before, most), end
         for pair, series in self.newest.items():
             self.newest[pair] = {place // wider: seq for place, seq in sorted(series.items())}
 
@@ -298,9 +295,13 @@ class Followed:
         return found
 
 
+def _most(one: State, other: State) -> State:
+    return State(*map(max, one, other))
+
+
 def _can_follow(row: Row) -> bool:
     """Tell whether the model can follow a message: what a capture has cut may lack fields."""
-    needed = ["direction", "name", "name_length"]
+    needed = ["name", "name_length"]
     if row["kind"] in ("interest", "lli"):
         needed.append("lifetime_ns")
     if row["kind"] == "lli":

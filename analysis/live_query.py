@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -137,8 +138,8 @@ class LiveQuery:
         """End the query."""
         try:
             self._query.stop()
-        except PySparkException:
-            pass  # it has ended already, and look() says why
+        except (PySparkException, Py4JError):
+            pass  # it has ended already, and look() says why, or has been interrupted
         finally:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 

@@ -67,7 +67,11 @@ _EVENTS = pa.schema(
     ]
 )
 _COUNTERS = pa.schema(
-    [("time", pa.int64()), ("node", pa.string()), ("pit_entries", pa.int64()), ("pit_bytes", pa.int64())]
+    [("time", pa.int64()), ("node", pa.string())]
+    + [
+        (f"pit_{what}", pa.int64())
+        for what in ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
+    ]
 )
 
 Progress = Callable[[str], None]
@@ -175,7 +179,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     )
     messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
     progress("following every PIT")
-    with _cached(pit.reconstruct(messages, breaks)) as histories:
+    with _cached(pit.reconstruct(messages, breaks, runs)) as histories:
         steps = pit.steps(histories)
         with _cached(pit.changes(pit.with_network(steps))) as changes:
 
@@ -296,17 +300,17 @@ def _report_tables(given: Prepared) -> Tables:
         counted = frame(_read_lines(given.cases, _COUNTERS, Run.counters))
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        occupancy = keep("pit_occupancy", pit.occupancy(given.pit_steps, counted, slack), *by_time)
-        truth = keep("pit_truth", pit.truth(frame(occupancy), counted), *by_time)
+        samples = keep("pit_samples", pit.samples(given.pit_steps, counted, slack), *by_time)
+        truth = keep("pit_truth", pit.truth(frame(samples), counted), *by_time)
         return (
             keep("pit_truth_summary", pit.truth_summary(frame(truth)), "layering"),
-            keep("pit_heat", crossings.heat(frame(occupancy), given.runs), "layering", "node", "slice"),
-            keep("in_flight", in_flight(given.latencies, frame(occupancy)), "layering", "items"),
+            keep("pit_heat", crossings.heat(frame(samples), given.runs), "layering", "node", "slice"),
+            keep("in_flight", in_flight(given.latencies, frame(samples)), "layering", "items"),
         )
 
     def entries() -> None:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
-        _settle(given.pit_steps, given.tables / "pit_steps.parquet")
+        _settle(pit.occupancy(given.pit_changes), given.tables / "pit_occupancy.parquet")
 
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))

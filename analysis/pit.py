@@ -1,7 +1,8 @@
-"""PIT state from packets: which entries a node held, when, and how many bytes they stood for.
+"""PIT state from packets: which entries a node held, when, and what they stood for.
 
-Each node's packets go through analysis.pit_model.PitModel, one node a task. The result is a history, one
-row an entry; the other tables here are made from it. The forwarders' own counters check it: `truth`.
+Each node's packets go through analysis.pit_scan.PitScan, one node a task: in a DataFrame by reconstruct(), as
+Parquet of any size by scan(). The result is a history of entries and of changes; the other tables here are
+made from it. The forwarders' own counters check it: truth().
 
 Occupancy at time t is the state after everything that happened at times <= t.
 """
@@ -9,176 +10,176 @@ Occupancy at time t is the state after everything that happened at times <= t.
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
-from analysis.pit_model import Message, follow
+from analysis.pit_files import NETWORK, scan
+from analysis.pit_scan import COLUMNS, PitScan
+from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
-_STEP = StructType(
-    [
-        StructField("time", LongType()),
-        StructField("delta_entries", LongType()),
-        StructField("delta_bytes", LongType()),
-    ]
-)
-HISTORY = StructType(
-    [
-        StructField("layering", StringType()),
-        StructField("node", StringType()),
-        StructField("kind", StringType()),
-        StructField("name", StringType()),
-        StructField("opened", LongType()),
-        StructField("closed", LongType()),
-        StructField("steps", ArrayType(_STEP)),
-    ]
-)
-"""One row a PIT entry: kind "classic" or "feed", name (URI), opened and closed (ns), and its steps: time
-(ns), change of entries, change of bytes."""
+__all__ = [
+    "HISTORY",
+    "NETWORK",
+    "changes",
+    "curves",
+    "intervals",
+    "occupancy",
+    "reconstruct",
+    "samples",
+    "scan",
+    "steps",
+    "summary",
+    "truth",
+    "truth_summary",
+    "with_network",
+]
 
-_ARROW = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("node", pa.string()),
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("opened", pa.int64()),
-        ("closed", pa.int64()),
-        (
-            "steps",
-            pa.list_(
-                pa.struct([("time", pa.int64()), ("delta_entries", pa.int64()), ("delta_bytes", pa.int64())])
-            ),
-        ),
-    ]
-)
+_STATE = ("entries", "bytes", "ranges", "credit")
+_COUNTED = (*_STATE, "satisfied", "expired")
+_DELTAS = ("time", *(f"delta_{name}" for name in _COUNTED))
+
+HISTORY = StructType([*PIT_INTERVALS.spark.fields, *(StructField(name, LongType()) for name in _DELTAS)])
+"""A row an entry (analysis.stages.PIT_INTERVALS; the rest null), and a row for each moment in which a node's
+table changed: layering, node, time (ns), and the change of each of entries, bytes, ranges and credit, of
+classic entries satisfied by Data that came in since the node's start, and expired since then."""
+
 _NODE = ("layering", "node")
-NETWORK = "*"
-"""The node that stands for all nodes together."""
 
 
-def reconstruct(messages: DataFrame, breaks: DataFrame) -> DataFrame:
+def reconstruct(messages: DataFrame, breaks: DataFrame, runs: DataFrame | None = None) -> DataFrame:
     """Return the HISTORY of every node from its network-layer packets (analysis.reassemble).
 
     Its restarts and signalled link events (analysis.setting.BREAKS) are shown to the model as messages of
     kind "restart", "link-down" and "link-up" at each interface concerned, before all packets of that time.
+    `runs` (layering, end_ns) says until when there may have been packets; if it is None, packets end with the
+    node's last one.
     """
-    needed = messages.select(*_NODE, "frame", *Message._fields)
+    needed = messages.select(*_NODE, *COLUMNS)
     own = breaks.where(F.col("event") != "peer-restart").select(
         *_NODE, F.lit(0).cast("long").alias("frame"), "time", "interface", F.col("event").alias("kind")
     )
     needed = needed.unionByName(own, allowMissingColumns=True)
+    if runs is None:
+        needed = needed.withColumn("end_ns", F.lit(None).cast("long"))
+    else:
+        needed = needed.join(F.broadcast(runs.select("layering", "end_ns")), "layering")
     return needed.groupBy(*_NODE).applyInArrow(_reconstruct_node, HISTORY)
 
 
 def _reconstruct_node(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     layering, node = (scalar.as_py() for scalar in key)
     table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
-    columns = [table[name].to_pylist() for name in Message._fields]
-    rows = [
-        (layering, node, *interval) for interval in follow(map(Message._make, zip(*columns, strict=True)))
-    ]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_ARROW)
-    # Arrow takes a struct from a dict or a pair of lists, not from a tuple.
-    columns[-1] = [[step._asdict() for step in steps] for steps in columns[-1]]
-    arrays = [pa.array(values, kind.type) for values, kind in zip(columns, _ARROW, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=_ARROW)
+    model = PitScan()
+    ended = model.push(table.select(COLUMNS)), model.finish(table["end_ns"][0].as_py())
+    schema = pa.schema([*PIT_INTERVALS.arrow, *((name, pa.int64()) for name in _DELTAS)])
+    parts = []
+    for intervals, steps in ended:
+        for rows in (intervals, steps.rename_columns(_DELTAS)):
+            named = dict(zip(rows.column_names, rows.columns, strict=True))
+            named |= {"layering": pa.repeat(layering, len(rows)), "node": pa.repeat(node, len(rows))}
+            columns = [named.get(field.name, pa.nulls(len(rows), field.type)) for field in schema]
+            parts.append(pa.Table.from_arrays(columns, schema=schema))
+    return pa.concat_tables(parts)
 
 
 def intervals(history: DataFrame) -> DataFrame:
-    """Return layering, node, kind, name, opened, closed (ns): one row an entry.
-
-    An entry that was open when the capture ended is closed where its lifetime would have ended.
-    """
-    return history.drop("steps")
+    """Return analysis.stages.PIT_INTERVALS: a row an entry."""
+    return history.where(F.col("kind").isNotNull()).select(*PIT_INTERVALS.names)
 
 
 def steps(history: DataFrame) -> DataFrame:
-    """Return layering, node, time (ns), delta_entries, delta_bytes: one row a change."""
-    return history.select(*_NODE, F.explode("steps").alias("step")).select(*_NODE, "step.*")
+    """Return layering, node, time (ns), delta_entries, delta_bytes, delta_ranges, delta_credit,
+    delta_satisfied, delta_expired: a row for each moment in which a node's table changed."""
+    return history.where(F.col("time").isNotNull()).select(*_NODE, *_DELTAS)
 
 
 def changes(pit_steps: DataFrame) -> DataFrame:
-    """Return pit_steps with one row for each node and time, and the state after it: entries, bytes.
+    """Return pit_steps with one row for each node and time, and the state after it: entries, bytes, ranges,
+    credit.
 
     Changes that leave a node's table as it was (an Interest answered from the cache at once) drop out.
     """
     at_once = (
         pit_steps.groupBy(*_NODE, "time")
-        .agg(F.sum("delta_entries").alias("delta_entries"), F.sum("delta_bytes").alias("delta_bytes"))
-        .where((F.col("delta_entries") != 0) | (F.col("delta_bytes") != 0))
+        .agg(*(F.sum(f"delta_{name}").alias(f"delta_{name}") for name in _STATE))
+        .where(" or ".join(f"delta_{name} != 0" for name in _STATE))
     )
-    return at_once.select("*", *_state(Window.partitionBy(*_NODE).orderBy("time")))
+    return at_once.select("*", *_state(_STATE, Window.partitionBy(*_NODE).orderBy("time")))
 
 
-def occupancy(pit_steps: DataFrame, samples: DataFrame, slack_ns: int = 0) -> DataFrame:
+def occupancy(pit_changes: DataFrame) -> DataFrame:
+    """Return analysis.stages.PIT_OCCUPANCY from changes()."""
+    return pit_changes.select(*PIT_OCCUPANCY.names)
+
+
+def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFrame:
     """Return the state of each node at given times.
 
-    `samples` has layering, node, time (ns). To these columns are added entries and bytes, and with them
-    entries_low, entries_high, bytes_low, bytes_high: the least and the most within `slack_ns` of the time,
-    for clocks and packets in flight.
+    `times` has layering, node, time (ns). To these columns are added entries, bytes, ranges, credit,
+    satisfied and expired, and for each with _low and _high: the least and the most within `slack_ns` of the
+    time, for clocks and packets in flight.
     """
-    asked = samples.select(*_NODE, "time").distinct()
+    asked = times.select(*_NODE, "time").distinct()
     # A second mark, `slack_ns` earlier, holds the state with which the time around a sample begins.
     earlier = asked.withColumn("time", F.col("time") - slack_ns)
-    nothing = F.lit(0).cast("long")
-    columns = (*_NODE, "time", "delta_entries", "delta_bytes", "asked")
+    nothing = [F.lit(0).cast("long").alias(name) for name in _DELTAS[1:]]
     rows = (
-        pit_steps.select(*_NODE, "time", "delta_entries", "delta_bytes", F.lit(False))
-        .union(asked.select("*", nothing, nothing, F.lit(True)))
-        .union(earlier.select("*", nothing, nothing, F.lit(False)))
-        .toDF(*columns)
+        pit_steps.select(*_NODE, *_DELTAS, F.lit(False).alias("asked"))
+        .union(asked.select("*", *nothing, F.lit(True)))
+        .union(earlier.select("*", *nothing, F.lit(False)))
     )
     by_time = Window.partitionBy(*_NODE).orderBy("time")
     around = by_time.rangeBetween(-slack_ns, slack_ns)
     extremes = [
         extreme(what).over(around).alias(f"{what}_{which}")
-        for what in ("entries", "bytes")
+        for what in _COUNTED
         for which, extreme in (("low", F.min), ("high", F.max))
     ]
     return (
-        rows.select("*", *_state(by_time))
-        .select(*_NODE, "time", "asked", "entries", "bytes", *extremes)
+        rows.select("*", *_state(_COUNTED, by_time))
+        .select(*_NODE, "time", "asked", *_COUNTED, *extremes)
         .where("asked")
         .drop("asked")
     )
 
 
-def truth(pit_occupancy: DataFrame, counters: DataFrame) -> DataFrame:
+def truth(pit_samples: DataFrame, counters: DataFrame) -> DataFrame:
     """Set the derived state beside the forwarders' own counters, sample by sample.
 
-    `counters` has layering, node, time (ns), pit_entries, pit_bytes. Returns layering, node, time,
-    derived_entries, counted_entries, derived_bytes, counted_bytes, and `agrees`: whether both counts lie
-    between the least and the most that occupancy() allows.
+    `counters` has layering, node, time (ns), pit_entries, pit_bytes, pit_ranges, pit_credit, pit_satisfied
+    and pit_expired, null where a forwarder has not counted. Returns layering, node, time, for each of these
+    derived_ and counted_, and `agrees`: whether every count lies between the least and the most that
+    samples() allows.
+
+    Both sides count faces to the network only. Satisfied and expired are counted from the node's start, and
+    are not the forwarder's counters of the same name: those count Interests between applications of a node,
+    too, which no packet shows, and do not count what the cache answers, which on the wire looks like the
+    answer of an application. So what is compared is entries that Data from the network have ended, and
+    entries that have expired with a record of a face to the network; of feeds, none.
     """
     counted = counters.select(
-        *_NODE,
-        "time",
-        F.col("pit_entries").alias("counted_entries"),
-        F.col("pit_bytes").alias("counted_bytes"),
+        *_NODE, "time", *(F.col(f"pit_{what}").alias(f"counted_{what}") for what in _COUNTED)
     )
-    return pit_occupancy.join(counted, [*_NODE, "time"]).select(
-        *_NODE,
-        "time",
-        F.col("entries").alias("derived_entries"),
-        "counted_entries",
-        F.col("bytes").alias("derived_bytes"),
-        "counted_bytes",
-        (
-            F.col("counted_entries").between(F.col("entries_low"), F.col("entries_high"))
-            & F.col("counted_bytes").between(F.col("bytes_low"), F.col("bytes_high"))
-        ).alias("agrees"),
-    )
+    pairs: list[Column | str] = []
+    agrees = F.lit(True)
+    for what in _COUNTED:
+        theirs = F.col(f"counted_{what}")
+        pairs += [F.col(what).alias(f"derived_{what}"), theirs]
+        agrees &= theirs.isNull() | theirs.between(F.col(f"{what}_low"), F.col(f"{what}_high"))
+    return pit_samples.join(counted, [*_NODE, "time"]).select(*_NODE, "time", *pairs, agrees.alias("agrees"))
 
 
 def truth_summary(pit_truth: DataFrame) -> DataFrame:
-    """Return for each layering: samples, exact (equal in both), agreeing, and the largest differences."""
-    entries = F.abs(F.col("derived_entries") - F.col("counted_entries"))
-    size = F.abs(F.col("derived_bytes") - F.col("counted_bytes"))
+    """Return for each layering: samples, exact (all equal), agreeing, and the largest differences,
+    max_entries_difference and so on (null where nothing was counted)."""
+    differences = {what: F.abs(F.col(f"derived_{what}") - F.col(f"counted_{what}")) for what in _COUNTED}
+    is_exact = F.lit(True)
+    for difference in differences.values():
+        is_exact &= difference.isNull() | (difference == 0)
     return pit_truth.groupBy("layering").agg(
         F.count("*").alias("samples"),
-        F.count_if((entries == 0) & (size == 0)).alias("exact"),
+        F.count_if(is_exact).alias("exact"),
         F.count_if("agrees").alias("agreeing"),
-        F.max(entries).alias("max_entries_difference"),
-        F.max(size).alias("max_bytes_difference"),
+        *(F.max(difference).alias(f"max_{what}_difference") for what, difference in differences.items()),
     )
 
 
@@ -188,7 +189,8 @@ def with_network(pit_steps: DataFrame) -> DataFrame:
 
 
 def summary(pit_changes: DataFrame, runs: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return layering, node, mean_entries, peak_entries, mean_bytes, peak_bytes of each node and of NETWORK.
+    """Return layering, node, mean_entries, peak_entries and likewise of bytes and credit, of each node and of
+    NETWORK.
 
     `runs` has layering, start_ns, end_ns, `nodes` layering and node. Means are over the time of the run; a
     node without entries counts as 0.
@@ -203,7 +205,7 @@ def summary(pit_changes: DataFrame, runs: DataFrame, nodes: DataFrame) -> DataFr
     duration = F.first(end - F.col("start_ns"))
     in_run = every.join(pit_changes, [*_NODE], "left").where(F.col("time").isNull() | (F.col("time") <= end))
     measures = []
-    for what in ("entries", "bytes"):
+    for what in ("entries", "bytes", "credit"):
         mean = F.sum(F.col(f"delta_{what}").cast("decimal(18, 0)") * lasts).cast("double") / duration
         measures += [
             F.coalesce(mean, F.lit(0.0)).alias(f"mean_{what}"),
@@ -242,7 +244,7 @@ def curves(pit_changes: DataFrame, runs: DataFrame, bins: int = 300) -> DataFram
     return points.select(*_NODE, "point.*")
 
 
-def _state(by_time: WindowSpec) -> list[Column]:
-    """Return the state after all changes up to and including a row's time, as entries and bytes."""
+def _state(names: tuple[str, ...], by_time: WindowSpec) -> list[Column]:
+    """Return the state after all changes up to and including a row's time."""
     # The default frame of an ordered window is by range: rows of the same time count, too.
-    return [F.sum(f"delta_{what}").over(by_time).alias(what) for what in ("entries", "bytes")]
+    return [F.sum(f"delta_{what}").over(by_time).alias(what) for what in names]

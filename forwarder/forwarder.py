@@ -24,6 +24,7 @@ from forwarder.face import CONTENT_STORE_FACE, Face, LinkType
 from forwarder.feedcache.cache import FeedStore
 from forwarder.fib import Fib, NextHop
 from forwarder.lli.entry import FeedEntry
+from forwarder.lli.ranges import Range
 from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
 from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
@@ -94,6 +95,8 @@ class Forwarder:
         on_announcement: called with (face, announcement, now) when a strategy has learnt a route.
         on_withdrawal: called with (face, name, now) when such a route has led nowhere.
         announcement_of: called with (name, now): the announcement of an application of this node, or None.
+        pit_satisfied: PIT entries that Data from the network have ended.
+        pit_expired: PIT entries that have expired with a record of a face to the network.
     """
 
     def __init__(
@@ -123,6 +126,8 @@ class Forwarder:
         self.on_announcement: Callable[[int, bytes, int], None] | None = None
         self.on_withdrawal: Callable[[int, bytes, int], None] | None = None
         self.announcement_of: Callable[[bytes, int], bytes | None] | None = None
+        self.pit_satisfied = 0
+        self.pit_expired = 0
         self._outputs: list[tuple[int, bytes]] = []
         self._now = 0
         self.feeds = (
@@ -258,6 +263,7 @@ class Forwarder:
         for entry in self.pit.expire(now):
             if entry.in_records:
                 self.counters.expired += 1
+                self.pit_expired += self._records(entry) > 0
                 entry.strategy.after_expiry(entry, now)
                 self._bury(entry, now)
         if self.feeds is not None:
@@ -286,6 +292,18 @@ class Forwarder:
             if ranges := self._ranges(feed):
                 total += len(feed.feed) + RANGE_BYTES * ranges
         return total
+
+    def pit_ranges(self) -> int:
+        """Return the number of ranges that downstreams in the network have granted."""
+        return len(self._granted())
+
+    def pit_credit(self) -> int:
+        """Return how many items may still be sent in those ranges, not counting what is asked for again."""
+        return sum(granted.limit - granted.next + 1 for granted in self._granted())
+
+    def _granted(self) -> list[Range]:
+        feeds = self.feeds or ()
+        return [granted for feed in feeds for face, granted in feed.ranges.items() if self._is_network(face)]
 
     def _records(self, entry: PitEntry) -> int:
         waiting = sum(self._is_network(record.face) for record in entry.in_records)
@@ -525,9 +543,11 @@ class Forwarder:
         if may_keep:
             self.cs.insert(data, now)
         waiting: list[tuple[int, bytes | None, bytes | None]] = []  # face, token, announcement
+        from_network = not face.is_local
         for entry in entries:
             if entry.in_records:
                 counters.satisfied += 1
+                self.pit_satisfied += from_network
             if header is not None and header.announcement is not None:
                 entry.tags = Tags(announcement=header.announcement)
             strategy = entry.strategy
@@ -539,6 +559,7 @@ class Forwarder:
                 if record.expiry > now and not is_back and (is_new or not record.persistent):
                     waiting.append((record.face, record.token, announcement))
             if entry.passed is not None and entry.keep_persistent(now):
+                self.pit_satisfied -= from_network
                 continue
             if stay > 0 or entry.key[2]:
                 self._satisfy(entry, number, data, stay, now)

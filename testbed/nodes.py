@@ -251,6 +251,10 @@ class Node:
             "node": self.name,
             "pit_entries": forwarder.pit_entries(),
             "pit_bytes": forwarder.pit_bytes(),
+            "pit_ranges": forwarder.pit_ranges(),
+            "pit_credit": forwarder.pit_credit(),
+            "pit_satisfied": forwarder.pit_satisfied,
+            "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
             **forwarder.counters.as_dict(),
         }

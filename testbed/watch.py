@@ -69,6 +69,7 @@ def _watch(
     from analysis.live_query import LiveQuery
     from analysis.session import spark_session
 
+    is_begun = target.begin()
     live = console.status("starting Spark") if console.is_terminal else nullcontext()
     with live as status:
 
@@ -79,7 +80,9 @@ def _watch(
         spark = spark_session(master, small=True)
         spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said here, in one line
         begun = time.monotonic()
-        while not target.begin():
+        if not is_begun:
+            console.print(f"waiting   for {target.run} to begin")
+        while not (is_begun or target.begin()):
             tell(f"waiting for {target.run} to begin")
             if idle is not None and time.monotonic() - begun >= idle:
                 raise UserError(f"{target.run}: no run has begun within {idle:g} s")

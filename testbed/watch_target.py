@@ -99,8 +99,6 @@ def find_target(paths: Sequence[Path]) -> Target:
     first = paths[0]
     run = first.with_name(first.name.removesuffix(".partial"))
     if len(paths) == 1 and not first.is_file() and (first.is_dir() or first.suffix not in _CAPTURES):
-        if not run.parent.is_dir():
-            raise UserError(f"{shown(str(run.parent))}: no such directory")
         return Target(run, run, run.name)
     found: dict[str, list[str]] = {}
     for path in paths:

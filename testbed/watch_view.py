@@ -99,10 +99,7 @@ class View:
         lag = lag_told(query.lags).removeprefix(", ")
         notes = []
         if left_out:
-            notes.append(
-                f"PIT states leave {left_out} packets out: the capture does not tell their direction,"
-                " or has cut them."
-            )
+            notes.append(f"PIT states leave {left_out} packets out: the capture has cut them.")
         links = []
         if self.report is not None:
             href = quote(os.path.relpath(self.report, self.page.parent))
@@ -141,7 +138,7 @@ class View:
         else:
             state = "running"
         seconds = (capture.last or 0) - (capture.first or 0)
-        entries, size = capture.peaks.get(NETWORK, (0, 0))
+        entries, size, *_ = capture.peaks.get(NETWORK, (0, 0))
         missing = sum(each.missing for each in capture.progress.values())
         numbers = [capture.frames, capture.bytes / 1e6, seconds / 1e9, entries, size, missing]
         return {
@@ -187,6 +184,7 @@ def _clock(time_s: float, form: str) -> str:
 
 def _replace(path: Path, text: str) -> None:
     """Write a file so that whoever reads it finds it whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     new.write_text(text, encoding="utf-8")
     new.replace(path)

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from analysis.live import Followed
+from analysis.live import NOTHING, Followed
 from analysis.pit import NETWORK
+from analysis.pit_model import State
 from analysis.report import page
 from analysis.report.numbers import pretty
 from analysis.report.plot import COLOURS, Figure, Menu, Spec, figure, line, with_menus
@@ -54,8 +55,8 @@ def node_rows(capture: Followed, shown: Shown) -> list[list[str]]:
     names = {*newest, *(name for name in capture.peaks if name != NETWORK)}
     rows = []
     for name in [*shown.ordered([*names]), *([NETWORK] if NETWORK in capture.peaks else [])]:
-        peak = capture.peaks.get(name, (0, 0))
-        amounts = [feeds.get(name), newest.get(name), missing.get(name), *peak]
+        peak = capture.peaks.get(name, NOTHING)
+        amounts = [feeds.get(name), newest.get(name), missing.get(name), peak.entries, peak.bytes]
         rows.append(["whole network" if name == NETWORK else name, *map(pretty, amounts)])
     return rows
 
@@ -147,7 +148,7 @@ def _pit(capture: Followed, shown: Shown) -> Figure:
     places = range(_end(capture) + 1)
 
     def draw(of: str, what: str) -> tuple[list[Spec], Spec]:
-        column = 0 if what == "entries" else 1
+        column = State._fields.index(what)
         data = []
         names = [NETWORK] if of == "whole network" else shown.ordered(busiest)
         for at, name in enumerate(names):
@@ -155,8 +156,8 @@ def _pit(capture: Followed, shown: Shown) -> Figure:
             amounts, state = [], 0
             for place in places:
                 cell = kept.get(place)
-                amounts.append(state if cell is None else cell[column])
-                state = state if cell is None else cell[2 + column]
+                amounts.append(state if cell is None else cell[0][column])
+                state = state if cell is None else cell[1][column]
             title = "whole network" if name == NETWORK else name
             told = {"hovertemplate": f"%{{y}} {what} from %{{x:.2f}} s", "meta": None}
             data.append(line(at, title, [_seconds(capture, place) for place in places], amounts, "hv") | told)
@@ -171,8 +172,8 @@ def _pit(capture: Followed, shown: Shown) -> Figure:
     return with_menus(
         "pit",
         "PIT over time, by node",
-        "Lines over time: the PIT entries or bytes of each node, those with the highest peaks",
-        [Menu("of", ["each node", "whole network"]), Menu("PIT", ["entries", "bytes"])],
+        "Lines over time: what the PIT of each node held, of those with the highest peaks",
+        [Menu("of", ["each node", "whole network"]), Menu("PIT", list(State._fields))],
         draw,
         ("node", "from, s", "most in the slice"),
     )

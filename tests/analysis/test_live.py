@@ -87,7 +87,7 @@ def test_peaks_and_progress_are_those_of_the_story(tmp_path, story, seed):
         batches.append(rows[at : at + size])
         at += size
     capture = followed(batches)
-    assert capture.peaks == peaks_of(story())
+    assert {node: peak[:2] for node, peak in capture.peaks.items()} == peaks_of(story())
     assert capture.frames == len(rows)
     assert {pair[0]: (each.newest, each.missing) for pair, each in capture.progress.items()} == dict.fromkeys(
         ("p", "r", "s"), (3, 0)
@@ -124,7 +124,7 @@ def test_a_restart_empties_the_table():
         for time, name in ((1, "/f/1"), (200, "/f/2")):
             capture.follow([row(time * MS, kind="interest", name=name, nonce=time, lifetime_ns=4000 * MS)])
         capture.finish()
-        return capture.peaks["a"]
+        return capture.peaks["a"][:2]
 
     assert peak() == (2, 40)
     assert peak(Break(100 * MS, "a", "a-eth0", "restart")) == (1, 20)
@@ -134,8 +134,8 @@ def test_a_restart_empties_the_table():
 
 def test_messages_that_a_model_cannot_follow_are_counted():
     capture = Followed("x")
-    capture.follow([row(1, direction=None), row(2, name=None), row(3, kind="lli", lifetime_ns=5, feed=None)])
-    assert capture.left_out == 3
+    capture.follow([row(2, name=None), row(3, kind="lli", lifetime_ns=5, feed=None)])
+    assert capture.left_out == 2
 
 
 @given(st.lists(st.integers(1, 40), min_size=1))

@@ -25,7 +25,7 @@ def analyzed(spark, handmade_run):
 class TestTables:
     def test_every_table_is_there(self, analyzed):
         for layering in STORIES:
-            for name in ("packets", "messages", "items", "pit_intervals", "pit_steps", "latency"):
+            for name in ("packets", "messages", "items", "pit_intervals", "pit_occupancy", "latency"):
                 table = pq.read_table(analyzed / "tables" / f"{name}.parquet")
                 assert layering in table["layering"].to_pylist()
 

@@ -1,6 +1,6 @@
 """The PIT model against cases computed by hand: times are small numbers, each rule of its text has a test."""
 
-from analysis.pit_model import FOREVER, Interval, Message, PitModel, Step, follow
+from analysis.pit_model import FOREVER, Interval, Message, PitModel, State, Step, follow
 
 FEED = "/f/key"
 FEED_LENGTH = 10
@@ -47,19 +47,34 @@ def spans(*messages):
     return [(i.name, i.opened, i.closed) for i in follow(messages)]
 
 
+def steps(*messages):
+    """Return the changes of the table until every entry has expired."""
+    model = PitModel()
+    for message in messages:
+        model.receive(message)
+    model.finish(FOREVER)
+    return model.take_steps()
+
+
 def sizes(*messages):
-    """Return (time, bytes) after each step of the one entry."""
-    (interval,) = follow(messages)
+    """Return (time, bytes) after each step that changed them."""
     total = 0
-    return [(step.time, total := total + step.delta_bytes) for step in interval.steps]
+    return [(step.time, total := total + step.bytes) for step in steps(*messages) if step.bytes]
+
+
+def outcomes(*messages, end=FOREVER):
+    """Return (name, outcome, when) of every entry, in the order of closing."""
+    return [(i.name, i.outcome, i.closed) for i in follow(messages, end)]
 
 
 # --- classic Interests ------------------------------------------------------------------------------------
 
 
 def test_an_interest_opens_and_data_closes():
-    (interval,) = follow([interest(10, "in", "i"), data(30, "in", "j")])
-    assert interval == Interval("classic", "/a/b", 10, 30, (Step(10, 1, 6 + 16), Step(30, -1, -22)))
+    messages = interest(10, "in", "i"), data(30, "in", "j")
+    (interval,) = follow(messages)
+    assert interval == Interval("classic", "/a/b", 10, 30, "satisfied", 1, 0, 1, 0, 1, 1, 0, 22, 0)
+    assert steps(*messages) == [Step(10, 1, 6 + 16), Step(30, -1, -22, satisfied=1)]
 
 
 def test_an_interval_is_told_when_it_ends():
@@ -81,9 +96,9 @@ def test_an_interest_at_the_moment_of_expiry_makes_a_new_entry():
 
 
 def test_data_at_the_moment_of_expiry_comes_too_late():
-    (interval,) = follow([interest(0, "in", "i", lifetime=100), data(100, "in", "j")])
-    assert interval.closed == 100
-    assert interval.steps == (Step(0, 1, 22), Step(100, -1, -22))
+    messages = interest(0, "in", "i", lifetime=100), data(100, "in", "j")
+    assert outcomes(*messages) == [("/a/b", "expired", 100)]
+    assert steps(*messages) == [Step(0, 1, 22), Step(100, -1, -22, expired=1)]
 
 
 def test_a_repetition_extends_and_a_shorter_lifetime_does_not_shorten():
@@ -180,8 +195,10 @@ def test_data_sent_to_who_has_no_record_closes_nothing():
 
 
 def test_an_answer_from_the_cache_leaves_no_step():
-    (interval,) = follow([interest(10, "in", "i"), data(10, "out", "i")])
-    assert (interval.opened, interval.closed, interval.steps) == (10, 10, ())
+    messages = interest(10, "in", "i"), data(10, "out", "i")
+    (interval,) = follow(messages)
+    assert (interval.opened, interval.closed, interval.peak_bytes) == (10, 10, 0)
+    assert steps(*messages) == []
 
 
 def test_a_nack_sent_takes_its_record():
@@ -313,16 +330,21 @@ def test_a_local_applications_persistent_interest_keeps_its_entry():
 
 
 def test_a_range_lasts_until_its_items_are_sent():
-    (interval,) = follow(
-        [
-            lli(0, "in", "i", 1, 3, nonce=1),
-            item(10, "out", "i", 1),
-            item(20, "out", "i", 2),
-            item(30, "out", "i", 3),
-        ]
-    )
+    messages = [
+        lli(0, "in", "i", 1, 3, nonce=1),
+        item(10, "out", "i", 1),
+        item(20, "out", "i", 2),
+        item(30, "out", "i", 3),
+    ]
+    (interval,) = follow(messages)
     size = FEED_LENGTH + 28
-    assert interval == Interval("feed", FEED, 0, 30, (Step(0, 1, size), Step(30, -1, -size)))
+    assert interval == Interval("feed", FEED, 0, 30, "satisfied", 1, 0, 1, 0, 0, 3, 0, size, 3)
+    assert steps(*messages) == [
+        Step(0, 1, size, 1, 3),
+        Step(10, 0, 0, 0, -1),
+        Step(20, 0, 0, 0, -1),
+        Step(30, -1, -size, -1, -1),
+    ]
 
 
 def test_an_lli_makes_no_classic_entry():
@@ -535,3 +557,151 @@ def test_a_pushed_item_also_answers_a_classic_interest():
         item(10, "out", "i", 1),
     )
     assert sorted(spans(*messages)) == [(FEED, 0, 10), (f"{FEED}/seq=1", 0, 10)]
+
+
+# --- what entries have come to ----------------------------------------------------------------------------
+
+
+def test_outcomes_of_classic_entries():
+    asked = interest(0, "in", "i"), interest(0, "out", "u")
+    assert outcomes(*asked, data(9, "in", "u")) == [("/a/b", "satisfied", 9)]
+    assert outcomes(*asked, data(9, "out", "i")) == [("/a/b", "satisfied", 9)]
+    assert outcomes(*asked, nack(9, "out", "i")) == [("/a/b", "nacked", 9)]
+    assert outcomes(asked[1], nack(9, "in", "u")) == [("/a/b", "nacked", 9)]
+    assert outcomes(*asked) == [("/a/b", "expired", 100)]
+    assert outcomes(*asked, Message(9, "", "", "restart", "", 0)) == [("/a/b", "lost", 9)]
+    assert outcomes(*asked, Message(9, "i", "", "link-down", "", 0)) == [("/a/b", "lost", 9)]
+
+
+def test_outcomes_of_feeds():
+    asked = lli(0, "in", "i", 1, 1, nonce=1)
+    assert outcomes(asked, item(9, "out", "i", 1)) == [(FEED, "satisfied", 9)]
+    assert outcomes(asked, asked._replace(kind="nack", direction="out", time=9)) == [(FEED, "nacked", 9)]
+    assert outcomes(asked, lli(9, "in", "i", 1, 0, nonce=2)) == [(FEED, "cancelled", 9)]
+    proof = Message(9, "i", "out", "data", f"{FEED}/32=fork/seq=1", 20)
+    assert outcomes(asked, proof) == [(FEED, "forked", 9)]
+    assert outcomes(asked, Message(9, "i", "", "link-down", "", 0)) == [(FEED, "lost", 9)]
+    assert outcomes(asked) == [(FEED, "expired", 1000)]
+
+
+def test_what_is_there_when_the_packets_end_is_open():
+    messages = interest(0, "in", "i", "/gone"), interest(150, "in", "i", lifetime=100)
+    assert outcomes(*messages, end=None) == [("/gone", "expired", 100), ("/a/b", "open", 250)]
+    assert outcomes(*messages, end=249) == [("/gone", "expired", 100), ("/a/b", "open", 250)]
+    assert outcomes(*messages, end=250) == [("/gone", "expired", 100), ("/a/b", "expired", 250)]
+    model = PitModel()
+    for message in messages:
+        model.receive(message)
+    (last,) = model.finish()
+    assert last.peak_bytes == 22
+    assert model.state == State(1, 22, 0, 0)
+    assert [step.time for step in model.take_steps()] == [0, 100, 150]
+
+
+def test_what_a_classic_entry_counts():
+    (interval,) = follow(
+        [
+            interest(0, "in", "i", nonce=1, lifetime=20),
+            interest(0, "out", "u", nonce=1),
+            interest(5, "in", "j", nonce=2),
+            interest(6, "in", "k", nonce=1),  # a loop
+            interest(7, "in", "k", nonce=3, hop_limit=0),
+            interest(8, "out", "v", nonce=2),
+            interest(9, "out", "u", nonce=4),
+            data(30, "in", "u"),  # i does not wait any more
+        ]
+    )
+    assert interval == Interval("classic", "/a/b", 0, 30, "satisfied", 2, 3, 2, 2, 1, 1, 0, 6 + 64, 0)
+
+
+def test_data_that_are_sent_count_one_by_one():
+    asked = interest(0, "in", "i", nonce=1), interest(1, "in", "j", nonce=2)
+    (interval,) = follow([*asked, data(10, "out", "i"), data(20, "out", "j"), data(21, "out", "j")])
+    assert (interval.items_in, interval.items_out, interval.peak_bytes) == (0, 2, 38)
+
+
+def test_what_a_persistent_entry_counts():
+    asked = persistent(0, "in", "i", nonce=1), persistent(0, "out", "u", nonce=1)
+    passing = [data(t, way, f) for t in (10, 20) for way, f in (("in", "u"), ("out", "i"))]
+    (interval,) = follow([*asked, *passing])
+    assert (interval.items_in, interval.items_out, interval.outcome) == (2, 2, "open")
+
+
+def test_what_a_feed_counts():
+    messages = [
+        lli(0, "in", "i", 1, 2, nonce=1),
+        lli(0, "out", "u", 1, 2, nonce=1),
+        item(10, "in", "u", 1),
+        item(10, "out", "i", 1),
+        lli(12, "in", "i", 3, 2, nonce=2),  # renewed, down and up
+        lli(12, "out", "u", 3, 2, nonce=2),
+        lli(13, "in", "i", 3, 2, nonce=2),  # the link's duplicate
+        lli(14, "in", "i", 1, 1, nonce=3),  # asks for an item again
+        lli(15, "in", "j", 4, 9, nonce=4),
+    ]
+    (interval,) = follow(messages)
+    size = FEED_LENGTH + 3 * 28
+    counts = interval[5:]
+    assert counts == (5, 2, 2, 1, 1, 1, 2, size, 3 + 9)
+
+
+def test_the_state_is_at_hand_at_any_time():
+    model = PitModel()
+    assert model.state == State(0, 0, 0, 0)
+    model.receive(interest(0, "in", "i"))
+    model.receive(lli(1, "in", "i", 1, 5, nonce=1))
+    model.receive(item(2, "out", "i", 2))
+    assert model.state == State(2, 22 + FEED_LENGTH + 28, 1, 3)
+    assert model.advance(100)[0].outcome == "expired"
+    assert model.state == State(1, FEED_LENGTH + 28, 1, 3)
+
+
+def test_satisfied_and_expired_begin_anew_with_the_node():
+    messages = (
+        interest(0, "in", "i"),
+        data(10, "in", "u"),
+        interest(20, "in", "i", lifetime=5),
+        Message(30, "", "", "restart", "", 0),
+        interest(40, "in", "i", lifetime=5),
+    )
+    counted = [(step.time, step.satisfied, step.expired) for step in steps(*messages)]
+    assert counted == [(0, 0, 0), (10, 1, 0), (20, 0, 0), (25, 0, 1), (30, -1, -1), (40, 0, 0), (45, 0, 1)]
+
+
+def test_credit_without_bounds_stays_a_number_that_tables_hold():
+    granted = [lli(0, "in", f"i{n}", 1, FOREVER, nonce=n) for n in range(9)]
+    (interval,) = follow(granted)
+    assert interval.peak_credit == 9 << 53
+    asked = lli(0, "out", "u", 1, FOREVER, nonce=1)
+    assert outcomes(asked, item(5, "in", "u", 1 << 62)) == [(FEED, "expired", 1000)]
+
+
+# --- where packets have no direction ----------------------------------------------------------------------
+
+
+def on_link(message):
+    return message._replace(direction=None)
+
+
+def test_on_a_link_an_interest_opens_and_what_answers_it_closes():
+    asked = on_link(interest(0, "in", "l", nonce=1))
+    for answer in (data(9, "in", "l"), nack(9, "in", "l", nonce=1)):
+        (interval,) = follow([asked, on_link(answer)])
+        assert (interval.opened, interval.closed, interval.interests_in) == (0, 9, 1)
+    again = on_link(interest(50, "in", "l", nonce=1))
+    assert spans(asked, again) == [("/a/b", 0, 150)]
+    at_once = on_link(data(50, "in", "l"))
+    assert spans(asked, again, at_once) == [("/a/b", 0, 50)]
+    assert outcomes(asked, at_once._replace(interface="m")) == [("/a/b", "expired", 100)]
+
+
+def test_on_a_link_items_use_up_what_was_granted():
+    asked = on_link(lli(0, "in", "l", 1, 2, nonce=1))
+    items = [on_link(item(10 * n, "in", "l", n)) for n in (1, 2)]
+    (interval,) = follow([asked, *items])
+    assert (interval.closed, interval.outcome, interval.items_out, interval.peak_credit) == (
+        20,
+        "satisfied",
+        2,
+        2,
+    )

@@ -20,10 +20,14 @@ from analysis.latency import carried, latency, quantiles
 from analysis.overhead import LAYERS, link_use, overhead, traffic
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
+from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 pytestmark = pytest.mark.spark
 
-STEPS = "layering string, node string, time long, delta_entries long, delta_bytes long"
+STEPS = (
+    "layering string, node string, time long, delta_entries long, delta_bytes long, delta_ranges long, "
+    "delta_credit long, delta_satisfied long, delta_expired long"
+)
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
 NODES = "layering string, node string, role string"
 FEEDS = "layering string, feed string, cross boolean, last long"
@@ -156,19 +160,29 @@ def test_a_break_parts_fragments_of_one_number(spark, packets):
 # --- pit --------------------------------------------------------------------------------------------------
 
 
-def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(packets, whole, no_breaks):
+def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(spark, packets, whole, no_breaks):
     asked = {"kind": "interest", "name": "/n", "name_length": 3, "nonce": 1, "lifetime_ns": 1000}
     table = packets(
         {"kind": "data", "name": "/n", "name_length": 3, "time": 10, "frame": 4, "direction": "out"},
         asked | {"time": 10, "frame": 3},
         asked | {"time": 10, "frame": 2, "node": "b", "interface": "b-eth0", "direction": "out"},
     )
-    history = pit.reconstruct(whole(table), no_breaks).cache()
+    runs = spark.createDataFrame([("x", 0, 0, 2000, 0, 1, None)], RUNS)
+    history = pit.reconstruct(whole(table), no_breaks, runs).cache()
+    assert pit.intervals(history).schema == PIT_INTERVALS.spark
     assert rows(pit.intervals(history)) == [
-        ("x", "a", "classic", "/n", 10, 10),
-        ("x", "b", "classic", "/n", 10, 1010),
+        ("x", "a", "classic", "/n", 10, 10, "satisfied", 1, 0, 1, 0, 0, 1, 0, 0, 0),
+        ("x", "b", "classic", "/n", 10, 1010, "expired", 0, 1, 0, 1, 0, 0, 0, 19, 0),
     ]
-    assert rows(pit.steps(history)) == [("x", "b", 10, 1, 19), ("x", "b", 1010, -1, -19)]
+    assert rows(pit.steps(history)) == [
+        ("x", "b", 10, 1, 19, 0, 0, 0, 0),
+        ("x", "b", 1010, -1, -19, 0, 0, 0, 1),
+    ]
+    early = pit.reconstruct(whole(table), no_breaks)
+    assert rows(pit.intervals(early), "node", "closed", "outcome") == [
+        ("a", 10, "satisfied"),
+        ("b", 1010, "open"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -176,19 +190,21 @@ def steps(spark):
     """Node a: one entry from 10 to 40, a second from 20 to 40; node b: one from 20 to 30."""
     return spark.createDataFrame(
         [
-            ("x", "a", 10, 1, 22),
-            ("x", "a", 20, 1, 30),
-            ("x", "a", 40, -1, -22),
-            ("x", "a", 40, -1, -30),
-            ("x", "b", 20, 1, 50),
-            ("x", "b", 30, -1, -50),
+            ("x", "a", 10, 1, 22, 0, 0, 0, 0),
+            ("x", "a", 20, 1, 30, 1, 8, 0, 0),
+            ("x", "a", 40, -1, -22, 0, 0, 1, 0),
+            ("x", "a", 40, -1, -30, -1, -8, 0, 0),
+            ("x", "b", 20, 1, 50, 0, 0, 0, 0),
+            ("x", "b", 30, -1, -50, 0, 0, 0, 1),
         ],
         STEPS,
     )
 
 
 def test_changes_are_states_after_each_moment(spark, steps):
-    at_once = spark.createDataFrame([("x", "a", 15, 1, 9), ("x", "a", 15, -1, -9)], STEPS)
+    at_once = spark.createDataFrame(
+        [("x", "a", 15, 1, 9, 0, 0, 0, 0), ("x", "a", 15, -1, -9, 0, 0, 1, 0)], STEPS
+    )
     assert rows(pit.changes(steps.union(at_once)), "node", "time", "entries", "bytes") == [
         ("a", 10, 1, 22),
         ("a", 20, 2, 52),
@@ -196,6 +212,9 @@ def test_changes_are_states_after_each_moment(spark, steps):
         ("b", 20, 1, 50),
         ("b", 30, 0, 0),
     ]
+    table = pit.occupancy(pit.changes(steps))
+    assert table.schema == PIT_OCCUPANCY.spark
+    assert rows(table)[1] == ("x", "a", 20, 2, 52, 1, 8)
 
 
 def test_the_network_is_all_nodes_together(steps):
@@ -212,8 +231,8 @@ def samples(spark, *times, node="a"):
     return spark.createDataFrame([("x", node, t) for t in times], "layering string, node string, time long")
 
 
-def test_occupancy_is_the_state_after_all_up_to_the_time(spark, steps):
-    got = pit.occupancy(steps, samples(spark, 0, 9, 10, 20, 39, 40, 99))
+def test_samples_are_the_state_after_all_up_to_the_time(spark, steps):
+    got = pit.samples(steps, samples(spark, 0, 9, 10, 20, 39, 40, 99))
     assert rows(got, "time", "entries", "bytes", "entries_low", "entries_high") == [
         (0, 0, 0, 0, 0),
         (10, 1, 22, 1, 1),
@@ -225,13 +244,13 @@ def test_occupancy_is_the_state_after_all_up_to_the_time(spark, steps):
     ]
 
 
-def test_occupancy_of_a_node_without_entries_is_zero(spark, steps):
-    assert rows(pit.occupancy(steps, samples(spark, 20, node="c")), "entries", "bytes") == [(0, 0)]
+def test_samples_of_a_node_without_entries_is_zero(spark, steps):
+    assert rows(pit.samples(steps, samples(spark, 20, node="c")), "entries", "bytes") == [(0, 0)]
 
 
-def test_occupancy_bounds_what_may_be_in_flight(spark, steps):
+def test_samples_bound_what_may_be_in_flight(spark, steps):
     columns = ("time", "entries", "entries_low", "entries_high", "bytes_low", "bytes_high")
-    assert rows(pit.occupancy(steps, samples(spark, 15, 22, 38, 60), 5), *columns) == [
+    assert rows(pit.samples(steps, samples(spark, 15, 22, 38, 60), 5), *columns) == [
         (15, 1, 1, 2, 22, 52),
         (22, 2, 1, 2, 22, 52),
         (38, 2, 0, 2, 0, 52),
@@ -241,28 +260,26 @@ def test_occupancy_bounds_what_may_be_in_flight(spark, steps):
 
 def test_truth_sets_counters_beside_what_was_derived(spark, steps):
     counters = spark.createDataFrame(
-        [("x", "a", 10, 1, 22), ("x", "a", 22, 1, 22), ("x", "a", 99, 1, 5)],
-        "layering string, node string, time long, pit_entries long, pit_bytes long",
+        [
+            ("x", "a", 10, 1, 22, 0, 0, 0, 0),
+            ("x", "a", 22, 1, 22, 1, 5, 0, None),
+            ("x", "a", 99, 1, 5, 0, 0, 0, None),
+        ],
+        "layering string, node string, time long, pit_entries long, pit_bytes long, pit_ranges long, "
+        "pit_credit long, pit_satisfied long, pit_expired long",
     )
-    exact = pit.truth(pit.occupancy(steps, counters), counters)
-    assert exact.columns == [
-        "layering",
-        "node",
-        "time",
-        "derived_entries",
-        "counted_entries",
-        "derived_bytes",
-        "counted_bytes",
-        "agrees",
-    ]
+    exact = pit.truth(pit.samples(steps, counters), counters)
+    whats = ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
+    pairs = [f"{side}_{what}" for what in whats for side in ("derived", "counted")]
+    assert exact.columns == ["layering", "node", "time", *pairs, "agrees"]
     assert rows(exact) == [
-        ("x", "a", 10, 1, 1, 22, 22, True),
-        ("x", "a", 22, 2, 1, 52, 22, False),
-        ("x", "a", 99, 0, 1, 0, 5, False),
+        ("x", "a", 10, 1, 1, 22, 22, 0, 0, 0, 0, 0, 0, 0, 0, True),
+        ("x", "a", 22, 2, 1, 52, 22, 1, 1, 8, 5, 0, 0, 0, None, False),
+        ("x", "a", 99, 0, 1, 0, 5, 0, 0, 0, 0, 1, 0, 0, None, False),
     ]
-    assert rows(pit.truth_summary(exact)) == [("x", 3, 1, 1, 1, 30)]
-    lenient = pit.truth(pit.occupancy(steps, counters, 5), counters)
-    assert rows(pit.truth_summary(lenient)) == [("x", 3, 1, 2, 1, 30)]
+    assert rows(pit.truth_summary(exact)) == [("x", 3, 1, 1, 1, 30, 0, 3, 1, 0)]
+    lenient = pit.truth(pit.samples(steps, counters, 5), counters)
+    assert rows(pit.truth_summary(lenient)) == [("x", 3, 1, 2, 1, 30, 0, 3, 1, 0)]
 
 
 def test_summary_weighs_by_time(spark, steps):
@@ -273,8 +290,9 @@ def test_summary_weighs_by_time(spark, steps):
     assert got["a"].mean_entries == pytest.approx(0.5)
     assert got["a"].mean_bytes == pytest.approx((22 * 10 + 52 * 20) / 100)
     assert (got["a"].peak_entries, got["a"].peak_bytes) == (2, 52)
+    assert (got["a"].mean_credit, got["a"].peak_credit) == (pytest.approx(8 * 20 / 100), 8)
     assert got["b"].mean_entries == pytest.approx(0.1)
-    assert tuple(got["c"])[2:] == (0, 0, 0, 0)
+    assert tuple(got["c"])[2:] == (0,) * 6
     assert got[pit.NETWORK].mean_entries == pytest.approx(0.6)
     assert (got[pit.NETWORK].peak_entries, got[pit.NETWORK].peak_bytes) == (3, 102)
 
@@ -290,7 +308,7 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
     runs = spark.createDataFrame([("x", 0, 0, 1000, 0, 1, None)], RUNS)
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
-    table = spark.createDataFrame([("x", "a", k, d, d * 10) for k, d in enumerate(deltas)], STEPS)
+    table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
     changes = pit.changes(table)
     assert rows(pit.curves(changes, runs, bins=1), "time", "entries", "bytes") == [
         (0, 1, 10),

@@ -22,7 +22,7 @@ from simulation import load_of, scenario
 from analysis.decode import Link, Network, decode_payload, node_of
 from analysis.manifest import Run
 from analysis.pipeline import analyze
-from analysis.pit_model import Message, follow
+from analysis.pit_model import FOREVER, Message, PitModel, Step
 from analysis.setting import Case, setting
 from captures import pcapng
 from captures.frames import parse_udp
@@ -78,9 +78,10 @@ def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None
         counted = [json.loads(line) for line in run.counters(layering).read_text().splitlines()]
         derived = _derived(run, layering)
         wrong = Counter(
-            row["node"]
+            (row["node"], what)
             for row in counted
-            if derived[row["node"]].at(row["time"]) != (row["pit_entries"], row["pit_bytes"])
+            for what in Step._fields[1:]
+            if getattr(derived[row["node"]].at(row["time"]), what) != row[f"pit_{what}"]
         )
         assert not wrong, f"{layering}: samples that are wrong, of {len(counted)}"
         assert {row["node"] for row in counted if row["pit_entries"]} >= {*wanted.subscribers}
@@ -96,7 +97,7 @@ def test_what_asf_keeps_for_late_answers_shows_in_no_packet(tmp_path: Path) -> N
     for layering in wanted.layerings:
         counted = [json.loads(line) for line in run.counters(layering).read_text().splitlines()]
         derived = _derived(run, layering)
-        more = [row["pit_entries"] - derived[row["node"]].at(row["time"])[0] for row in counted]
+        more = [row["pit_entries"] - derived[row["node"]].at(row["time"]).entries for row in counted]
         assert min(more) >= 0
         assert sum(map(bool, more)) < len(more) / 50
 
@@ -129,15 +130,20 @@ class _Curve:
     """A node's table over time."""
 
     def __init__(self, messages: list[Message]) -> None:
-        steps = sorted(step for interval in follow(messages) for step in interval.steps)
+        model = PitModel()
+        for message in messages:
+            model.receive(message)
+        model.finish(FOREVER)
+        steps = model.take_steps()
         self._times = [step.time for step in steps]
-        self._entries = list(accumulate((step.delta_entries for step in steps), initial=0))
-        self._bytes = list(accumulate((step.delta_bytes for step in steps), initial=0))
+        nothing = Step(0, 0, 0)
+        self._states = list(
+            accumulate(steps, lambda a, b: Step(*map(sum, zip(a, b, strict=True))), initial=nothing)
+        )
 
-    def at(self, time: int) -> tuple[int, int]:
-        """Return entries and bytes after all that happened up to a time."""
-        past = bisect_right(self._times, time)
-        return self._entries[past], self._bytes[past]
+    def at(self, time: int) -> Step:
+        """Return the sums of all changes up to a time; its own time means nothing."""
+        return self._states[bisect_right(self._times, time)]
 
 
 def _derived(run: Run, layering: str) -> dict[str, _Curve]:

@@ -1,0 +1,153 @@
+"""The entry of a classic Interest, as packets show it; the rules are in analysis/pit_model.py."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from analysis.pit_entry import Entry, Ledger, Message
+
+RECORD_BYTES = 16
+"""State of a record: face 4, nonce 4, expiry 8 bytes."""
+
+
+class _InRecord(NamedTuple):
+    nonce: int | None
+    expiry: int
+    is_persistent: bool
+
+
+_NOBODY = _InRecord(None, 0, False)
+
+
+@dataclass(slots=True)
+class _OutRecord:
+    nonce: int | None
+    nacked: bool = False
+
+
+Key = tuple[str, bool, bool]
+
+
+def key_of(message: Message) -> Key:
+    """Return the key of the entry that a classic Interest makes."""
+    return message.name, bool(message.can_be_prefix), bool(message.must_be_fresh)
+
+
+class ClassicEntry(Entry):
+    """The entry of a classic Interest."""
+
+    kind = "classic"
+
+    def __init__(self, message: Message, ledger: Ledger) -> None:
+        super().__init__(message.name, message.name_length, message.time, ledger)
+        self.key = key_of(message)
+        self.expiry = 0
+        self.in_records: dict[str, _InRecord] = {}
+        self.out_records: dict[str, _OutRecord] = {}
+        self.lets_pass = False  # there has been a persistent Interest
+        self.own_expiry = 0  # of a local application's persistent Interest
+        self._before = (-1, "", _NOBODY, 0)  # the last Interest in: time, interface; what stood there before
+
+    def held(self) -> tuple[int, int, int]:
+        """Return what the entry stands for now."""
+        records = len(self.in_records) + len(self.out_records)
+        return (self.name_length + RECORD_BYTES * records if records else 0), 0, 0
+
+    def expire(self, now: int) -> bool:
+        """Tell whether the entry has expired."""
+        return self.expiry <= now
+
+    def come_in(self, message: Message) -> None:
+        """Make the in-record for an Interest."""
+        interface, expiry = message.interface, message.expiry
+        self.interests_in += 1
+        self.downstreams.add(interface)
+        self._before = message.time, interface, self.in_records.get(interface, _NOBODY), self.expiry
+        self.in_records[interface] = _InRecord(message.nonce, expiry, bool(message.is_persistent))
+        self.expiry = max(self.expiry, expiry)
+
+    def go_out(self, message: Message) -> None:
+        """Make the out-record for an Interest."""
+        self.interests_out += 1
+        self.upstreams.add(message.interface)
+        self.out_records[message.interface] = _OutRecord(message.nonce)
+        self.expiry = max(self.expiry, message.expiry)
+
+    def passed_in(self, message: Message) -> bool:
+        """Let Data in; return whether nobody waits for more."""
+        self.items_in += 1
+        is_over = not self.lets_pass or self.satisfied(message.time)
+        if is_over:
+            self.items_out += sum(
+                waiting.expiry > message.time and interface != message.interface
+                for interface, waiting in self.in_records.items()
+            )
+            self._ledger.change(message.time, 0, 0, 0, 0, 1)
+        return is_over
+
+    def passed_out(self, message: Message) -> bool:
+        """Let Data out that have not come in; return whether nobody waits for more."""
+        if self.lets_pass:
+            self.items_out += 1
+            return self.satisfied(message.time)
+        time, interface, record, expiry = self._before
+        waiting = self.in_records.pop(message.interface, None)
+        if waiting is None:
+            return False
+        self.items_out += 1
+        if (time, interface) != message[:2] or not expiry or message.direction is None:
+            return all(waiting.expiry <= message.time for waiting in self.in_records.values())
+        if record is not _NOBODY:
+            self.in_records[interface] = record
+        self.expiry = expiry
+        return False
+
+    def is_loop(self, message: Message) -> bool:
+        """Tell whether an Interest that comes in has been here before."""
+        if message.nonce is None:
+            return False
+        for interface, waiting in self.in_records.items():
+            if waiting.nonce == message.nonce:
+                return interface != message.interface
+        return any(record.nonce == message.nonce for record in self.out_records.values())
+
+    def persistent(self, message: Message, is_in: bool) -> None:
+        """Expect a persistent Interest, before its record is made."""
+        self.lets_pass = True
+        self.in_records = {
+            interface: waiting
+            for interface, waiting in self.in_records.items()
+            if not waiting.is_persistent or waiting.expiry > message.time
+        }
+        if not is_in and all(waiting.nonce != message.nonce for waiting in self.in_records.values()):
+            self.own_expiry = message.expiry
+
+    def satisfied(self, now: int) -> bool:
+        """Let Data pass; return whether nobody waits for more."""
+        self.in_records = {
+            interface: waiting
+            for interface, waiting in self.in_records.items()
+            if waiting.is_persistent and waiting.expiry > now
+        }
+        return not self.in_records and self.own_expiry <= now
+
+    def refused_out(self, message: Message) -> bool:
+        """Let a Nack out; return whether it leaves nobody waiting."""
+        waiting = self.in_records.get(message.interface)
+        if waiting is None or waiting.nonce not in (message.nonce, None):
+            return False
+        del self.in_records[message.interface]
+        return not self.in_records
+
+    def refused_in(self, message: Message) -> bool:
+        """Let a Nack in; return whether it ends what a local application has asked."""
+        refused = self.out_records.get(message.interface)
+        if refused is None or refused.nonce != message.nonce:
+            return False
+        refused.nacked = True
+        return not self.in_records and all(record.nacked for record in self.out_records.values())
+
+    def lost(self, interface: str, now: int) -> bool:
+        """Forget an interface; return whether nobody waits any more."""
+        self.out_records.pop(interface, None)
+        was_waiting = self.in_records.pop(interface, None) is not None
+        return was_waiting and not self.in_records and self.own_expiry <= now
