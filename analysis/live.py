@@ -7,7 +7,7 @@ TCP streams are not put together.
 """
 
 from bisect import bisect_right
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import add, itemgetter
@@ -264,7 +264,8 @@ class Followed:
         for name in changed:
             place = self.slices.place(time)
             state = self._state[name]
-            self.pit[name][place] = _most(self.pit[name][place][0], state), state
+            most, _ = self.pit[name][place]
+            self.pit[name][place] = _most(most, state), state
             self.peaks[name] = _most(self.peaks.get(name, NOTHING), state)
         changed.clear()
 
@@ -282,17 +283,10 @@ class Followed:
         for name, kept in self.pit.items():
             self.pit[name] = {}
             for place, (most, end) in sorted(kept.items()):
-                before, _ = self.pit[name].get(place // wider, (NOTHING, NOTHING))
-                self.pit[name][place // wider] = _most(before, most), end
+                earlier, _ = self.pit[name].get(place // wider, (NOTHING, NOTHING))
+                self.pit[name][place // wider] = _most(earlier, most), end
         for pair, series in self.newest.items():
             self.newest[pair] = {place // wider: seq for place, seq in sorted(series.items())}
-
-    def kinds(self) -> Counter[str]:
-        """Return the frames of each kind."""
-        found: Counter[str] = Counter()
-        for (_, _, kind, _), (frames, _) in self.loads.items():
-            found[kind] += frames
-        return found
 
 
 def _most(one: State, other: State) -> State:

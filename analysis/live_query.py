@@ -24,6 +24,8 @@ from analysis.errors import AnalysisError
 from analysis.live import Break, Followed, counts, messages
 from analysis.reading import NodeRule
 from analysis.stream import follow_captures
+from captures.growing import START, Growing
+from captures.pcapng import CaptureError
 
 BATCH_BYTES = 8 << 20
 """Bytes of captures in a batch, so that the page goes on while a large one is caught up with."""
@@ -93,6 +95,7 @@ class LiveQuery:
         self._captures = captures
         self._shown: dict[int, float] = {}
         self._told = -1
+        self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
         stream = follow_captures(spark, captures, rule, BATCH_BYTES).writeStream.foreachBatch(self._take)
         stream = stream.option("checkpointLocation", self._checkpoint)
@@ -110,10 +113,16 @@ class LiveQuery:
         """When a capture was last seen to have grown."""
         return max((each.changed for each in self._growth.values() if each.changed is not None), default=None)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The size of each capture."""
-        return {name: growth.size for name, growth in self._growth.items()}
+    def is_read(self) -> bool:
+        """Tell whether all records that are whole have been read and shown; raise AnalysisError."""
+        sizes = {name: growth.size for name, growth in self._growth.items()}
+        if self._ends is None or self._ends[0] != sizes:
+            try:
+                ends = {name: Growing(paths).pieces(START)[1].at for name, paths in self._captures.items()}
+            except CaptureError as error:
+                raise AnalysisError(str(error)) from error
+            self._ends = sizes, ends
+        return all(self.places[name] >= end for name, end in self._ends[1].items())
 
     def look(self, now: float) -> None:
         """Look at the captures' sizes and at the query; raise AnalysisError if that has ended."""

@@ -21,8 +21,6 @@ console = Console(highlight=False, soft_wrap=True)
 LOOK_S = 0.1
 """Between two looks at what there is; the page is told when there is news, and once a second."""
 
-_STUCK_S = 5.0
-
 
 @click.command()
 @click.argument(
@@ -125,9 +123,7 @@ def _follow(
             view.write_news()
             query.shown(view.batches, time.monotonic())
             tell(view.headline)
-        is_read = query.behind == 0 and query.batches == view.batches
-        if is_complete and (is_read or now - max(progressed, query.changed or 0) >= _STUCK_S):
-            return
-        if idle is not None and now - max(progressed, query.changed or 0) >= idle:
+        quiet = now - max(progressed, query.changed or 0)
+        if (is_complete or (idle is not None and quiet >= idle)) and query.is_read():
             return
         time.sleep(LOOK_S)

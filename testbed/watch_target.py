@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from testbed import workload
-from testbed.errors import UserError, shown
+from testbed.errors import UserError
 from testbed.files import CAPTURE, SCENARIO
 from testbed.scenario import Scenario
 from testbed.timeline import Timeline
@@ -104,13 +104,13 @@ def find_target(paths: Sequence[Path]) -> Target:
     for path in paths:
         name = stem(str(path))
         if path.is_dir():
-            raise UserError(f"{shown(str(path))}: a directory; watch one run, or captures")
+            raise UserError(f"{path}: a directory; watch one run, or captures")
         if not path.parent.is_dir():
-            raise UserError(f"{shown(str(path.parent))}: no such directory")
+            raise UserError(f"{path.parent}: no such directory")
         if name in found:
-            raise UserError(f"{shown(str(path))}: two captures would be {shown(name)}")
+            raise UserError(f"{path}: two captures would be {name}")
         if path.is_file() and is_compressed(path):
-            raise UserError(f"{shown(str(path))}: compressed: it cannot be read while it grows")
+            raise UserError(f"{path}: compressed: it cannot be read while it grows")
         found[name] = [str(path)]
     return Target(first, None, ", ".join(map(str, paths)), captures=found)
 
