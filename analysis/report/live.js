@@ -5,6 +5,7 @@
 const news = { state: null, chosen: null, drawn: "" };
 const POLL_MS = 1000;
 const SILENT_MS = 15000;
+const silent = document.getElementById("silent");
 
 function filled(parent, children) {
   document.querySelector(parent).replaceChildren(...children);
@@ -56,6 +57,7 @@ function show() {
     button.setAttribute("aria-pressed", String(place === (news.chosen ?? state.current)));
     button.disabled = !state.captures[place].version;
   });
+  if (state.phase === "over") silent.hidden = true;
   showPlots();
 }
 
@@ -69,7 +71,6 @@ function poll(feed) {
   const script = Object.assign(document.createElement("script"), { src: `${feed}?${Date.now()}` });
   script.onload = script.onerror = () => {
     script.remove();
-    const silent = document.getElementById("silent");
     const age = Date.now() - news.state.updated_ms;
     const isOver = news.state.phase === "over";
     silent.hidden = isOver || age < SILENT_MS;
