@@ -27,7 +27,10 @@ MOST_PAIRS = 4000
 NOTHING = State(0, 0, 0, 0)
 
 _MESSAGES = ("interest", "lli", "data", "nack")
-_NEEDED = ("layering", "node", "frame", *Message._fields, "lp_sequence", "frag_index", "frag_count")
+_TOLD = ("layering", "node", "frame", *Message._fields, "lp_sequence", "frag_index", "frag_count")
+NEEDED = (*_TOLD, "frame_bytes")
+"""The columns of packets that counts() and messages() look at."""
+
 _MOST_JOINING = 4096
 
 Row = Mapping[str, Any]
@@ -48,7 +51,7 @@ def counts(packets: DataFrame) -> DataFrame:
 def messages(packets: DataFrame) -> DataFrame:
     """Return what Followed.follow() needs of whole messages and fragments; it wants them in order."""
     is_told = F.col("kind").isin("fragment", *_MESSAGES) & F.col("frag_count").isNotNull()
-    return packets.where(is_told).select(*_NEEDED)
+    return packets.where(is_told).select(*_TOLD)
 
 
 class Break(NamedTuple):

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from analysis.errors import AnalysisError
-from analysis.live import Break, Followed, counts, messages
+from analysis.live import NEEDED, Break, Followed, counts, messages
 from analysis.reading import NodeRule
 from analysis.stream import follow_captures
 from captures.growing import START, Growing
@@ -154,12 +154,12 @@ class LiveQuery:
 
     def _take(self, batch: DataFrame, number: int) -> None:
         """Add a batch up; called by Spark, in a thread of its own."""
-        batch.persist()
+        kept = batch.select(*NEEDED).persist()  # decoded once, whatever it takes to look at it twice
         try:
-            counted = counts(batch).toArrow().to_pylist()
-            told = messages(batch).toArrow().sort_by(_IN_ORDER).to_pylist()
+            counted = counts(kept).toArrow().to_pylist()
+            told = messages(kept).toArrow().sort_by(_IN_ORDER).to_pylist()
         finally:
-            batch.unpersist()
+            kept.unpersist()
         with self.lock:
             for name, capture in self.followed.items():
                 capture.count([row for row in counted if row["layering"] == name])

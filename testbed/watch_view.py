@@ -42,6 +42,7 @@ class View:
         self._query = query
         self._rates: deque[tuple[float, int]] = deque()
         self._over = ""
+        self._drawn: dict[str, tuple[tuple[int, bool], list[list[str]], dict[str, Any]]] = {}
 
     def write_page(self) -> None:
         """Write the page, with the state that there is."""
@@ -129,7 +130,6 @@ class View:
 
     def _row(self, place: int, capture: "Followed", current: int, settings: "Shown") -> dict[str, Any]:
         from analysis.pit import NETWORK
-        from analysis.report.live import figures, node_rows
 
         if not capture.frames:
             state = "–" if self._over else "waiting"
@@ -137,6 +137,7 @@ class View:
             state = "complete" if self._target.is_complete or not self._over else "ended"
         else:
             state = "running"
+        nodes, drawn = self._drawing(capture, settings)
         seconds = (capture.last or 0) - (capture.first or 0)
         entries, size, *_ = capture.peaks.get(NETWORK, (0, 0))
         missing = sum(each.missing for each in capture.progress.values())
@@ -145,11 +146,24 @@ class View:
             "name": capture.name,
             "version": capture.frames,
             "cells": [capture.name, state, *map(_number, numbers)],
-            "nodes": node_rows(capture, settings),
-            "figures": {item.id: item.spec for item in figures(capture, settings)} if capture.frames else {},
+            "nodes": nodes,
+            "figures": drawn,
             "frames": capture.frames,
             "peaks": capture.peaks,
         }
+
+    def _drawing(self, capture: "Followed", settings: "Shown") -> tuple[list[list[str]], dict[str, Any]]:
+        """Return the table of nodes and the figures of a capture, drawn again if there is something new."""
+        from analysis.report.live import figures, node_rows
+
+        if not capture.frames:
+            return [], {}
+        version = capture.frames, bool(self._over)
+        known = self._drawn.get(capture.name)
+        if known is None or known[0] != version:
+            drawn = {item.id: item.spec for item in figures(capture, settings)}
+            known = self._drawn[capture.name] = version, node_rows(capture, settings), drawn
+        return known[1], known[2]
 
     def _headline(self, frames: int, rate: float, current: int) -> str:
         target = self._target

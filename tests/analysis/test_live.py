@@ -99,7 +99,7 @@ def test_peaks_and_progress_are_those_of_the_story(tmp_path, story, seed):
 def row(time, **said):
     usual = {"layering": "x", "node": "a", "interface": "a-eth0", "direction": "in", "kind": "data"}
     usual |= {"name": "/f/1", "name_length": 4, "frag_count": 1, "time": time, "frame": time}
-    return dict.fromkeys(live._NEEDED) | usual | said
+    return dict.fromkeys(live._TOLD) | usual | said
 
 
 def test_fragments_join_across_batches_and_once():
@@ -179,7 +179,7 @@ def test_spark_counts_and_chooses(spark, tmp_path):
     from analysis.source import read_captures
 
     write_capture(tmp_path / "c", poll())
-    packets = read_captures(spark, {"x": tmp_path / "c"}).cache()
+    packets = read_captures(spark, {"x": tmp_path / "c"}).select(*live.NEEDED).cache()
     rows = rows_of(tmp_path / "c")
 
     def key(row):
@@ -187,5 +187,5 @@ def test_spark_counts_and_chooses(spark, tmp_path):
 
     assert sorted(live.counts(packets).toArrow().to_pylist(), key=key) == sorted(counted(rows), key=key)
     chosen = live.messages(packets).orderBy("time", "frame").toArrow().to_pylist()
-    assert chosen == [{name: row[name] for name in live._NEEDED} for row in told(rows)]
+    assert chosen == [{name: row[name] for name in live._TOLD} for row in told(rows)]
     packets.unpersist()
