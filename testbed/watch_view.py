@@ -170,13 +170,17 @@ class View:
         if self._over:
             what = "The run" if target.run else "The capture"
             if self._over == "complete":
-                return f"{what} is complete: {_number(frames)} frames"
-            return f"Ended, {self._over}: {_number(frames)} frames"
+                return f"{what} is complete: {_some(frames, 'frame', 'frames')}"
+            return f"Ended, {self._over}: {_some(frames, 'frame', 'frames')}"
         if not frames:
             return "Waiting for the first frame"
         names = list(target.captures)
         which = f"{names[current]} ({current + 1} of {len(names)})" if target.run else target.title
-        return f"{which} is running: {_number(frames)} frames, {_number(rate)} a second"
+        return f"{which} is running: {_some(frames, 'frame', 'frames')}, {_number(rate)} a second"
+
+
+def _some(count: int, one: str, many: str) -> str:
+    return f"{_number(count)} {one if count == 1 else many}"
 
 
 def _number(value: float) -> str:
@@ -189,7 +193,7 @@ def lag_told(lags: Sequence[float]) -> str:
     """Say what the lags of batches (s) come to: of the last, the median and the most; "" if there is none."""
     if not lags:
         return ""
-    return f", {lags[-1]:.1f} s; median {median(lags):.1f}, most {max(lags):.1f} s over {len(lags)} batches"
+    return f", {lags[-1]:.1f} s; median {median(lags):.1f}, most {max(lags):.1f} s over {_some(len(lags), 'batch', 'batches')}"
 
 
 def _clock(time_s: float, form: str) -> str:

@@ -73,7 +73,9 @@ def test_beside_a_run_it_comes_to_what_the_report_says(tmp_path):
         said = watch(out, "--every", 0.3)
     finally:
         assert run.wait(60) == 0, run.stdout.read()
-    assert re.search(r"watched   \d+ frames, [\d.]+ s; median [\d.]+, most [\d.]+ s over \d+ batches", said)
+    assert re.search(
+        r"watched   \d+ frames, [\d.]+ s; median [\d.]+, most [\d.]+ s over \d+ batch(es)?", said
+    )
     page = out.with_name("failover.live.html")
     assert f"page      {page.as_uri()}" in said
     state = told(page.with_suffix(".js"))
@@ -153,7 +155,7 @@ def test_an_interrupt_leaves_the_last_page(tmp_path):
     assert process.returncode == 130, output
     lines = list(filter(None, output.splitlines()))
     assert lines == [f"page      {script.with_suffix('.html').as_uri()}", "feednet: interrupted"]
-    assert told(script)["headline"] == "Ended, watching was interrupted: 1 frames"
+    assert told(script)["headline"] == "Ended, watching was interrupted: 1 frame"
 
 
 def refused(*arguments):
