@@ -167,6 +167,7 @@ class View:
 
     def _headline(self, frames: int, rate: float, current: int) -> str:
         target = self._target
+        counted = _some(frames, "frame", "frames")
         if self._over:
             what = "The run" if target.run else "The capture"
             if self._over == "complete":
@@ -193,7 +194,8 @@ def lag_told(lags: Sequence[float]) -> str:
     """Say what the lags of batches (s) come to: of the last, the median and the most; "" if there is none."""
     if not lags:
         return ""
-    return f", {lags[-1]:.1f} s; median {median(lags):.1f}, most {max(lags):.1f} s over {_some(len(lags), 'batch', 'batches')}"
+    over = _some(len(lags), "batch", "batches")
+    return f", {lags[-1]:.1f} s; median {median(lags):.1f}, most {max(lags):.1f} s over {over}"
 
 
 def _clock(time_s: float, form: str) -> str:
