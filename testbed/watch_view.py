@@ -171,13 +171,13 @@ class View:
         if self._over:
             what = "The run" if target.run else "The capture"
             if self._over == "complete":
-                return f"{what} is complete: {_some(frames, 'frame', 'frames')}"
-            return f"Ended, {self._over}: {_some(frames, 'frame', 'frames')}"
+                return f"{what} is complete: {counted}"
+            return f"Ended, {self._over}: {counted}"
         if not frames:
             return "Waiting for the first frame"
         names = list(target.captures)
         which = f"{names[current]} ({current + 1} of {len(names)})" if target.run else target.title
-        return f"{which} is running: {_some(frames, 'frame', 'frames')}, {_number(rate)} a second"
+        return f"{which} is running: {counted}, {_number(rate)} a second"
 
 
 def _some(count: int, one: str, many: str) -> str:
