@@ -1,8 +1,9 @@
 """`feednet watch`: a page of a run, or of any captures, while they are being written."""
 
+import signal
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,9 +90,9 @@ def _watch(
         view = View(target, query, page)
         try:
             view.write_page()
-            with served(view, port) as url:
+            with served(view, port) as url, _interrupts() as check:
                 console.print(f"page      {url or page.resolve().as_uri()}")
-                _follow(view, query, target, idle, tell)
+                _follow(view, query, target, idle, tell, check)
                 view.end("complete" if target.is_complete else "no more has come")
                 if url:
                     time.sleep(2)  # for the page to have the last news
@@ -107,10 +108,37 @@ def _watch(
     console.print(f"watched   {frames} frames{lag_told(query.lags)}")
 
 
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], None]]:
+    """Yield what raises KeyboardInterrupt if there has been an interrupt: in the middle of a call to Spark it
+    would leave that in confusion. The second one does not wait."""
+    seen: list[object] = []
+
+    def note(*told: object) -> None:
+        seen.append(told)
+        if len(seen) > 1:
+            raise KeyboardInterrupt
+
+    def check() -> None:
+        if seen:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _follow(
-    view: View, query: "LiveQuery", target: Target, idle: float | None, tell: Callable[[str], None]
+    view: View,
+    query: "LiveQuery",
+    target: Target,
+    idle: float | None,
+    tell: Callable[[str], None],
+    check: Callable[[], None],
 ) -> None:
-    """Keep the page up to date until all has been read."""
+    """Keep the page up to date until all has been read; `check` is called where an interrupt may come."""
     told, progressed = 0.0, time.monotonic()
     while True:
         now = time.monotonic()
@@ -127,3 +155,4 @@ def _follow(
         if (is_complete or (idle is not None and quiet >= idle)) and query.is_read():
             return
         time.sleep(LOOK_S)
+        check()
