@@ -1,14 +1,12 @@
 """One table that sets the layerings side by side: each metric, its unit, and its ratio to the first's."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
 
-from analysis.latency import ALL
-from analysis.pit import NETWORK
+from analysis.totals import Totals, ratio
 
 
 class Metric(NamedTuple):
@@ -64,6 +62,14 @@ METRICS = (
     Metric(_STATE, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
     Metric(_STATE, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
     Metric(_STATE, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
+    Metric(_STATE, "pit_lifetime_p50", "Lifetime of a PIT entry, median", "ms", ""),
+    Metric(_STATE, "pit_lifetime_p95", "Lifetime of a PIT entry, 95th percentile", "ms", ""),
+    Metric(_STATE, "pit_satisfied_share", "PIT entries that Data ended", "%", "higher"),
+    Metric(_STATE, "pit_expired_share", "PIT entries that expired", "%", "lower"),
+    Metric(_STATE, "pit_nacked_share", "PIT entries that Nacks ended", "%", "lower"),
+    Metric(_STATE, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
+    Metric(_STATE, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
+    Metric(_STATE, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
     Metric(
         _UPSTREAM,
         "interests_per_item",
@@ -93,157 +99,97 @@ METRICS = (
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
 """Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
-classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. What has no
-meaning in a run (recovery, where nothing failed) is null for all of its layerings."""
+classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. Lifetimes are
+those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
+that renews is counted at both ends of its link. What has no meaning in a run (recovery, where nothing failed)
+is null for all of its layerings."""
 
 
-_TEXTS = ("group", "title", "unit", "better", "axis")
+_COUNTS = (
+    "published",
+    "deliveries",
+    "carried",
+    "interests",
+    "asked",
+    "wire_frames",
+    "wire_bytes",
+    "renewals",
+)
+"""What is 0, not unknown, where nothing was counted."""
 
-
-def events_totals(events: DataFrame, feeds: DataFrame, faults: DataFrame) -> DataFrame:
-    """Return layering, published, twice, out_of_order, forked, errors.
-
-    `feeds` is analysis.setting.FEEDS, of which cross traffic does not count; `faults` is
-    analysis.service.faults.
-    """
-    item = F.struct("feed", "seq")
-    own = feeds.where(~F.col("cross")).select("layering", "feed")
-    published = (
-        events.join(F.broadcast(own), ["layering", "feed"])
-        .groupBy("layering")
-        .agg(F.count_distinct(F.when(F.col("event") == "published", item)).alias("published"))
-    )
-    noted = faults.groupBy("layering").agg(
-        *(F.sum(name).alias(name) for name in ("twice", "out_of_order", "forked", "errors"))
-    )
-    return _merge([published, noted])
-
-
-def latency_totals(quantiles: DataFrame, first_items: DataFrame, recovery: DataFrame) -> DataFrame:
-    """Return layering, deliveries and the metrics of latency, from analysis.latency and .service."""
-    everyone = quantiles.where(F.col("node") == ALL).drop("node", "payload_bytes", "quantiles_ns")
-    waits = [
-        table.groupBy("layering").agg(
-            (F.percentile(value, 0.5) / 1e6).alias(f"{name}_p50"),
-            (F.max(value) / 1e6).alias(f"{name}_max"),
-        )
-        for table, value, name in (
-            (first_items, "wait_ns", "first_item"),
-            (recovery, "gap_ns", "recovery"),
-        )
+MEASURES = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("position", pa.int64()),
+        *((metric.key, pa.float64()) for metric in METRICS),
     ]
-    return _merge([everyone, *waits])
+)
+"""A row a layering: its place in the run, and each of METRICS; null where it is not defined."""
 
-
-def pit_totals(pit_summary: DataFrame, feeds_there: DataFrame) -> DataFrame:
-    """Return layering and the metrics of state, from analysis.pit.summary and analysis.bound.feeds_at."""
-    is_network = F.col("node") == NETWORK
-    sizes = [
-        aggregate(F.when(where, F.col(f"{which}_{what}"))).alias(f"pit_{what}_{key}")
-        for what in ("entries", "bytes")
-        for key, which, where, aggregate in (
-            ("mean", "mean", ~is_network, F.avg),
-            ("peak", "peak", ~is_network, F.max),
-            ("network", "mean", is_network, F.max),
-            ("network_peak", "peak", is_network, F.max),
-        )
+COMPARISON = pa.schema(
+    [
+        ("row", pa.int64()),
+        *((name, pa.string()) for name in ("metric", "group", "title", "unit", "better", "axis", "layering")),
+        ("position", pa.int64()),
+        ("value", pa.float64()),
+        ("ratio", pa.float64()),
     ]
-    return (
-        pit_summary.join(F.broadcast(feeds_there), ["layering", "node"], "left")
-        .groupBy("layering")
-        .agg(*sizes, F.max(F.col("peak_entries") / F.col("feeds")).alias("pit_entries_per_feed"))
-    )
+)
+"""A row a metric and layering. row: place in METRICS; position: the layering's; ratio: value / the first
+layering's value, null for the first layering and where that value is 0 or unknown."""
 
 
-def wire_totals(sent: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return layering, wire_frames, wire_bytes, interests, asked (those of subscribers' nodes).
-
-    `sent` is analysis.overhead.traffic, `nodes` analysis.setting.NODES.
-    """
-    is_interest = F.col("kind").isin("interest", "lli")
-    asks = is_interest & (F.col("role") == "subscriber")
-    return (
-        sent.join(F.broadcast(nodes), ["layering", "node"], "left")
-        .groupBy("layering")
-        .agg(
-            F.sum("frames").alias("wire_frames"),
-            F.sum("frame_bytes").alias("wire_bytes"),
-            F.sum(F.when(is_interest, F.col("frames"))).alias("interests"),
-            F.sum(F.when(asks, F.col("frames"))).alias("asked"),
-        )
-    )
+def measure(runs: pa.Table, totals: Sequence[Totals]) -> pa.Table:
+    """Return MEASURES from what each layering comes to: its row of analysis.setting.RUNS, and the totals of
+    analysis.totals, together."""
+    rows = []
+    for run in runs.to_pylist():
+        known: defaultdict[str, Any] = defaultdict(lambda: None, dict.fromkeys(_COUNTS, 0))
+        for each in (run, *(total.get(run["layering"], {}) for total in totals)):
+            known.update((name, value) for name, value in each.items() if value is not None)
+        known |= _derived(known)
+        rows.append({name: known[name] for name in MEASURES.names})
+    return pa.Table.from_pylist(rows, MEASURES).sort_by("position")
 
 
-def measure(runs: DataFrame, totals: Sequence[DataFrame]) -> DataFrame:
-    """Return one row a layering with a column for each key of METRICS (double, null if undefined).
-
-    `runs` is analysis.setting.RUNS; `totals` have one row a layering each: those of this module,
-    analysis.latency.carried, analysis.bound.wire_bound, analysis.copies.copies, analysis.sharing.fairness
-    and .queue_summary, and link_use. A metric or count that none of them has is null.
-    """
-    merged = _merge([runs, *totals])
-    counts = ["published", "deliveries", "carried", "interests", "asked", "wire_frames", "wire_bytes"]
-    inner = (*counts, "carried_bytes", "crossings", "bound_bytes", "useful_bytes", "sent", "repeated")
-    for name in {*inner, "arrived", "duplicates", *(metric.key for metric in METRICS)} - set(merged.columns):
-        merged = merged.withColumn(name, F.lit(None).cast("double"))
-    known = merged.na.fill(0, counts)
-
-    def per(what: str, of: str, scale: int = 1) -> Column:
-        return F.try_divide(F.col(what) * scale, F.col(of))
-
-    derived = {
-        "delivered": F.col("deliveries"),
-        "delivered_share": per("deliveries", "expected", 100),
-        "interests_per_item": per("asked", "carried"),
-        "interests_per_link": per("interests", "crossings"),
-        "interests_per_window": per("interests", "crossings") * F.col("credit"),
-        "frames_per_item": per("wire_frames", "carried"),
-        "bytes_per_item": per("wire_bytes", "carried"),
-        "bound_bytes_per_item": per("bound_bytes", "carried"),
-        "wire_ratio": per("wire_bytes", "bound_bytes"),
-        "useful_share": per("useful_bytes", "wire_bytes", 100),
-        "repeated_share": per("repeated", "sent", 100),
-        "duplicate_share": per("duplicates", "arrived", 100),
-        "overhead_ratio": per("wire_bytes", "carried_bytes"),
-        "capture_drops": F.col("dropped"),
+def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
+    """Return the metrics that are ratios of counts."""
+    per_link = ratio(known["interests"], known["crossings"])
+    return {
+        "delivered": known["deliveries"],
+        "delivered_share": ratio(known["deliveries"], known["expected"], 100),
+        "interests_per_item": ratio(known["asked"], known["carried"]),
+        "interests_per_link": per_link,
+        "interests_per_window": None
+        if per_link is None or known["credit"] is None
+        else per_link * known["credit"],
+        "pit_renewals_per_item": ratio(known["renewals"], known["carried"]),
+        "frames_per_item": ratio(known["wire_frames"], known["carried"]),
+        "bytes_per_item": ratio(known["wire_bytes"], known["carried"]),
+        "bound_bytes_per_item": ratio(known["bound_bytes"], known["carried"]),
+        "wire_ratio": ratio(known["wire_bytes"], known["bound_bytes"]),
+        "useful_share": ratio(known["useful_bytes"], known["wire_bytes"], 100),
+        "repeated_share": ratio(known["repeated"], known["sent"], 100),
+        "duplicate_share": ratio(known["duplicates"], known["arrived"], 100),
+        "overhead_ratio": ratio(known["wire_bytes"], known["carried_bytes"]),
+        "capture_drops": known["dropped"],
     }
-    columns = [
-        derived.get(metric.key, F.col(metric.key)).cast("double").alias(metric.key) for metric in METRICS
+
+
+def compare(measures: pa.Table) -> pa.Table:
+    """Return the COMPARISON of some MEASURES."""
+    layerings = measures.sort_by("position").to_pylist()
+    rows = [
+        metric._asdict()
+        | {
+            "row": row,
+            "metric": metric.key,
+            "layering": layering["layering"],
+            "position": layering["position"],
+            "value": layering[metric.key],
+            "ratio": ratio(layering[metric.key], layerings[0][metric.key]) if layering["position"] else None,
+        }
+        for row, metric in enumerate(METRICS)
+        for layering in layerings
     ]
-    return known.where(F.col("position").isNotNull()).select("layering", "position", *columns)
-
-
-def compare(measures: DataFrame) -> DataFrame:
-    """Return a row a metric and layering: row, metric, group, title, unit, better, axis, layering, position,
-    value, ratio.
-
-    `row` is the place in METRICS, `position` that of the layering; `ratio` is value / the first layering's
-    value, null for the first layering and where that value is 0 or unknown.
-    """
-    long = measures.unpivot(["layering", "position"], [metric.key for metric in METRICS], "metric", "value")
-    first = F.first("value").over(Window.partitionBy("metric").orderBy("position"))
-    described = F.create_map(
-        *(
-            F.lit(metric.key) if is_key else F.struct(F.lit(row).alias("row"), *_literals(metric))
-            for row, metric in enumerate(METRICS)
-            for is_key in (True, False)
-        )
-    )
-    return (
-        long.withColumn("about", described[F.col("metric")])
-        .withColumn("ratio", F.when(F.col("position") > 0, F.try_divide("value", first)))
-        .select(
-            "about.row", "metric", *map("about.{}".format, _TEXTS), "layering", "position", "value", "ratio"
-        )
-    )
-
-
-def _literals(metric: Metric) -> list[Column]:
-    return [F.lit(getattr(metric, name)).alias(name) for name in _TEXTS]
-
-
-def _merge(totals: Sequence[DataFrame]) -> DataFrame:
-    """Put tables of one row a layering side by side. A union costs Spark less than as many joins."""
-    stacked = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), totals)
-    columns = [name for name in stacked.columns if name != "layering"]
-    return stacked.groupBy("layering").agg(*(F.max(name).alias(name) for name in columns))
+    return pa.Table.from_pylist(rows, COMPARISON)

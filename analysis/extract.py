@@ -1,8 +1,8 @@
 """Captures to Parquet: every piece decoded by a task, which writes its own files.
 
 Theory of operation. What Spark is good at here is handing out pieces to cores and machines; rows need not
-pass through its JVM only to be written. So a task decodes its piece (analysis.reading), writes Parquet with
-Arrow, and reports what it found. Files are named for their piece and moved into place whole: a task that
+pass through its JVM only to be written. So a task decodes some pieces (analysis.reading), writes Parquet
+with Arrow, and reports what it found. Files are named for their task and moved into place whole: a task that
 runs twice leaves what one leaves. As TCP streams cross pieces, their segments are put aside, and a second
 round, one task a capture, puts the streams together.
 
@@ -16,6 +16,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -37,10 +38,13 @@ STREAMS = 4096
 """Directions of connections that are followed at once; the one that was silent longest makes room."""
 
 _ROWS = 1 << 16
-_MOST_ROWS = 2 * PIECE_FRAMES
+_MOST_ROWS = 4 * PIECE_FRAMES
+_TASKS_A_CORE = 2
+_MOST_PIECES = 8
 _ASIDE = "_segments"
 _TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary")]
-_STATISTICS = ["frame", "time", "kind", "name", "feed", "seq"]
+_COUNTING = ["frame", "time", "seq"]
+"""What grows from row to row is written as differences; its least and greatest say what a row group holds."""
 _RST = 4
 
 By = Mapping[str, str]
@@ -49,7 +53,8 @@ By = Mapping[str, str]
 
 class Report(NamedTuple):
     """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
-    damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet."""
+    damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
+    frames with NDN by direction (`in`, `out`, `unknown`)."""
 
     run: str
     path: str
@@ -59,6 +64,7 @@ class Report(NamedTuple):
     damages: list[tuple[int, int, str]]
     gaps: int = 0
     skipped: int = 0
+    directions: Mapping[str, int] = MappingProxyType({})
 
 
 def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession | None") -> list[Report]:
@@ -68,23 +74,30 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     """
     out.mkdir(parents=True, exist_ok=True)
     try:
-        parts = _each(spark, lambda number: _write_piece(readings[number], out, by, number), len(readings))
+        groups = _groups(len(readings), spark)
+        written = _each(
+            spark, lambda number: _write_pieces(readings, groups[number], out, by, number), len(groups)
+        )
+        parts = [part for group in written for part in group["pieces"]]
         reports = _summed(readings, parts)
-        aside: dict[str, list[str]] = defaultdict(list)
+        aside: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for part in parts:
             if part["segments"]:
-                aside[part["run"]].append(part["segments"])
+                aside[part["run"]].append((part["segments"], part["path"]))
         runs = list(aside)
         for run, found in zip(
             runs,
             _each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
             strict=True,
         ):
-            kinds = dict(Counter(reports[run].kinds) + Counter(found["kinds"]))
-            problems = dict(Counter(reports[run].problems) + Counter(found["problems"]))
-            reports[run] = reports[run]._replace(
-                kinds=kinds, problems=problems, gaps=found["gaps"], skipped=found["skipped"]
-            )
+            for path, counts in found.items():
+                before = reports[run, path]
+                reports[run, path] = before._replace(
+                    kinds=dict(Counter(before.kinds) + Counter(counts["kinds"])),
+                    problems=dict(Counter(before.problems) + Counter(counts["problems"])),
+                    gaps=counts["gaps"],
+                    skipped=counts["skipped"],
+                )
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
@@ -93,28 +106,39 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
 def _each(
     spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int
 ) -> list[dict[str, Any]]:
-    """Do a task for each number below `count`, each a Spark task of its own if there is Spark."""
+    """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
+    they return, in that order."""
     if spark is None or not count:
         return [task(number) for number in range(count)]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
-                yield pa.RecordBatch.from_pydict({"report": [json.dumps(task(number))]})
+                yield pa.RecordBatch.from_pydict({"id": [number], "report": [json.dumps(task(number))]})
 
-    rows = spark.range(0, count, 1, count).mapInArrow(work, "report string").toArrow()
-    return [json.loads(row) for row in rows["report"].to_pylist()]
+    rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, report string").toArrow()
+    return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
 
 
-def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[str, Report]:
-    reports: dict[str, Report] = {}
-    for reading, part in zip(readings, sorted(parts, key=lambda part: part["number"]), strict=True):
-        before = reports.get(reading.run, Report(reading.run, reading.piece.path, 0, {}, {}, []))
-        reports[reading.run] = before._replace(
+def _groups(count: int, spark: "SparkSession | None") -> list[range]:
+    """Return the numbers of the pieces that are one task's: neighbours, as handing a task out costs, too."""
+    if spark is None:
+        return [range(count)]
+    tasks = min(count, max(_TASKS_A_CORE * spark.sparkContext.defaultParallelism, count // _MOST_PIECES))
+    return [range(count * task // tasks, count * (task + 1) // tasks) for task in range(tasks)]
+
+
+def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tuple[str, str], Report]:
+    reports: dict[tuple[str, str], Report] = {}
+    for reading, part in zip(readings, parts, strict=True):
+        key = reading.run, reading.piece.path
+        before = reports.get(key, Report(*key, 0, {}, {}, []))
+        reports[key] = before._replace(
             frames=before.frames + part["frames"],
             kinds=dict(Counter(before.kinds) + Counter(part["kinds"])),
             problems=dict(Counter(before.problems) + Counter(part["problems"])),
             damages=before.damages + [tuple(damage) for damage in part["damages"]],
+            directions=dict(Counter(before.directions) + Counter(part["directions"])),
         )
     return reports
 
@@ -126,33 +150,43 @@ def strictly(reports: Sequence[Report]) -> None:
             raise CaptureError(report.path, offset, reason)
 
 
-def _write_piece(reading: Reading, out: Path, by: By, number: int) -> dict[str, Any]:
-    findings = Findings()
+def _write_pieces(
+    readings: Sequence[Reading], numbers: range, out: Path, by: By, task: int
+) -> dict[str, Any]:
+    """Write what some pieces hold; return for each what was found in it."""
     grouped = "interface" in by.values()
     parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
-    frames = held = written = 0
-    for batch in read_packets(reading, findings, grouped):
-        frames, held = frames + batch.num_rows, held + batch.num_rows
-        for key, part in _split(batch, list(by.values())):
-            parts[key].append(part)
-        if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
-            _write_parts(parts, out, by, f"{number:05}-{written:05}")
-            parts.clear()
-            held, written = 0, written + 1
-    _write_parts(parts, out, by, f"{number:05}-{written:05}")
-    aside = ""
-    if findings.segments:
-        aside = str(out / _ASIDE / f"{number:05}.parquet")
-        _write(pa.Table.from_batches(findings.segments, SEGMENTS), Path(aside))
-    return {
-        "run": reading.run,
-        "number": number,
-        "frames": frames,
-        "kinds": findings.kinds,
-        "problems": findings.problems,
-        "damages": findings.damages,
-        "segments": aside,
-    }
+    held = written = 0
+    pieces = []
+    for number in numbers:
+        findings = Findings()
+        frames = 0
+        for batch in read_packets(readings[number], findings, grouped):
+            frames, held = frames + batch.num_rows, held + batch.num_rows
+            for key, part in _split(batch, list(by.values())):
+                parts[key].append(part)
+            if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
+                _write_parts(parts, out, by, f"{task:05}-{written:05}")
+                parts.clear()
+                held, written = 0, written + 1
+        aside = ""
+        if findings.segments:
+            aside = str(out / _ASIDE / f"{number:05}.parquet")
+            _write(pa.Table.from_batches(findings.segments, SEGMENTS), Path(aside))
+        pieces.append(
+            {
+                "run": readings[number].run,
+                "path": readings[number].piece.path,
+                "frames": frames,
+                "kinds": findings.kinds,
+                "problems": findings.problems,
+                "directions": findings.directions,
+                "damages": findings.damages,
+                "segments": aside,
+            }
+        )
+    _write_parts(parts, out, by, f"{task:05}-{written:05}")
+    return {"pieces": pieces}
 
 
 def _split(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
@@ -182,13 +216,14 @@ def _write(table: pa.Table, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     texts = [name for name in _TEXTS if name in table.column_names]
-    statistics = [name for name in _STATISTICS if name in table.column_names]
+    counting = [name for name in _COUNTING if name in table.column_names]
     pq.write_table(
         table,
         new,
         compression="snappy",
         use_dictionary=texts,
-        write_statistics=statistics,
+        write_statistics=counting,
+        column_encoding=dict.fromkeys(counting, "DELTA_BINARY_PACKED"),
         store_schema=False,
     )
     new.replace(path)
@@ -200,29 +235,33 @@ class _Flow:
     def __init__(self, row: dict[str, Any]) -> None:
         self.stream = Stream()
         self.row = row
+        self.capture = ""
 
 
-def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str, Any]:
-    """Put the streams of one capture together from its segments, in the order of the capture."""
+def _write_streams(
+    paths: Sequence[tuple[str, str]], out: Path, by: By, number: int
+) -> dict[str, dict[str, Any]]:
+    """Put the streams of one run together from its segments, each in a file with the capture that it is of;
+    return counts by capture. A capture may go on in the next, at the same interface of the same node."""
     flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
     rows: list[dict[str, Any]] = []
-    found: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
-    problems: Counter[str] = Counter()
+    found: dict[str, dict[str, Any]] = {
+        capture: {"kinds": Counter(), "problems": Counter(), "gaps": 0, "skipped": 0} for _, capture in paths
+    }
     written = 0
 
     def take(flow: _Flow, packets: Iterator[bytes]) -> None:
         for packet in packets:
             row = _stream_row(flow.row, packet)
-            kinds[row["kind"]] += 1
+            found[flow.capture]["kinds"][row["kind"]] += 1
             if row["problem"]:
-                problems[row["problem"]] += 1
+                found[flow.capture]["problems"][row["problem"]] += 1
             rows.append(row)
 
     def end(flow: _Flow) -> None:
         take(flow, flow.stream.finish())
-        found["gaps"] += flow.stream.gaps
-        found["skipped"] += flow.stream.skipped
+        found[flow.capture]["gaps"] += flow.stream.gaps
+        found[flow.capture]["skipped"] += flow.stream.skipped
 
     def flush() -> None:
         nonlocal written
@@ -240,11 +279,12 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
             written += 1
             rows.clear()
 
-    for path in sorted(paths):
+    for path, capture in sorted(paths):
         for batch in pq.ParquetFile(path).iter_batches(1024):
             for row in batch.to_pylist():
                 key = tuple(
-                    row[name] for name in ("interface", "direction", "src", "src_port", "dst", "dst_port")
+                    row[name]
+                    for name in ("node", "interface", "direction", "src", "src_port", "dst", "dst_port")
                 )
                 flow = flows.get(key)
                 if flow is None:
@@ -252,7 +292,7 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
                         end(flows.popitem(last=False)[1])
                     flow = flows[key] = _Flow(row)
                 flows.move_to_end(key)
-                flow.row = row
+                flow.row, flow.capture = row, capture
                 segment = Segment(row["sequence"], row["flags"], row["payload"], row["length"])
                 take(flow, flow.stream.receive(segment))
                 if row["flags"] & _RST:
@@ -262,7 +302,7 @@ def _write_streams(paths: list[str], out: Path, by: By, number: int) -> dict[str
     for flow in flows.values():
         end(flow)
     flush()
-    return {"kinds": kinds, "problems": problems, "gaps": found["gaps"], "skipped": found["skipped"]}
+    return found
 
 
 _OF_PACKET = tuple(column.name for column in COLUMNS)[

@@ -22,8 +22,7 @@ SUBSCRIBED, ARCHIVED, CROSS, BEYOND = "subscribed", "archived", "cross", "beyond
 
 
 def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return a row for each item delivered to a node: layering, node, feed, seq, purpose, payload_bytes,
-    published, delivered, latency_ns.
+    """Return a row for each item delivered to a node: stages.LATENCY without bound_ns (analysis.bound).
 
     `events` has layering, time (ns), node, event ("published", "joined", "delivered" or other), feed, seq,
     bytes; `feeds` and `nodes` are those of analysis.setting. The first delivery of an item to a node counts,
@@ -57,6 +56,7 @@ def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
     return known.select(
         "layering",
         "node",
+        F.lit(None).cast("string").alias("name"),
         "feed",
         "seq",
         purpose.alias("purpose"),

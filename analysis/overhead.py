@@ -1,7 +1,8 @@
 """Overhead: what crossed the wire, by layer and by kind of packet.
 
-Each frame is counted once, where it was sent. Bytes are those of the Ethernet frame as a capture shows it,
-without preamble, frame check sequence and inter-frame gap.
+Each frame is counted once, where it was sent or, in captures that do not show that, where it was seen.
+Bytes are those of the Ethernet frame as a capture shows it, without preamble, frame check sequence and
+inter-frame gap.
 """
 
 from pyspark.sql import DataFrame
@@ -25,10 +26,22 @@ _SUMS = (
 
 def traffic(packets: DataFrame) -> DataFrame:
     """Return the frames sent: layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
-    return (
-        packets.where(F.col("direction") == "out")
-        .groupBy("layering", "node", "interface", "kind")
-        .agg(F.count("*").alias("frames"), *(F.coalesce(F.sum(s), F.lit(0)).alias(s) for s in _SUMS))
+    return summed(packets.where(F.col("direction") == "out"))
+
+
+def seen_once(packets: DataFrame) -> DataFrame:
+    """Return the frames of captures, each once: those that went out, and of the others those whose sender is
+    not seen sending any in that run. Of frames without a sender's address, all."""
+    is_out = F.col("direction").eqNullSafe("out")
+    senders = packets.where(is_out).select("layering", "src").distinct()
+    others = packets.where(~is_out).join(F.broadcast(senders), ["layering", "src"], "left_anti")
+    return packets.where(is_out).unionByName(others)
+
+
+def summed(frames: DataFrame) -> DataFrame:
+    """Return layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
+    return frames.groupBy("layering", "node", "interface", "kind").agg(
+        F.count("*").alias("frames"), *(F.coalesce(F.sum(s), F.lit(0)).alias(s) for s in _SUMS)
     )
 
 
@@ -51,16 +64,3 @@ def overhead(sent: DataFrame) -> DataFrame:
         *(F.coalesce(F.sum(part), F.lit(0)).alias(layer) for layer, part in parts.items())
     )
     return totals.unpivot("layering", list(LAYERS), "layer", "bytes")
-
-
-def link_use(sent: DataFrame, links: DataFrame) -> DataFrame:
-    """Return layering, interface, link_use: what was sent of what the link's rate could have taken, in %.
-
-    `links` is analysis.setting.LINKS. More than 100 % was not sent: the queue has dropped it.
-    """
-    busy = F.first("ns_per_byte") * F.sum("frame_bytes") * 100
-    return (
-        sent.join(F.broadcast(links), ["layering", "interface"])
-        .groupBy("layering", "interface")
-        .agg(F.try_divide(busy, F.first(F.col("end_ns") - F.col("start_ns"))).alias("link_use"))
-    )

@@ -22,24 +22,27 @@ import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from analysis import crossings, pit, service, sharing
+from analysis import crossings, pit, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
-from analysis.compare import compare, events_totals, latency_totals, measure, pit_totals, wire_totals
+from analysis.compare import compare, measure
 from analysis.copies import copies
 from analysis.errors import AnalysisError
 from analysis.extract import extract, strictly
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
-from analysis.overhead import link_use, overhead, traffic
+from analysis.noted import noted_in_run
+from analysis.overhead import overhead, traffic
+from analysis.pit_lives import lives
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
 from analysis.session import spark_session
-from analysis.setting import Case, Cases, setting
+from analysis.setting import Case, Cases, Setting, setting
 from analysis.source import readings
+from analysis.told import tell
 from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
@@ -85,7 +88,7 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
-    with _one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
+    with one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
         progress("measuring")
         tables = _report_tables(prepared)
         progress("writing the report")
@@ -98,7 +101,7 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.T
 
     Returns the rows of analysis.compare.measure. Raises AnalysisError.
     """
-    with _one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
+    with one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
         return _measured(prepared).measures
 
 
@@ -112,7 +115,8 @@ class Prepared(NamedTuple):
     feeds: DataFrame
     hops: DataFrame
     timeline: DataFrame
-    links: pa.Table
+    setting: Setting
+    noted: pa.Table
     events: DataFrame
     packets: DataFrame
     messages: DataFrame
@@ -124,7 +128,10 @@ class Prepared(NamedTuple):
 
     def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
         """Collect a small table in the order of some columns, and write it."""
-        rows = table.toArrow().sort_by([(column, "ascending") for column in order])
+        return self.write(name, table.toArrow().sort_by([(column, "ascending") for column in order]))
+
+    def write(self, name: str, rows: pa.Table) -> pa.Table:
+        """Write a table that has been collected; return it."""
         pq.write_table(rows, self.tables / f"{name}.parquet")
         return rows
 
@@ -140,6 +147,7 @@ class Measured(NamedTuple):
     traffic: pa.Table
     latency: pa.Table
     pit_summary: pa.Table
+    pit_lives: pa.Table
     recovery: pa.Table
     first_items: pa.Table
     faults: pa.Table
@@ -179,7 +187,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     )
     messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
     progress("following every PIT")
-    with _cached(pit.reconstruct(messages, breaks, runs)) as histories:
+    with _cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
         steps = pit.steps(histories)
         with _cached(pit.changes(pit.with_network(steps))) as changes:
 
@@ -197,7 +205,8 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
                 feeds,
                 hops,
                 timeline,
-                known.links,
+                known,
+                events,
                 noted,
                 packets,
                 messages,
@@ -212,14 +221,19 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
 def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
-    def state() -> pa.Table:
+    def state() -> tuple[pa.Table, pa.Table]:
         summary = pit.summary(given.pit_changes, given.runs, given.nodes)
-        return keep("pit_summary", summary, "layering", "node")
+        lived = lives(pit.intervals(given.pit_histories))
+        by_node = ("layering", "node")
+        return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
-        use = keep("link_use", link_use(frame(sent), frame(given.links)), "layering", "interface")
-        samples = sharing.queue(given.packets, frame(_busiest(given, use)), _queue_step(given))
+        use = given.write("link_use", totals.link_use(sent, given.setting.links))
+        busy = _busiest(given, use)
+        if not len(busy):
+            return sent, use, given.write("queue", to_arrow_schema(sharing.QUEUE).empty_table())
+        samples = sharing.queue(given.packets, frame(busy), _queue_step(given))
         return sent, use, keep("queue", samples, "layering", "interface", "time")
 
     def delay() -> tuple[pa.Table, pa.Table, pa.Table]:
@@ -246,26 +260,28 @@ def _measured(given: Prepared) -> Measured:
             keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
         )
 
-    summary, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    of_state, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    summary, ended = of_state
     sent, use, queue = of_wire
     carry, late, flows = of_delay
     waits, gaps, faults = of_service
     least, copied, there = of_needs
     contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
-    totals = [
-        events_totals(given.events, given.feeds, frame(faults)),
-        latency_totals(frame(late), frame(waits), frame(gaps)),
-        pit_totals(frame(summary), frame(there)),
-        wire_totals(frame(sent), given.nodes),
-        frame(carry),
-        frame(least),
-        frame(copied),
-        frame(use).groupBy("layering").agg(F.max("link_use").alias("link_use")),
-        sharing.fairness(frame(contended)),
-        sharing.queue_summary(frame(queue)),
+    come_to = [
+        totals.events_totals(given.noted, given.setting.feeds, faults),
+        totals.latency_totals(late, waits, gaps),
+        totals.pit_totals(summary, there),
+        totals.lives_totals(ended),
+        totals.wire_totals(sent, given.setting.nodes),
+        totals.single(carry),
+        totals.single(least),
+        totals.single(copied),
+        totals.busiest(use),
+        totals.fairness(contended),
+        totals.queue_totals(queue),
     ]
-    measures = keep("measures", measure(given.runs, totals), "position", "layering")
-    return Measured(measures, sent, late, summary, gaps, waits, faults, flows, queue)
+    measures = given.write("measures", measure(given.setting.runs, come_to))
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -277,10 +293,10 @@ def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
     chosen = {directory: name for directory, (share, name) in most.items() if share >= 100 * sharing.BUSY}
     rows = [
         row
-        for row in given.links.to_pylist()
+        for row in given.setting.links.to_pylist()
         if row["interface"] == chosen.get(given.cases[row["layering"]].run.directory)
     ]
-    return pa.Table.from_pylist(rows, given.links.schema)
+    return pa.Table.from_pylist(rows, given.setting.links.schema)
 
 
 def _queue_step(given: Prepared) -> int:
@@ -312,6 +328,10 @@ def _report_tables(given: Prepared) -> Tables:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
         _settle(pit.occupancy(given.pit_changes), given.tables / "pit_occupancy.parquet")
 
+    def told() -> None:
+        noted = noted_in_run(given.events, given.timeline)
+        tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
+
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))
         crossed = crossings.crossings(given.packets, given.messages, ends)
@@ -326,17 +346,18 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (truth, heat, flying), _, linked = _in_parallel(
-        [partial(_measured, given), curves, check, entries, links]
+    measured, curve, (truth, heat, flying), _, _, linked = _in_parallel(
+        [partial(_measured, given), curves, check, entries, told, links]
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
-    comparison = keep("comparison", compare(frame(measured.measures)), "row", "position")
+    comparison = given.write("comparison", compare(measured.measures))
     return Tables(
         comparison=comparison.to_pylist(),
         overhead=layers.to_pylist(),
         latency=measured.latency.to_pylist(),
         traffic=measured.traffic.to_pylist(),
         pit_summary=measured.pit_summary.to_pylist(),
+        pit_lives=measured.pit_lives.to_pylist(),
         pit_curves=curve.to_pylist(),
         pit_truth=truth.to_pylist(),
         in_flight=flying.to_pylist(),
@@ -398,7 +419,7 @@ def _in_parallel(tasks: Iterable[Callable[[], Any]]) -> list[Any]:
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """Turn what a capture or Spark complains of into an AnalysisError."""
     try:
         yield

@@ -8,6 +8,7 @@ Occupancy at time t is the state after everything that happened at times <= t.
 """
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
@@ -42,16 +43,20 @@ HISTORY = StructType([*PIT_INTERVALS.spark.fields, *(StructField(name, LongType(
 table changed: layering, node, time (ns), and the change of each of entries, bytes, ranges and credit, of
 classic entries satisfied by Data that came in since the node's start, and expired since then."""
 
+_HISTORY_ARROW = pa.schema([*PIT_INTERVALS.arrow, *((name, pa.int64()) for name in _DELTAS)])
 _NODE = ("layering", "node")
 
 
-def reconstruct(messages: DataFrame, breaks: DataFrame, runs: DataFrame | None = None) -> DataFrame:
+def reconstruct(
+    messages: DataFrame, breaks: DataFrame, runs: DataFrame | None = None, *, here: bool = False
+) -> DataFrame:
     """Return the HISTORY of every node from its network-layer packets (analysis.reassemble).
 
     Its restarts and signalled link events (analysis.setting.BREAKS) are shown to the model as messages of
     kind "restart", "link-down" and "link-up" at each interface concerned, before all packets of that time.
     `runs` (layering, end_ns) says until when there may have been packets; if it is None, packets end with the
-    node's last one.
+    node's last one. `here`: few packets are followed in this process, which takes less time than starting
+    another one for them.
     """
     needed = messages.select(*_NODE, *COLUMNS)
     own = breaks.where(F.col("event") != "peer-restart").select(
@@ -62,22 +67,35 @@ def reconstruct(messages: DataFrame, breaks: DataFrame, runs: DataFrame | None =
         needed = needed.withColumn("end_ns", F.lit(None).cast("long"))
     else:
         needed = needed.join(F.broadcast(runs.select("layering", "end_ns")), "layering")
-    return needed.groupBy(*_NODE).applyInArrow(_reconstruct_node, HISTORY)
+    if not here:
+        return needed.groupBy(*_NODE).applyInArrow(_reconstruct_node, HISTORY)
+    table = needed.toArrow()
+    nodes = table.group_by(_NODE).aggregate([]).to_pylist()
+    parts = [
+        _reconstruct_node(
+            tuple(pa.scalar(node[name]) for name in _NODE),
+            table.filter(pc.and_(*(pc.equal(table[name], node[name]) for name in _NODE))),
+        )
+        for node in nodes
+    ]
+    found = pa.concat_tables([_HISTORY_ARROW.empty_table(), *parts])
+    return messages.sparkSession.createDataFrame(found, HISTORY)
 
 
 def _reconstruct_node(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     layering, node = (scalar.as_py() for scalar in key)
     table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
-    model = PitScan()
-    ended = model.push(table.select(COLUMNS)), model.finish(table["end_ns"][0].as_py())
-    schema = pa.schema([*PIT_INTERVALS.arrow, *((name, pa.int64()) for name in _DELTAS)])
+    is_break = pc.is_in(table["kind"], pa.array(["restart", "link-down", "link-up"]))
+    model = PitScan(table.filter(is_break))
+    end = table["end_ns"][0].as_py()
+    ended = model.push(table.filter(pc.invert(is_break))), model.finish(end)
     parts = []
     for intervals, steps in ended:
         for rows in (intervals, steps.rename_columns(_DELTAS)):
             named = dict(zip(rows.column_names, rows.columns, strict=True))
             named |= {"layering": pa.repeat(layering, len(rows)), "node": pa.repeat(node, len(rows))}
-            columns = [named.get(field.name, pa.nulls(len(rows), field.type)) for field in schema]
-            parts.append(pa.Table.from_arrays(columns, schema=schema))
+            columns = [named.get(field.name, pa.nulls(len(rows), field.type)) for field in _HISTORY_ARROW]
+            parts.append(pa.Table.from_arrays(columns, schema=_HISTORY_ARROW))
     return pa.concat_tables(parts)
 
 

@@ -120,7 +120,8 @@ def sweep(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.Table]
     left = {path: sum(group.path == path for group in ordered) for path in {g.path for g in ordered}}
     for place, group in enumerate(ordered):
         if group.path not in files:
-            files[group.path] = pq.ParquetFile(group.path, read_dictionary=_TEXTS)
+            coded = [name for name in _TEXTS if name in columns and name not in group.texts]
+            files[group.path] = pq.ParquetFile(group.path, read_dictionary=coded)
         waiting.append(_read(files[group.path], group, columns))
         held += group.rows
         left[group.path] -= 1

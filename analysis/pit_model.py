@@ -144,7 +144,7 @@ class PitModel:
             self._drop_interface(message.interface, now)
         elif kind == "nack":
             self._on_nack(message, is_in)
-        elif is_in and message.hop_limit == 0:
+        elif (is_in and message.hop_limit == 0) or message.lifetime_ns is None:
             pass
         elif kind == "lli":
             self._on_lli(message, is_in)
@@ -173,18 +173,22 @@ class PitModel:
         """Return the changes of the table since the last call, in order of time."""
         return self._ledger.take()
 
-    def waits_for(self, name: str) -> bool:
-        """Tell whether there is an entry for classic Interests for just this name."""
-        return any((name, *flags) in self._classic for flags in _FLAGS)
+    @property
+    def pending_names(self) -> list[str]:
+        """The names of classic entries."""
+        return [key[0] for key in self._classic]
 
     @property
     def loose_names(self) -> set[str]:
-        """The names of entries that Data of other names can satisfy."""
-        return {key[0] for key in self._classic if key[1]} | {key[0] for key in self._by_digest}
+        """The names of classic entries that Data of other names can satisfy."""
+        if not self._prefixes and not self._by_digest:
+            return set()
+        return {key[0] for key in self._classic if key[1] or key in self._by_digest}
 
-    def follows(self, feed: str) -> bool:
-        """Tell whether there is an entry of a feed."""
-        return feed in self._feeds
+    @property
+    def feed_names(self) -> list[str]:
+        """The feeds that have an entry."""
+        return list(self._feeds)
 
     def _on_interest(self, message: Message, is_in: bool) -> None:
         key = key_of(message)
@@ -261,7 +265,8 @@ class PitModel:
             self._close_or_note(entry, is_over, message.time, "nacked")
 
     def _on_lli(self, message: Message, is_in: bool) -> None:
-        assert message.feed is not None
+        if message.feed is None or message.seq is None or message.send_credit is None:
+            return
         feed = self._feeds.get(message.feed)
         if feed is None:
             if not message.send_credit:
@@ -318,9 +323,6 @@ class PitModel:
     def _take_closed(self) -> list[Interval]:
         closed, self._closed = self._closed, []
         return closed
-
-
-_FLAGS = [(prefix, fresh) for prefix in (False, True) for fresh in (False, True)]
 
 
 def follow(messages: Iterable[Message], end: int | None = None) -> Iterator[Interval]:

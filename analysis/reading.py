@@ -8,7 +8,7 @@ bounded by a window, whatever the capture's size.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal, NamedTuple
@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode import NDN_PORTS, node_of
-from analysis.elements import Ints, Octets
+from analysis.elements import Flags, Ints, Octets
 from analysis.schema import PACKETS_ARROW
 from analysis.vector import DECODED, decode_records
 from captures.files import Piece, read_piece
-from captures.layers import SLL, SLL2, Carried, Ports, carried, sll_direction
+from captures.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
 from captures.pcapng import Direction, Interface
 from captures.records import Damage, Records, Window
 
@@ -32,6 +32,8 @@ same of the file's name; "address": the sender's address, the receiver's for a f
 by interface if its name is like r1-eth0, else by file."""
 
 _DIRECTIONS = pa.array(["in", "out"])
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+COOKED = (SLL, SLL2)
 _NODE_INTERFACE = re.compile(r".+-(eth|wlan)\d+")
 _SUFFIXES = re.compile(r"(\.(pcap|pcapng|cap|dump|ntar|gz|zst|zstd|bz2|xz|lz4)\d*)+$", re.IGNORECASE)
 
@@ -59,20 +61,34 @@ payload on the wire, of which `payload` was captured."""
 
 
 class Reading(NamedTuple):
-    """What is read, under which name, and how."""
+    """What is read, under which name, and how.
+
+    `file` stands for the file where node or interface are called after it; by default its stem. `local` are
+    addresses of the nodes that captured, IP or MAC, each with the interface, node or file that it is of
+    ("" for all): they tell the direction of frames where the capture does not.
+    """
 
     run: str
     piece: Piece
     rule: NodeRule = "auto"
     ports: Ports = NDN_PORTS
+    file: str = ""
+    local: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def called(self) -> str:
+        """What the file is called."""
+        return self.file or stem(self.piece.path)
 
 
 @dataclass
 class Findings:
-    """What a reading found besides packets: damage, problems of frames by reason, TCP segments."""
+    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames with
+    NDN by direction (`in`, `out`, `unknown`), TCP segments."""
 
     damages: list[Damage] = field(default_factory=list)
     problems: Counter[str] = field(default_factory=Counter)
+    directions: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     segments: list[pa.RecordBatch] = field(default_factory=list)
 
@@ -129,7 +145,9 @@ def _batch(
         records = Records(*(each[order] for each in records))
         window, place, frame = window._replace(records=records), place[order], frame[order]
     columns = dict(zip(DECODED, decoded.arrays(order), strict=True))
-    direction = _directions(window, interfaces, columns["src"], columns["dst"])
+    direction = _directions(
+        reading, window._replace(records=records), interfaces, columns["src"], columns["dst"]
+    )
     columns |= {
         "layering": _dictionary(np.zeros(count, np.int64), [reading.run]),
         "interface": _dictionary(place, names),
@@ -143,6 +161,9 @@ def _batch(
     columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])
+    with_ndn = ~_among(columns["kind"], "other".__eq__)
+    for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
+        findings.directions[("unknown", "in", "out")[each]] += times
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS_ARROW.names})
     if "segment" in columns["kind"].dictionary.to_pylist():
         _keep_segments(reading, window, links, batch, findings)
@@ -167,7 +188,7 @@ def _count(counter: Counter[str], texts: pa.DictionaryArray) -> None:
 def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -> tuple[Ints, list[str]]:
     """Return which of some interface names each record has, and the names."""
     source = window.records.source
-    names = [interface.name or stem(reading.piece.path) for interface in interfaces]
+    names = [interface.name or reading.called for interface in interfaces]
     cooked = np.array([interface.link_type == SLL2 for interface in interfaces] or [False])[source]
     if not cooked.any():
         return source, names
@@ -179,9 +200,13 @@ def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -
     return place.astype(np.int64), [f"{name}%{index - 1}" if index else name for name, index in named]
 
 
-def _directions(window: Window, interfaces: list[Interface], src: pa.Array, dst: pa.Array) -> Ints:
-    """Return each frame's direction: as recorded, else as a cooked capture or the interface's address
-    tells."""
+def _directions(
+    reading: Reading, window: Window, interfaces: list[Interface], src: pa.Array, dst: pa.Array
+) -> Ints:
+    """Return each frame's direction: as recorded, else as a cooked capture or the node's addresses tell.
+
+    What a node sends to itself goes both ways, so it has none.
+    """
     records = window.records
     direction = records.direction
     unknown = direction == Direction.UNKNOWN
@@ -190,21 +215,58 @@ def _directions(window: Window, interfaces: list[Interface], src: pa.Array, dst:
     direction = direction.copy()
     for index, interface in enumerate(interfaces):
         here = unknown & (records.source == index)
-        if interface.link_type in (SLL, SLL2) and here.any():
+        if not here.any():
+            continue
+        if interface.link_type in COOKED:
             at = records.at[here]
             heads = [
                 window.data[place : place + size].tobytes()
                 for place, size in zip(at, np.minimum(20, records.captured[here]), strict=True)
             ]
             direction[here] = [sll_direction(head, interface.link_type) for head in heads]
-        elif interface.ipv4 and here.any():
-            address = interface.ipv4.partition("/")[0]
-            for column, way in ((src, Direction.OUT), (dst, Direction.IN)):
-                mine = pc.equal(column.dictionary, address).to_numpy(zero_copy_only=False)
-                if mine.any():
-                    which = column.indices.fill_null(-1).to_numpy()
-                    direction[here & np.append(mine, False)[which]] = way
+        for address in _own(reading, interface):
+            sent, received = _at_ends(address, window, interface, src, dst)
+            direction[here & (direction == Direction.UNKNOWN) & sent] = Direction.OUT
+            direction[here & (direction == Direction.UNKNOWN) & received] = Direction.IN
+    to_itself = unknown & _among(src, is_loopback) & _among(dst, is_loopback)
+    direction[to_itself] = Direction.UNKNOWN
     return direction
+
+
+def _own(reading: Reading, interface: Interface) -> Iterator[str]:
+    """Yield the addresses of the node at an interface, as far as they are known."""
+    if interface.ipv4:
+        yield interface.ipv4.partition("/")[0]
+    name = interface.name or reading.called
+    of = ("", name, node_of(name), reading.called, node_of(reading.called))
+    yield from (address for where, address in reading.local if where in of)
+
+
+def _at_ends(
+    address: str, window: Window, interface: Interface, src: pa.Array, dst: pa.Array
+) -> tuple[Flags, Flags]:
+    """Return which frames an address has sent, and which are for it."""
+    if _MAC.fullmatch(address) is None:
+        return _among(src, address.__eq__), _among(dst, address.__eq__)
+    records = window.records
+    ends = []
+    for place in STATIONS[ETHERNET] if interface.link_type == ETHERNET else ():
+        there = records.captured >= place.stop
+        words = Octets(window.data).words(np.where(there, records.at + place.start, 0)) >> np.uint64(16)
+        ends.append(there & (words == np.uint64(int(address.replace(":", ""), 16))))
+    return (ends[0], ends[1]) if ends else (np.zeros(len(src), bool), np.zeros(len(dst), bool))
+
+
+def _among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
+    """Return which of some texts, given as a dictionary, are of some sort."""
+    is_such = np.array([*map(belongs, addresses.dictionary.to_pylist()), False])
+    chosen: Flags = is_such[addresses.indices.fill_null(-1).to_numpy()]
+    return chosen
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether it is an address by which a node calls itself."""
+    return address.startswith("127.") or address == "::1"
 
 
 def _nodes(
@@ -216,7 +278,7 @@ def _nodes(
     direction: Ints,
     columns: dict[str, pa.Array],
 ) -> pa.DictionaryArray:
-    file = node_of(stem(reading.piece.path))
+    file = node_of(reading.called)
     if reading.rule == "address":
         src, dst = (columns[name].dictionary_decode() for name in ("src", "dst"))
         nodes = pc.if_else(pa.array(direction == Direction.IN), dst, src)

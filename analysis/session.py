@@ -35,12 +35,16 @@ _ALWAYS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 # Compiling what runs once costs more than it saves, by Java and by Spark; so does planning anew after each
-# stage, and collecting garbage side by side. The quick compiler alone has 48 MB for its code unless told
+# stage, handing out more tasks than there is work for (jobs run side by side), and collecting garbage in
+# parallel. The quick compiler alone has 48 MB for its code unless told
 # otherwise, and several runs in one session fill that.
 _SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.default.parallelism": "1",
 }
 _SMALL_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
@@ -111,7 +115,7 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
     if is_local:
         # A cached table keeps its partitions, so the default of 200 costs 200 tasks however small it is.
-        conf.set("spark.sql.shuffle.partitions", str((1 if small else 4) * (os.cpu_count() or 1)))
+        conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))
         if small:
             conf.setAll(list(_SMALL.items()))
             conf.set("spark.driver.extraJavaOptions", " ".join([*_SMALL_JAVA, *java_options(java_version)]))

@@ -52,19 +52,6 @@ def flows(latencies: DataFrame) -> DataFrame:
     )
 
 
-def fairness(flow_rates: DataFrame) -> DataFrame:
-    """Return layering, throughput (mean of its flows, kbit/s) and fairness: Jain's index, 1 if all are equal.
-
-    Of a layering with fewer than two flows both are null. R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
-    """
-    rate = F.col("bytes_per_s")
-    index = F.try_divide(F.pow(F.sum(rate), F.lit(2)), F.count(rate) * F.sum(rate * rate))
-    several = F.count(rate) > 1
-    return flow_rates.groupBy("layering").agg(
-        F.when(several, F.avg(rate) * 8 / 1000).alias("throughput"), F.when(several, index).alias("fairness")
-    )
-
-
 def queue(packets: DataFrame, links: DataFrame, step_ns: int) -> DataFrame:
     """Return the QUEUE before some links, a sample each `step_ns` from the first frame to the end of the run.
 
@@ -129,15 +116,3 @@ def _samples(
         yield due, waiting(due), max(peak, waiting(due))
         peak = waiting(due)
         due += step_ns
-
-
-def queue_summary(samples: DataFrame) -> DataFrame:
-    """Return layering, queue_p50, queue_p99, queue_max (bytes): over time, of the longest queue of QUEUE."""
-    by_link = samples.groupBy("layering", "interface").agg(
-        F.percentile("queue_bytes", 0.5).alias("queue_p50"),
-        F.percentile("queue_bytes", 0.99).alias("queue_p99"),
-        F.max("peak_bytes").alias("queue_max"),
-    )
-    return by_link.groupBy("layering").agg(
-        *(F.max(name).alias(name) for name in ("queue_p50", "queue_p99", "queue_max"))
-    )

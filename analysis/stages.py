@@ -88,7 +88,10 @@ TRANSACTIONS = Table(
         Column("interest_bytes", "int64", "bytes", "frames of its Interests"),
         Column("answer_bytes", "int64", "bytes", "frames of what answered"),
     ),
-    "An Interest belongs to the transaction before it if that one is neither answered nor past its lifetime.",
+    "An Interest belongs to the transaction before it if that one is neither answered nor past its lifetime."
+    " What answers it goes back between the same two ends, as addresses and ports tell: an interface may have"
+    " several neighbours. What went to a multicast group is answered to the group. Over TCP, where packets"
+    " and frames do not coincide, bytes are those of the packets.",
 )
 
 PIT_INTERVALS = Table(
@@ -149,7 +152,13 @@ FEED_PROGRESS = Table(
         _FEED,
         _SEQ,
         Column("time", "int64", "ns", "when"),
-        Column("how", "string", "", "`arrived`, or `sent`: by its publisher, or from before the capture"),
+        Column(
+            "how",
+            "string",
+            "",
+            "`arrived`, or `sent`: by its publisher, or from before the capture; null if the capture does not"
+            " tell",
+        ),
         Column("newest", "int64", "", "the newest item seen at the node so far"),
         Column(
             "missing", "int64", "items", "items between the first seen at the node and `newest` that are not"
@@ -184,6 +193,9 @@ LATENCY = Table(
         Column("delivered", "int64", "ns", "when the application had it; in captures, when it first came in"),
         Column(
             "latency_ns", "int64", "ns", "between the two; to a subscriber that joined later, from then on"
+        ),
+        Column(
+            "bound_ns", "int64", "ns", "the least that links and rates allow; null where they are unknown"
         ),
     ),
     "In runs from what the applications noted, on one clock. In other captures from packets: then it takes"
@@ -220,7 +232,7 @@ EVENTS = Table(
             "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`; done by the"
             " scenario: `link-down`, `link-up`, `restart` ...; told from packets: `retransmission`, `nack`,"
             " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows),"
-            " `repair` (the missing item arrived), `expired` (an Interest that nothing answered)",
+            " `repair` (the missing item arrived), `expired` (an Interest or LLI that nothing answered)",
         ),
         Column("source", "string", "", "who says so: `application`, `scenario` or `packets`"),
         Column("interface", "string", "", "where it was seen, if packets tell"),
@@ -249,7 +261,8 @@ interface, the others by run; `feednet run` and `feednet report` leave the same 
 directory, as a file or directory `NAME.parquet` each. pandas, DuckDB, polars and Spark read them as they are:
 
 ```
-pandas.read_parquet("tables/transactions")
+pandas.read_parquet("tables/transactions").groupby(["node", "outcome"]).size()
+polars.read_parquet("tables/packets", hive_partitioning=True)["kind"].value_counts()
 SELECT kind, count(*) FROM read_parquet('tables/packets/**/*.parquet', hive_partitioning = true) GROUP BY kind
 ```
 

@@ -27,8 +27,8 @@ from captures.records import (
     windows,
 )
 
-PIECE_BYTES = 64 << 20
-PIECE_FRAMES = 1 << 18
+PIECE_BYTES = 32 << 20
+PIECE_FRAMES = 1 << 17
 """A piece ends with the record that reaches one of these, which bounds what a reader holds in memory."""
 
 _STEP = 1 << 18

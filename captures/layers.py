@@ -7,6 +7,7 @@ Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200
 9293.
 """
 
+import re
 import struct
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import NamedTuple
@@ -140,6 +141,15 @@ STATIONS: dict[int, tuple[slice, slice]] = {
     SLL: (slice(6, 12), slice(0)),  # Linux's cooked captures keep the sender only
     SLL2: (slice(12, 18), slice(0)),
 }
+
+
+GROUP = r"^(22[4-9]|23[0-9])\.|^ff[0-9a-f]{2}:|^[0-9a-f][13579bdf]:"
+"""What addresses of groups look like: of IPv4, IPv6, and Ethernet."""
+
+
+def is_group(address: str) -> bool:
+    """Tell whether it is a multicast or broadcast address."""
+    return re.match(GROUP, address) is not None
 
 
 def mac(address: bytes) -> str:

@@ -1,8 +1,13 @@
-"""`feednet analyze`: any capture with NDN in it, as a table of packets."""
+"""`feednet analyze`: any capture with NDN in it, as the tables of every stage of an analysis."""
 
 import json
+import os
+import re
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -12,22 +17,31 @@ from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
     from analysis.extract import Report
+    from analysis.foreign import Found
+    from analysis.reading import Reading
 
 _RULES = ("auto", "interface", "file", "address")
 SMALL_BYTES = 128 << 20
 """Captures up to this size in all are decoded before Spark would have started."""
 
+REPORT = "report.html"
+
+_MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|lz4))?$", re.IGNORECASE)
+"""What files are called that are taken from a directory."""
+
 
 @click.command()
-@click.argument("captures", nargs=-1, required=True, metavar="[NAME=]CAPTURE...")
+@click.argument("captures", nargs=-1, required=True, metavar="[RUN=]CAPTURE...")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default="tables",
     show_default=True,
-    help="Directory to write packets/ and summary.json into.",
+    help="Directory to write tables, summary.json and report.html into; made anew.",
 )
-@click.option("--master", help="Spark master; default local, and for small captures none.")
+@click.option("--master", help="Spark master; default: all cores of this machine.")
+@click.option("--packets-only", is_flag=True, help="Decode only, small captures without Spark.")
 @click.option(
     "--node",
     "rule",
@@ -36,6 +50,13 @@ SMALL_BYTES = 128 << 20
     show_default=True,
     help="What names the node: the interface (r1 of r1-eth0), the file, or the sender's address (the"
     " receiver's of a frame that came in); auto: the interface if it is named like that, else the file.",
+)
+@click.option(
+    "--local",
+    multiple=True,
+    metavar="[WHERE=]ADDRESS",
+    help="IP or MAC address of the node that captured, of an interface, node or file if you give it: tells"
+    " what was sent and what received. Default: the one address that takes part in nearly all frames.",
 )
 @click.option(
     "--udp-port",
@@ -51,80 +72,198 @@ def analyze(
     captures: tuple[str, ...],
     out: Path,
     master: str | None,
+    packets_only: bool,
     rule: str,
+    local: tuple[str, ...],
     udp: tuple[int, ...],
     tcp: tuple[int, ...],
 ) -> None:
-    """Decode the NDN packets of captures into Parquet (docs/tables.md has the columns).
+    """Analyse captures: packets, transactions, PITs, feeds, latency, overhead and events, as Parquet
+    (docs/tables.md has the columns).
 
-    A CAPTURE is a pcap or pcapng file of tcpdump, tshark, Wireshark, Mini-NDN or feednet, compressed or
-    not. Its table is run=NAME, by default the file's name without suffixes.
+    A CAPTURE is a pcap or pcapng file of tcpdump, tshark, Wireshark, Mini-NDN or feednet, compressed or not;
+    a directory stands for all captures in it. Captures with the same RUN are of one experiment; without RUN a
+    capture is a run by itself, called like the file without suffixes.
     """
+    from analysis.ends import infer
     from analysis.errors import AnalysisError
     from analysis.extract import extract
+    from analysis.foreign import BY, write_tables
+    from analysis.pipeline import one_line_errors
     from analysis.reading import NodeRule, Reading
-    from analysis.schema import PARTITIONS
-    from analysis.session import spark_session
+    from analysis.report.capture import write_capture_report
+    from analysis.session import check_java, spark_session
     from captures.files import cut
     from captures.layers import Ports
     from captures.pcapng import CaptureError
 
     assert get_args(NodeRule) == _RULES
-    named = _named(captures)
-    packets = out / "packets"
-    if packets.exists() and any(packets.iterdir()):
-        raise UserError(f"{packets} is there already: remove it, or choose another --out")
+    files = _files(captures)
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise UserError(f"{shown(str(out))} is there already: remove it, or choose another --out")
+    own = tuple(map(_local, local))
     usual = Ports()
     ports = Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp)
-    columns = ("layering", "node", "interface")
+    partial = out.with_name(out.name + ".partial")
     try:
-        readings = [Reading(name, piece, rule, ports) for name, path in named.items() for piece in cut(path)]  # type: ignore[arg-type]
-        size = sum(path.stat().st_size for path in named.values())
-        spark = spark_session(master) if master or size > SMALL_BYTES else None
-        reports = extract(readings, packets, dict(zip(PARTITIONS, columns, strict=True)), spark)
+        size = sum(path.stat().st_size for _, path, _ in files)
+        small = master is None and size <= SMALL_BYTES
+        readings = [
+            Reading(run, piece, rule, ports, name, own)  # type: ignore[arg-type]
+            for run, path, name in files
+            for piece in cut(path)
+        ]
+        inferred = {} if own or rule == "address" else infer(readings)
+        readings = [
+            each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or own) for each in readings
+        ]
+        shutil.rmtree(partial, ignore_errors=True)
+        (partial / "packets").mkdir(parents=True)
+        with ThreadPoolExecutor(1) as aside, one_line_errors():
+            if not packets_only:
+                check_java()
+            # A small capture is decoded while Spark starts.
+            early = aside.submit(extract, readings, partial / "packets", BY, None) if small else None
+            spark = None if packets_only and small else spark_session(master, small=small)
+            reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
+            _at_least_empty(readings, partial / "packets")
+            found = []
+            if spark and not packets_only:
+                fragments = any("fragment" in report.kinds for report in reports)
+                runs = list(dict.fromkeys(report.run for report in reports))
+                found = write_tables(partial, runs, spark, fragments=fragments)
+            _summarise(partial / "summary.json", reports, inferred, found)
+            if spark and not packets_only:
+                write_capture_report(partial, partial / REPORT, spark)
+        if out.is_dir():
+            out.rmdir()
+        partial.rename(out)
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}") from error
     except (CaptureError, AnalysisError) as error:
         raise UserError(str(error)) from error
     finally:
-        if packets.is_dir() and not any(packets.iterdir()):
-            shutil.rmtree(packets)
-    (out / "summary.json").write_text(
-        json.dumps([each._asdict() for each in reports], indent=1) + "\n", encoding="utf-8"
-    )
+        shutil.rmtree(partial, ignore_errors=True)
+    per_run = Counter(report.run for report in reports)
     for report in reports:
-        click.echo(_told(report))
-    click.echo(f"packets  {packets}")
+        click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
+    for each in found:
+        click.echo(_finding(each))
+    if packets_only:
+        click.echo(f"packets  {out / 'packets'}")
+    else:
+        click.echo(f"tables   {out}\nreport   {out / REPORT}")
 
 
-def _named(captures: tuple[str, ...]) -> dict[str, Path]:
-    """Return the captures by name."""
+def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
+    """Return of each capture: its run, the file, and what that is called."""
     from analysis.reading import stem
 
-    named: dict[str, Path] = {}
+    runs: dict[str, list[Path]] = defaultdict(list)
     for text in captures:
-        name, equals, path = text.partition("=")
-        if not equals or "/" in name:
-            name, path = stem(text), text
-        if not name or name in named:
-            raise UserError(
-                f"{shown(text)}: two captures would be {shown(name)}: name them, NAME={shown(path)}"
-            )
-        if not Path(path).is_file():
-            raise UserError(f"{shown(path)}: no such file")
-        named[name] = Path(path)
-    return named
+        run, equals, name = text.partition("=")
+        if not equals or "/" in run:
+            run, name = "", text
+        path = Path(name)
+        if not path.exists():
+            raise UserError(f"{shown(name)}: no such file")
+        if path.is_dir():
+            run = run or path.resolve().name
+            found = sorted(each for each in path.rglob("*") if each.is_file() and _CAPTURE.search(each.name))
+            if not found:
+                raise UserError(f"{shown(name)}: no captures in it (*.pcap, *.pcapng, compressed or not)")
+        else:
+            found = [path]
+            if not run and stem(name) in runs:
+                raise UserError(
+                    f"{shown(text)}: two captures would be {shown(stem(name))}: name them, RUN={shown(name)};"
+                    " captures of the same RUN are analysed together"
+                )
+        runs[run or stem(name)] += found
+    files = []
+    for run, paths in runs.items():
+        if len({path.resolve() for path in paths}) < len(paths):
+            raise UserError(f"{shown(run)}: a capture is given twice")
+        folders = defaultdict(set)
+        for path in paths:
+            folders[stem(path.name)].add(path.resolve().parent)
+        for path in paths:
+            name = stem(path.name)
+            # Hosts may have called their files alike; then the directory tells them apart.
+            several = len(folders[name]) > 1
+            files.append((run, path, f"{path.resolve().parent.name}-{name}" if several else name))
+    return files
 
 
-def _told(report: "Report") -> str:
+def _local(text: str) -> tuple[str, str]:
+    """Return where an address of --local belongs to, and the address as captures show it."""
+    where, _, address = text.rpartition("=")
+    address = address.lower()
+    if _MAC.fullmatch(address):
+        return where, address.replace("-", ":")
+    try:
+        return where, str(ip_address(address))
+    except ValueError:
+        raise UserError(f"--local {shown(text)}: no IP or MAC address") from None
+
+
+def _at_least_empty(readings: Sequence["Reading"], packets: Path) -> None:
+    """Write a file without rows if there are no frames at all, so that whoever reads it finds columns."""
+    import pyarrow.parquet as pq
+
+    from analysis.schema import PACKETS_ARROW
+
+    if not any(packets.rglob("*.parquet")):
+        run = readings[0].run
+        directory = packets / f"run={run}" / f"node={run}" / f"interface={run}"
+        directory.mkdir(parents=True)
+        kept = [field for field in PACKETS_ARROW if field.name not in ("layering", "node", "interface")]
+        pq.write_table(
+            PACKETS_ARROW.empty_table().select([field.name for field in kept]), directory / "part.parquet"
+        )
+
+
+def _summarise(
+    path: Path,
+    reports: Sequence["Report"],
+    inferred: Mapping[str, Mapping[str, str]],
+    found: Sequence["Found"],
+) -> None:
+    """Write what was found in each run: in all its captures together, and in each of them."""
+    of = {each.run: each._asdict() for each in found}
+    summary = []
+    for run in dict.fromkeys(report.run for report in reports):
+        own = [report for report in reports if report.run == run]
+        counted: dict[str, Counter[str]] = defaultdict(Counter)
+        for report in own:
+            for name in ("kinds", "problems", "directions"):
+                counted[name] += Counter(getattr(report, name))
+        together = {
+            "run": run,
+            "path": own[0].path if len(own) == 1 else os.path.commonpath([each.path for each in own]),
+            **{name: sum(getattr(each, name) for each in own) for name in ("frames", "gaps", "skipped")},
+            **counted,
+            "damages": [damage for each in own for damage in each.damages],
+        }
+        captures = [each._asdict() | {"local": inferred.get(each.path, {})} for each in own]
+        summary.append(together | of.get(run, {}) | {"captures": captures})
+    path.write_text(json.dumps(summary, indent=1, default=dict) + "\n", encoding="utf-8")
+
+
+def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> str:
     """Say in a few lines what was found in a capture."""
-    lines = [f"{report.run}: {report.frames} frames"]
+    lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if told_where else "")]
     if report.kinds:
         counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
     if report.problems:
         counted = sorted(report.problems.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  unread   " + ", ".join(f"{count} {reason}" for reason, count in counted))
+    if local:
+        ends = sorted(set(local.values()))
+        lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
+    if report.directions.get("unknown"):
+        lines.append(f"  direction unknown of {report.directions['unknown']} frames (--local may tell)")
     if report.gaps or report.skipped:
         lines.append(f"  streams  {report.gaps} gaps, {report.skipped} bytes that belong to no packet")
     damaged = Counter(reason for _, _, reason in report.damages)
@@ -134,3 +273,13 @@ def _told(report: "Report") -> str:
         where = f" from byte {places[0][0]} on" if places[0][0] >= 0 else ""
         lines.append(f"  damage   {count} x {reason}, {size} bytes{where}")
     return "\n".join(lines)
+
+
+def _finding(found: "Found") -> str:
+    """Say in a line what a run comes to."""
+    parts = [f"PIT of at most {found.pit_peak} entries", f"{found.transactions} Interests or LLIs"]
+    if found.transactions:
+        parts.append(f"{100 * found.answered / found.transactions:.1f} % answered")
+    if found.median_rtt_ns is not None:
+        parts.append(f"median RTT {found.median_rtt_ns / 1e6:.3f} ms")
+    return f"{found.run}: " + ", ".join(parts)

@@ -21,6 +21,7 @@ from plotly.offline import get_plotlyjs
 from analysis.compare import METRICS
 from analysis.latency import ALL
 from analysis.manifest import Manifest, Run
+from analysis.pit import NETWORK
 from analysis.report import delay, state, wire
 from analysis.report.findings import WHOLE, findings
 from analysis.report.journey import journey_data
@@ -40,7 +41,7 @@ STROKES = {
 }
 """Plotly's dashes as SVG draws them in the legend, 24 wide."""
 
-SCRIPTS = ("plots.js", "network.js", "journey.js", "page.js")
+SCRIPTS = ("plots.js", "network.js", "sequence.js", "journey.js", "names.js", "page.js")
 """In the order in which they are run."""
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
@@ -55,6 +56,7 @@ class Tables(NamedTuple):
     latency: Rows
     traffic: Rows
     pit_summary: Rows
+    pit_lives: Rows
     pit_curves: Rows
     pit_truth: Rows
     in_flight: Rows
@@ -100,12 +102,15 @@ def render(manifest: Manifest, tables: Tables) -> str:
     carried = _carried(tables.overhead, values, manifest)
     bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     drawing = draw(manifest)
-    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, manifest)
+    nodes = [node.name for node in manifest.topology.nodes]
+    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, manifest)
     sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
-            state.pit_heat(tables.pit_heat, manifest),
+            state.pit_heat(tables.pit_heat, nodes, manifest),
             state.in_flight(tables.in_flight, manifest),
+            state.lifetime_cdf(tables.pit_lives, manifest),
+            state.outcomes(tables.pit_lives, manifest),
         ],
         "latency": [
             delay.latency_cdf(tables.latency, manifest),
@@ -130,12 +135,13 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
         "first_items": _counts(tables.first_items, "wait_ns", manifest),
         "losses": _counts(tables.losses, "recovery_ns", manifest),
+        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == NETWORK},
     }
     return page(
         "page.html",
         [item for group in plots.values() for item in group],
         {
-            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest),
+            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),
             "journeys": journey_data(tables.journeys, tables.deliveries, manifest),
         },
         manifest=manifest,

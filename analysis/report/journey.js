@@ -2,7 +2,6 @@
 
 /* The sequence chart of one item: which packets had to do with it, drawn from what the page holds. */
 const MOST_ROWS = 250;
-const STEP = 24;
 
 function journeyOf(data, choice) {
   const of = data.layerings[choice.layering];
@@ -117,79 +116,19 @@ function setUpJourney(data) {
   }
 
   const ms = (time) => ((time - (now.published ?? now.rows[0]?.sent ?? 0)) / 1000).toFixed(2);
-  const element = (name, attributes, text) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  };
 
   function drawChart() {
     const { path, rows, published, deliveries, source } = now;
-    const moments = new Map(); // "time/number" -> place; what would lie on another arrow gets a line of its own
-    const taken = new Map();
-    const moment = (time, link) => {
-      const key = `${time} ${link}`;
-      const number = taken.get(key) ?? 0;
-      taken.set(key, number + 1);
-      moments.set(`${time}/${number}`, time);
-      return `${time}/${number}`;
-    };
-    const arrows = rows.map((row) => ({
-      row,
-      from: moment(row.sent, `${row.a} ${row.b}`),
-      to: row.received === null ? null : moment(row.received, `${row.b} ${row.a} in`),
-    }));
     const notes = [];
-    if (published !== null && path.includes(source)) notes.push([source, moment(published, "note"), `item ${item.value} published`]);
+    if (published !== null && path.includes(source)) notes.push([source, published, `item ${item.value} published`]);
     for (const node of path) {
-      if (deliveries.has(node)) notes.push([node, moment(deliveries.get(node), `note ${node}`), "delivered"]);
+      if (deliveries.has(node)) notes.push([node, deliveries.get(node), "delivered"]);
     }
-    const order = [...moments.keys()].sort((a, b) =>
-      moments.get(a) - moments.get(b) || Number(a.split("/")[1]) - Number(b.split("/")[1]));
-    const top = 64;
-    const y = (key) => top + STEP * order.indexOf(key);
-    const column = Math.min(230, Math.max(150, (drawing.parentElement.clientWidth - 170) / Math.max(path.length - 1, 1)));
-    const x = (node) => 104 + column * path.indexOf(node);
-    const width = 104 + column * (path.length - 1) + 66;
-    const height = top + STEP * Math.max(order.length, 1) + 12;
-    drawing.replaceChildren();
-    for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) drawing.setAttribute(key, value);
-    for (const node of path) {
-      drawing.append(element("line", { class: "life", x1: x(node), x2: x(node), y1: 40, y2: height }));
-      drawing.append(element("text", { class: "head", x: x(node), y: 16 }, data.nodes[node]));
-      drawing.append(element("text", { class: "role", x: x(node), y: 32 }, data.roles[node]));
-    }
-    drawing.append(element("text", { class: "time", x: 66, y: 32 }, "ms"));
-    let before = null;
-    for (const key of order) {
-      if (moments.get(key) !== before) drawing.append(element("text", { class: "time", x: 66, y: y(key) }, ms(moments.get(key))));
-      before = moments.get(key);
-    }
-    for (const { row, from, to } of arrows) {
-      const [x1, y1] = [x(row.a), y(from)];
-      const lostAt = 0.62;
-      const x2 = to === null ? x1 + (x(row.b) - x1) * lostAt : x(row.b);
-      const y2 = to === null ? y1 + STEP * lostAt : y(to);
-      const group = element("g", { class: `arrow kind-${row.kind}` });
-      const fate = to === null ? "lost on the way" : `arrived at ${ms(row.received)} ms`;
-      const why = data.reasons[now.packets.w[row.place]].text;
-      group.append(element("title", {}, `${packetWords(row, now)}: ${data.nodes[row.a]} to ${data.nodes[row.b]}, sent at ${ms(row.sent)} ms, ${fate}. ${why}.`));
-      group.append(element("line", { x1, y1, x2, y2 }));
-      const angle = Math.atan2(y2 - y1, x2 - x1);
-      const tip = (turn, size) => `${x2 - size * Math.cos(angle + turn)} ${y2 - size * Math.sin(angle + turn)}`;
-      group.append(element("path", to === null
-        ? { class: "cross", d: `M${x2 - 5} ${y2 - 5}L${x2 + 5} ${y2 + 5}M${x2 - 5} ${y2 + 5}L${x2 + 5} ${y2 - 5}` }
-        : { class: "tip", d: `M${x2} ${y2}L${tip(0.36, 11)}L${tip(-0.36, 11)}Z` }));
-      group.append(element("text", { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 7 }, packetWords(row, now)));
-      drawing.append(group);
-    }
-    for (const [node, key, text] of notes) {
-      drawing.append(element("circle", { class: "note-dot", cx: x(node), cy: y(key), r: 4.5 }));
-      const isRight = path.indexOf(node) === path.length - 1 && path.length > 1;
-      const above = text === "delivered" ? 14 : -14;
-      drawing.append(element("text", { class: `note-text${isRight ? " right" : ""}`, x: x(node) + (isRight ? -4 : 4), y: y(key) + above }, text));
-    }
+    drawSequence(drawing, {
+      path, rows, notes, ms, names: data.nodes, roles: data.roles,
+      words: (row) => packetWords(row, now),
+      why: (row) => data.reasons[now.packets.w[row.place]].text,
+    });
   }
 
   function tableRow(row) {

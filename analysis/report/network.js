@@ -5,7 +5,8 @@ function setUpNetwork(network) {
   const $ = (name) => document.getElementById(`network-${name}`);
   const lanes = [...document.querySelectorAll("#network .lane")];
   const [layering, what, time] = [$("layering"), $("what"), $("time")];
-  const units = { bytes: "kB/s", packets: "packets/s", use: "% of its rate", lost: "packets lost" };
+  const all = { bytes: "kB/s", packets: "packets/s", use: "% of its rate", lost: "packets lost" };
+  const units = Object.fromEntries([...what.options].map(({ value }) => [value, all[value]]));
   const sum = (values) => values.reduce((total, value) => total + value, 0);
   time.max = String(network.slices - 1);
 
@@ -51,8 +52,9 @@ function setUpNetwork(network) {
     const amounts = Object.keys(units).filter((key) => key !== "use" || network.links[link].ns_per_byte)
       .map((key) => `${number(amount(layering.value, link, key, slice))} ${units[key]}`).join(", ");
     const kinds = Object.entries(of.kinds[link]).map(([kind, n]) => `${kind} ${n}`).join(", ");
-    const hop = of.hop_ms[link] === null ? "" : ` An item’s hop here took ${number(of.hop_ms[link])} ms (median).`;
-    return `${from} to ${to} (${text}). ${layering.value}, ${$("when").value}: ${amounts}.`
+    const hop = of.hop_ms[link] === null ? ""
+      : ` ${units.lost ? "An item’s hop" : "A packet’s way"} here took ${number(of.hop_ms[link])} ms (median).`;
+    return `${from} to ${to}${text && ` (${text})`}. ${layering.value}, ${$("when").value}: ${amounts}.`
       + ` Packets of the whole run by kind: ${kinds || "none"}.${hop}`;
   }
 
@@ -84,11 +86,11 @@ function setUpNetwork(network) {
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   ownRows.network = () => [
-    ["layering", "from", "to", "begin, s", "end, s", "bytes", "packets", "packets lost"],
+    [layering.dataset.word ?? "layering", "from", "to", "begin, s", "end, s", "bytes", "packets", ...(units.lost ? ["packets lost"] : [])],
     ...Object.entries(network.layerings).flatMap(([name, of]) => network.links.flatMap((link, place) =>
       of.bytes[place].map((bytes, slice) => [
         name, link.from, link.to, +(slice * of.seconds).toFixed(6), +((slice + 1) * of.seconds).toFixed(6),
-        bytes, of.packets[place][slice], of.lost[place][slice],
+        bytes, of.packets[place][slice], ...(units.lost ? [of.lost[place][slice]] : []),
       ]))),
   ];
   show();

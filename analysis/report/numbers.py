@@ -22,6 +22,22 @@ def with_unit(value: float | None, unit: str) -> str:
     return f"{pretty(value)}{NARROW_SPACE}{unit}" if unit else pretty(value)
 
 
+def duration(ns: float) -> str:
+    """Write a time in the unit that suits it: "870 µs", "21.3 ms", "12.3 s", "4.2 min"."""
+    for unit, size in (("min", 60e9), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= (1 if unit != "min" else 10) * size:
+            return with_unit(ns / size, unit)
+    return with_unit(ns, "ns")
+
+
+def volume(size: float) -> str:
+    """Write a number of bytes: "412 bytes", "5.6 kB", "1.2 GB"."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return with_unit(size / factor, unit)
+    return with_unit(size, "bytes")
+
+
 def excess(ratio: float) -> str:
     """Write a ratio to a bound, in front of the bound: "4.8 % over", or from 2 on "3.2 times"."""
     if ratio >= 2:

@@ -36,6 +36,7 @@
   const others = [];
   if (page.data.network) others.push(setUpNetwork(page.data.network));
   if (page.data.journeys) others.push(setUpJourney(page.data.journeys));
+  if (page.data.names) others.push(setUpNames(page.data.names));
   addEventListener("beforeprint", () => {
     root.dataset.theme = "light";
     page.plots.forEach((plot) => draw(plot, plot.isSmall ? PRINT_WIDTH / 2 - 16 : PRINT_WIDTH));

@@ -5,15 +5,16 @@ layering has one colour in every plot, and another in dark mode. Traces carry th
 `meta`, by which the page shows and hides them.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import product
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, product
 from math import ceil, floor, log10
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from analysis.manifest import Manifest
+from analysis.manifest import Happening
 from analysis.report.numbers import pretty
 
-COLOURS = 9
+COLOURS = 12
 """Layerings that the page can tell apart by colour."""
 
 DASHES = (
@@ -26,6 +27,9 @@ DASHES = (
     "9px,3px,3px,3px,3px,3px",
     "2px,2px,2px,8px",
     "longdashdot",
+    "5px,2px",
+    "12px,4px,2px,4px,2px,4px",
+    "1px,4px",
 )
 """How each layering's lines are drawn, as nobody tells nine colours apart with certainty."""
 
@@ -34,6 +38,37 @@ MOST_NAMED_EVENTS = 12
 
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
+
+
+class Turn(Protocol):
+    """When a layering ran, ns."""
+
+    @property
+    def start_ns(self) -> int:
+        """When it began or ended."""
+
+    @property
+    def end_ns(self) -> int:
+        """When it began or ended."""
+
+
+class Scene(Protocol):
+    """What figures need to know of a run: a manifest, or what is known of captures.
+
+    `layerings` are what is compared, in the order of their colours: for captures, their names.
+    """
+
+    @property
+    def layerings(self) -> list[str]:
+        """What is compared."""
+
+    @property
+    def runs(self) -> Mapping[str, Turn]:
+        """When each ran."""
+
+    @property
+    def timeline(self) -> Sequence[Happening]:
+        """What was done on the way."""
 
 
 class Menu(NamedTuple):
@@ -108,6 +143,16 @@ def shares_within(
     name: str, title: str, text: str, quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str
 ) -> Figure:
     """Return the cumulative distribution of times: for each layering (name, n, quantile function in ms)."""
+    return figure(name, title, text, *shares(quantiles, what), shares_columns(what))
+
+
+def shares_columns(what: str) -> tuple[str, ...]:
+    """Return the columns of the CSV of shares()."""
+    return "layering", f"{what}, ms", "share within, %"
+
+
+def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> tuple[list[Spec], Spec]:
+    """Return data and layout of shares_within."""
     data = []
     for place, (layering, count, values) in enumerate(quantiles):
         steps = max(len(values) - 1, 1)
@@ -120,7 +165,7 @@ def shares_within(
         "xaxis": {"title": {"text": f"{what}, ms{told_scale}"}, **scale},
         "yaxis": {"title": {"text": "share, %"}, "range": [0, 101]},
     }
-    return figure(name, title, text, data, layout, ("layering", f"{what}, ms", "share within, %"))
+    return data, layout
 
 
 def quantile_function(values: Sequence[float], points: int = 200) -> list[float]:
@@ -135,6 +180,34 @@ def quantile_function(values: Sequence[float], points: int = 200) -> list[float]
         low = floor(rank)
         high = min(low + 1, len(ordered) - 1)
         quantiles.append(round(ordered[low] + (ordered[high] - ordered[low]) * (rank - low), 4))
+    return quantiles
+
+
+def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
+    """Return the same of rows of analysis.captured.distribution, taken together, in ms for ns.
+
+    Within a bucket, which is 1 % wide, values count as evenly spaced.
+    """
+    merged: dict[int, Spec] = {}
+    for row in buckets:
+        own = merged.setdefault(row["bucket"], row | {"count": 0})
+        own["least"], own["most"] = min(own["least"], row["least"]), max(own["most"], row["most"])
+        own["count"] += row["count"]
+    ordered = sorted(merged.values(), key=lambda row: row["least"])
+    firsts = [0, *accumulate(row["count"] for row in ordered)]
+
+    def value(rank: int) -> float:
+        row = ordered[bisect_right(firsts, rank) - 1]
+        inside = rank - firsts[bisect_right(firsts, rank) - 1]
+        steps = max(row["count"] - 1, 1)
+        return float(row["least"] + (row["most"] - row["least"]) * inside / steps)
+
+    quantiles = []
+    for step in range(points + 1) if ordered else ():
+        rank = step / points * (firsts[-1] - 1)
+        low = floor(rank)
+        high = min(low + 1, firsts[-1] - 1)
+        quantiles.append(round((value(low) + (value(high) - value(low)) * (rank - low)) / 1e6, 6))
     return quantiles
 
 
@@ -181,10 +254,10 @@ def grouped_bars(
     return figure(name, title, text, data, layout, ("layering", "of", axis or unit))
 
 
-def marks(manifest: Manifest, told: bool = True) -> Spec:
+def marks(scene: Scene, told: bool = True) -> Spec:
     """Return the layout that marks the scenario's events in a plot over time, with their names if `told`."""
     times: dict[float, list[str]] = {}
-    for happening in manifest.timeline:
+    for happening in scene.timeline:
         words = f"{happening.event} {happening.place}".strip()
         times.setdefault(round(happening.time_ns / 1e9, 6), []).append(words)
     stroke = {"color": "--faint", "width": 1, "dash": "dot"}
@@ -211,9 +284,9 @@ def marks(manifest: Manifest, told: bool = True) -> Spec:
     return {"shapes": shapes, "annotations": texts}
 
 
-def run_seconds(manifest: Manifest) -> float:
+def run_seconds(scene: Scene) -> float:
     """Return how long the longest layering ran, s."""
-    return max((run.end_ns - run.start_ns for run in manifest.runs.values()), default=0) / 1e9
+    return max((run.end_ns - run.start_ns for run in scene.runs.values()), default=0) / 1e9
 
 
 def logarithmic(data: list[Spec], *keys: str) -> Spec:

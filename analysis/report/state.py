@@ -1,17 +1,22 @@
-"""The report's plots of PIT state: over time, by node and time, and against what is in flight."""
+"""The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
 
-from analysis.manifest import Manifest
+from collections.abc import Sequence
+
 from analysis.pit import NETWORK
+from analysis.pit_lives import OUTCOMES
+from analysis.report.numbers import pretty
 from analysis.report.plot import (
     Figure,
     Menu,
     Rows,
+    Scene,
     Spec,
     colour,
     figure,
     line,
     marks,
     run_seconds,
+    shares_within,
     with_menus,
 )
 
@@ -19,25 +24,30 @@ MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
 
 WHOLE = "whole network"
-_WHAT = Menu("PIT", ["entries", "bytes"])
+_SHADES = ("--data", "--nack", "--interest", "--idle", "--malformed", "--other", "--fragment")
+
+WHAT = ("entries", "bytes")
+"""What a PIT is measured by; captures know of `ranges` and `credit`, too."""
 
 
-def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figure, int]:
+def pit_over_time(
+    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = WHAT
+) -> tuple[Figure, int]:
     """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
     means: dict[str, float] = {}
     for row in summary:
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
     means.pop(NETWORK, None)
     busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
-    nodes = [node.name for node in manifest.topology.nodes if node.name in busiest]
+    chosen = [name for name in nodes if name in busiest]
     by_node: dict[tuple[str, str], Rows] = {}
     for row in curves:
         by_node.setdefault((row["node"], row["layering"]), []).append(row)
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data = []
-        for place, layering in enumerate(manifest.layerings):
-            run = manifest.runs[layering]
+        for place, layering in enumerate(scene.layerings):
+            run = scene.runs[layering]
             rows = by_node.get((NETWORK if node == WHOLE else node, layering), [])
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
             amounts = [0, *(row[what] for row in rows)]
@@ -46,9 +56,9 @@ def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figu
             told = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
             data.append(line(place, layering, seconds, amounts, "hv", 1.5) | told)
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
             "yaxis": {"title": {"text": f"PIT {what}"}, "rangemode": "tozero"},
-            **marks(manifest),
+            **marks(scene),
         }
         return data, layout
 
@@ -56,19 +66,39 @@ def pit_over_time(curves: Rows, summary: Rows, manifest: Manifest) -> tuple[Figu
         "pit",
         "PIT over time",
         "PIT entries or bytes over time, of the whole network or of a node, a line for each layering",
-        [Menu("node", [WHOLE, *nodes]), _WHAT],
+        [Menu("node", [WHOLE, *chosen] if len(nodes) > 1 else [WHOLE]), Menu("PIT", list(what))],
         draw,
         ("layering", "time, s", "PIT entries or bytes"),
     )
-    return drawn, len(manifest.topology.nodes) - len(nodes)
+    return drawn, len(nodes) - len(chosen)
 
 
-def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
+def pit_heat(rows: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
     """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale."""
-    nodes = [node.name for node in manifest.topology.nodes]
+    return node_heat(
+        "pit-heat",
+        "PIT by node and time",
+        "A map: a row for each node, time to the right, darker where the node's PIT held more",
+        rows,
+        nodes,
+        scene,
+        Menu("PIT", list(WHAT)),
+        "PIT entries or bytes, mean",
+    )
+
+
+def node_heat(
+    name: str,
+    title: str,
+    text: str,
+    rows: Rows,
+    nodes: Sequence[str],
+    scene: Scene,
+    measures: Menu,
+    column: str,
+) -> Figure:
+    """Return a map of some measures by node and slice of time, one layering at a time on one scale."""
     slices = 1 + max((row["slice"] for row in rows), default=0)
-    width = run_seconds(manifest) / slices
-    middles = [round((place + 0.5) * width, 4) for place in range(slices)]
     values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
 
     def draw(layering: str, what: str) -> tuple[list[Spec], Spec]:
@@ -77,11 +107,13 @@ def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
         for node in nodes:
             cells = (values.get((layering, node, place)) for place in range(slices))
             table.append([None if cell is None else round(cell[what], 2) for cell in cells])
+        run = scene.runs[layering]
+        width = (run.end_ns - run.start_ns) / 1e9 / slices
         data: Spec = {
             "type": "heatmap",
             "name": layering,
-            "x": middles,
-            "y": nodes,
+            "x": [round((place + 0.5) * width, 4) for place in range(slices)],
+            "y": list(nodes),
             "z": table,
             "zmin": 0,
             "zmax": top,
@@ -90,26 +122,21 @@ def pit_heat(rows: Rows, manifest: Manifest) -> Figure:
             "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
         }
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
             "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
             "height": 110 + 17 * max(len(nodes), 6),
         }
         return [data], layout
 
     return with_menus(
-        "pit-heat",
-        "PIT by node and time",
-        "A map: a row for each node, time to the right, darker where the node's PIT held more",
-        [Menu("layering", manifest.layerings), _WHAT],
-        draw,
-        ("node", "time, s", "PIT entries or bytes, mean"),
+        name, title, text, [Menu("layering", scene.layerings), measures], draw, ("node", "time, s", column)
     )
 
 
-def in_flight(rows: Rows, manifest: Manifest) -> Figure:
+def in_flight(rows: Rows, scene: Scene) -> Figure:
     """Return the network's PIT entries against the items that are under way."""
     data = []
-    for place, layering in enumerate(manifest.layerings):
+    for place, layering in enumerate(scene.layerings):
         points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
         items, entries = zip(*points, strict=True) if points else ((), ())
         data.append(
@@ -131,4 +158,63 @@ def in_flight(rows: Rows, manifest: Manifest) -> Figure:
         data,
         layout,
         ("layering", "items in flight", "PIT entries of the network, mean"),
+    )
+
+
+def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
+    """Return the share of PIT entries that have ended within a time."""
+    together = {row["layering"]: row for row in lives if row["node"] == NETWORK}
+    curves: list[tuple[str, int, list[float]]] = []
+    for layering in scene.layerings:
+        row = together.get(layering)
+        times = [round(value / 1e6, 4) for value in (row and row["lifetimes_ns"]) or ()]
+        curves.append((layering, row["entries"] - row["open"] if row else 0, times))
+    return shares_within(
+        "pit-lifetimes",
+        "Lifetime of PIT entries",
+        "Cumulative distribution of how long PIT entries were there, a line for each layering",
+        curves,
+        "lifetime of an entry",
+    )
+
+
+def outcomes(lives: Rows, scene: Scene) -> Figure:
+    """Return what ended the PIT entries, in shares."""
+    together = {row["layering"]: row for row in lives if row["node"] == NETWORK and row["entries"]}
+    layerings = [layering for layering in scene.layerings if layering in together]
+    data: list[Spec] = []
+    for outcome, shade in zip(OUTCOMES, _SHADES, strict=True):
+        shares = [round(100 * together[x][outcome] / together[x]["entries"], 2) for x in layerings]
+        if any(shares):
+            data.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": outcome,
+                    "y": layerings,
+                    "x": shares,
+                    "text": [pretty(share) for share in shares],
+                    "textfont": {"size": 12},
+                    "textposition": "inside",
+                    "insidetextanchor": "middle",
+                    "textangle": 0,
+                    "marker": {"color": shade, "line": {"color": "--paper", "width": 1}},
+                    "hovertemplate": f"%{{x:.4g}} % {outcome}",
+                }
+            )
+    layout: Spec = {
+        "barmode": "stack",
+        "showlegend": True,
+        "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": "share of PIT entries, %"}, "range": [0, 100]},
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "height": 150 + 34 * len(layerings),
+    }
+    return figure(
+        "pit-outcomes",
+        "What ended PIT entries",
+        "Stacked bars, one for each layering: the share of PIT entries by what ended them",
+        data,
+        layout,
+        ("outcome", "layering", "share of PIT entries, %"),
     )

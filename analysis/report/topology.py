@@ -1,12 +1,13 @@
 """The network as a drawing: nodes in columns by their distance from the publisher."""
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from math import hypot
 from typing import NamedTuple
 
 from analysis.manifest import Link, Manifest
 from analysis.paths import ns_per_byte
-from analysis.report.plot import Rows, Spec
+from analysis.report.plot import Rows, Scene, Spec
 
 COLUMN = 150
 ROW = 46
@@ -49,15 +50,48 @@ class Drawing(NamedTuple):
 
 
 def draw(manifest: Manifest) -> Drawing:
-    """Lay a topology out: each node beside the middle of its children in the tree of shortest paths."""
-    neighbours: dict[str, list[str]] = {node.name: [] for node in manifest.topology.nodes}
-    for link in manifest.topology.links:
-        neighbours.setdefault(link.a, []).append(link.b)
-        neighbours.setdefault(link.b, []).append(link.a)
+    """Lay a run's topology out."""
+    links = manifest.topology.links
+    place = lay_out(
+        [node.name for node in manifest.topology.nodes],
+        [(link.a, link.b) for link in links],
+        manifest.nodes("publisher"),
+    )
+    roles = {node.name: node.role for node in manifest.topology.nodes}
+    texts = {describe(link) for link in links}
+    return Drawing(
+        *size_of(place),
+        [PlacedNode(name, roles.get(name, "forwarder"), *place[name]) for name in place],
+        [
+            placed
+            for link in links
+            for ends in ((link.a, link.b), (link.b, link.a))
+            for placed in [lane(*ends, place, describe(link))]
+        ],
+        texts.pop() if len(texts) == 1 else "",
+    )
+
+
+def lay_out(
+    names: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    first: Sequence[str],
+    column: float = COLUMN,
+    row_height: float = ROW,
+    margin: float = MARGIN_X,
+) -> dict[str, tuple[float, float]]:
+    """Return where each node is drawn: beside the middle of its children in the tree of shortest paths.
+
+    Those of `first` are at the left; the order of all else is that of `names` and `links`.
+    """
+    neighbours: dict[str, list[str]] = {name: [] for name in names}
+    for a, b in links:
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
     depth: dict[str, int] = {}
     children: dict[str, list[str]] = {name: [] for name in neighbours}
     roots = []
-    for start in [*manifest.nodes("publisher"), *neighbours]:
+    for start in [*first, *neighbours]:
         if start in depth:
             continue
         roots.append(start)
@@ -85,47 +119,35 @@ def draw(manifest: Manifest) -> Drawing:
             stack.append((name, True))
             stack += [(child, False) for child in reversed(children[name])]
 
-    def place(name: str) -> tuple[float, float]:
-        return MARGIN_X + COLUMN * depth[name], MARGIN_Y + ROW * row[name]
-
-    def lanes(link: Link) -> list[PlacedLink]:
-        (x1, y1), (x2, y2) = place(link.a), place(link.b)
-        length = hypot(x2 - x1, y2 - y1) or 1.0
-        across, along = LANE * (y1 - y2) / length, LANE * (x2 - x1) / length
-        text = describe(link)
-        there = _lane(link, text, x1 + across, y1 + along, x2 + across, y2 + along)
-        back = _lane(link, text, x2 - across, y2 - along, x1 - across, y1 - along)
-        return [there, back._replace(sender=link.b, receiver=link.a)]
-
-    roles = {node.name: node.role for node in manifest.topology.nodes}
-    texts = {describe(link) for link in manifest.topology.links}
-    return Drawing(
-        2 * MARGIN_X + COLUMN * max(depth.values()),
-        2 * MARGIN_Y + ROW * max(rows - 1, 0),
-        [PlacedNode(name, roles.get(name, "forwarder"), *place(name)) for name in neighbours],
-        [lane for link in manifest.topology.links for lane in lanes(link)],
-        texts.pop() if len(texts) == 1 else "",
-    )
+    return {name: (margin + column * depth[name], MARGIN_Y + row_height * row[name]) for name in neighbours}
 
 
-def _lane(link: Link, text: str, x1: float, y1: float, x2: float, y2: float) -> PlacedLink:
-    return PlacedLink(link.a, link.b, round(x1, 1), round(y1, 1), round(x2, 1), round(y2, 1), text)
+def size_of(place: Mapping[str, tuple[float, float]], margin: float = MARGIN_X) -> tuple[float, float]:
+    """Return the width and the height of a drawing with nodes at these places."""
+    right, low = (max((at[axis] for at in place.values()), default=0) for axis in (0, 1))
+    return right + margin, low + MARGIN_Y
 
 
-def loads(drawing: Drawing, load: Rows, hops: Rows, manifest: Manifest) -> Spec:
+def lane(sender: str, receiver: str, place: Mapping[str, tuple[float, float]], text: str) -> PlacedLink:
+    """Return a direction of a link, drawn at its own side."""
+    (x1, y1), (x2, y2) = place[sender], place[receiver]
+    length = hypot(x2 - x1, y2 - y1) or 1.0
+    across, along = LANE * (y1 - y2) / length, LANE * (x2 - x1) / length
+    x1, y1, x2, y2 = (round(at, 1) for at in (x1 + across, y1 + along, x2 + across, y2 + along))
+    return PlacedLink(sender, receiver, x1, y1, x2, y2, text)
+
+
+def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequence[Link] = ()) -> Spec:
     """Return what the map shows of each of the drawing's links, in their order, for the page's own script.
 
-    `load` is analysis.crossings.link_load, `hops` analysis.crossings.hop_delays. The result has `slices` and
+    `load` is analysis.crossings.link_load, without `lost` where that is not known, `hops`
+    analysis.crossings.hop_delays, and `links` are those whose rates are known. The result has `slices` and
     `seconds` that one lasts; `links`, each with its ends, text, and `ns_per_byte`; and for each layering:
     bytes, packets and lost, each a list a link with a number a slice, `kinds`, a link's packets by kind, and
     `hop_ms`, a link's median delay.
     """
     places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
-    rates = {
-        ends: ns_per_byte(link)
-        for link in manifest.topology.links
-        for ends in ((link.a, link.b), (link.b, link.a))
-    }
+    rates = {ends: ns_per_byte(link) for link in links for ends in ((link.a, link.b), (link.b, link.a))}
     slices = 1 + max((row["slice"] for row in load), default=0)
     told: Spec = {
         "slices": slices,
@@ -134,14 +156,14 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, manifest: Manifest) -> Spec:
                 "from": lane.sender,
                 "to": lane.receiver,
                 "text": lane.text,
-                "ns_per_byte": rates[lane.sender, lane.receiver],
+                "ns_per_byte": rates.get((lane.sender, lane.receiver), 0),
             }
             for lane in drawing.links
         ],
         "layerings": {},
     }
-    for layering in manifest.layerings:
-        run = manifest.runs[layering]
+    for layering in scene.layerings:
+        run = scene.runs[layering]
         told["layerings"][layering] = {
             "seconds": (run.end_ns - run.start_ns) / 1e9 / slices,
             "kinds": [{} for _ in drawing.links],
@@ -152,7 +174,7 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, manifest: Manifest) -> Spec:
         if place is not None and row["layering"] in told["layerings"]:
             of = told["layerings"][row["layering"]]
             for what in MEASURES:
-                of[what][place][row["slice"]] += row[what]
+                of[what][place][row["slice"]] += row.get(what, 0)
             kinds = of["kinds"][place]
             kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["packets"]
     for row in hops:

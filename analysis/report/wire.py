@@ -1,6 +1,7 @@
 """The report's plots of what crosses the wire: over time, per delivered item, and where a link is shared."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from analysis.manifest import Manifest
 from analysis.overhead import LAYERS
@@ -9,7 +10,9 @@ from analysis.report.plot import (
     Figure,
     Menu,
     Rows,
+    Scene,
     Spec,
+    Turn,
     figure,
     grouped_bars,
     line,
@@ -25,10 +28,13 @@ KINDS = {
     "idle": ("FeedState alone", "--idle"),
     "data": ("Data", "--data"),
     "fragment": ("later fragments", "--fragment"),
+    "segment": ("TCP segments", "--fragment"),
     "other": ("other", "--other"),
     "malformed": ("malformed", "--malformed"),
 }
-_LAYERS = {
+"""What each kind of packet is called, and its colour."""
+
+LAYER_LOOKS = {
     "ethernet": ("Ethernet", "--ethernet"),
     "ip": ("IPv4", "--ip"),
     "udp": ("UDP", "--udp"),
@@ -38,6 +44,7 @@ _LAYERS = {
     "payload": ("message", "--payload"),
     "other": ("not NDN", "--other"),
 }
+"""What each layer of analysis.overhead is called, and its colour."""
 
 
 def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
@@ -53,25 +60,16 @@ def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
     top = 1.05 * max(highest.values(), default=0) / (seconds / slices or 1) or 1
 
     def draw(layering: str) -> tuple[list[Spec], Spec]:
-        run = manifest.runs[layering]
-        width = (run.end_ns - run.start_ns) / 1e9 / slices
-        data = []
-        for kind, (title, shade) in KINDS.items():
-            counts = [amounts[layering, kind, place] for place in range(slices)]
-            if any(counts):
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": "lines",
-                        "name": title,
-                        "stackgroup": "all",
-                        "x": [round(place * width, 4) for place in range(slices)],
-                        "y": [round(count / width, 2) for count in counts],
-                        "line": {"color": shade, "width": 1, "shape": "hv"},
-                        "fillcolor": shade,
-                        "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
-                    }
-                )
+        data = stacked_over_time(
+            {
+                (kind, place): amounts[layering, kind, place]
+                for name, kind, place in amounts
+                if name == layering
+            },
+            KINDS,
+            manifest.runs[layering],
+            slices,
+        )
         layout = {
             "showlegend": True,
             "xaxis": {"title": {"text": "time, s"}, "range": [0, seconds]},
@@ -90,13 +88,41 @@ def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
     )
 
 
+def stacked_over_time(
+    amounts: Mapping[tuple[str, int], float], kinds: Mapping[str, tuple[str, str]], run: Turn, slices: int
+) -> list[Spec]:
+    """Return areas, one upon the other: amounts by kind and slice of a run, a second.
+
+    `kinds` gives each kind's title and colour, from the bottom up; those without any are left out.
+    """
+    width = (run.end_ns - run.start_ns) / 1e9 / slices
+    data = []
+    for kind, (title, shade) in kinds.items():
+        values = [amounts.get((kind, place), 0) for place in range(slices)]
+        if any(values):
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": title,
+                    "stackgroup": "all",
+                    "x": [round(place * width, 4) for place in range(slices)],
+                    "y": [round(value / width, 2) for value in values],
+                    "line": {"color": shade, "width": 1, "shape": "hv"},
+                    "fillcolor": shade,
+                    "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
+                }
+            )
+    return data
+
+
 def wire_bytes(
     overhead: Rows, carried: dict[str, float], bound: dict[str, float | None], manifest: Manifest
 ) -> Figure:
     """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
     amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
-    stack = [(layer, *_LAYERS[layer]) for layer in LAYERS]
-    data, layout = _stacked(amounts, stack, carried, manifest, "bytes")
+    stack = [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS]
+    data, layout = stacked_bars(amounts, stack, carried, manifest, "bytes", "bytes per delivered item")
     least = {layering: bound.get(layering) for layering in manifest.layerings if carried.get(layering)}
     data.append(
         {
@@ -132,7 +158,7 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
     for row in traffic:
         amounts[row["layering"], row["kind"]] += row["frames"]
     stack = [(kind, *looks) for kind, looks in KINDS.items()]
-    data, layout = _stacked(amounts, stack, carried, manifest, "frames")
+    data, layout = stacked_bars(amounts, stack, carried, manifest, "frames", "frames per delivered item")
     return figure(
         "wire-frames",
         "Frames on the wire per delivered item, by kind",
@@ -212,16 +238,21 @@ def queue(rows: Rows, manifest: Manifest) -> Figure:
     )
 
 
-def _stacked(
-    amounts: Counter[tuple[str, str]],
+def stacked_bars(
+    amounts: Mapping[tuple[str, str], float],
     stack: list[tuple[str, str, str]],
-    delivered: dict[str, float],
-    manifest: Manifest,
+    divisors: Mapping[str, float],
+    scene: Scene,
     unit: str,
+    axis: str,
 ) -> tuple[list[Spec], Spec]:
-    layerings = [layering for layering in manifest.layerings if delivered.get(layering)]
+    """Return a bar for each layering that has a divisor: its amounts, divided, one beside the other.
+
+    `amounts` are by layering and part, `stack` has each part's key, title and colour.
+    """
+    layerings = [layering for layering in scene.layerings if divisors.get(layering)]
     shares = {
-        part: [round(amounts[layering, part] / delivered[layering], 3) for layering in layerings]
+        part: [round(amounts.get((layering, part), 0) / divisors[layering], 3) for layering in layerings]
         for part, _, _ in stack
     }
     data: list[Spec] = [
@@ -246,7 +277,7 @@ def _stacked(
         "barmode": "stack",
         "showlegend": True,
         "uniformtext": {"mode": "hide", "minsize": 10},
-        "xaxis": {"title": {"text": f"{unit} per delivered item"}},
+        "xaxis": {"title": {"text": axis}},
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
         "height": 150 + 52 * len(layerings),
     }

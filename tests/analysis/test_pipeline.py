@@ -110,7 +110,17 @@ class TestReport:
         style = text[text.index("<style>") : text.index("</style>")]
         assert "url(" not in style
         assert "@import" not in style
-        wanted = {"pit", "pit-heat", "in-flight", "latency-cdf", "latency-boxes", "hop-cdf", "first-item-cdf"}
+        wanted = {
+            "pit",
+            "pit-heat",
+            "in-flight",
+            "pit-lifetimes",
+            "pit-outcomes",
+            "latency-cdf",
+            "latency-boxes",
+            "hop-cdf",
+            "first-item-cdf",
+        }
         wanted |= {"packets", "wire-bytes", "wire-frames", "interests", "network", "journey"}
         assert wanted <= page.ids
 

@@ -10,10 +10,11 @@ from handmade import FEED_URI, MS, manifest
 from analysis.compare import METRICS
 from analysis.crossings import CROSSINGS
 from analysis.manifest import Manifest
+from analysis.pit_lives import OUTCOMES
 from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
-from analysis.report.plot import DASHES
+from analysis.report.plot import COLOURS, DASHES
 from analysis.report.ranks import rank
 from analysis.report.topology import describe, draw, loads
 
@@ -67,6 +68,19 @@ def made_tables(**changes):
         pit_summary=[
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],
+        pit_lives=[
+            {
+                "layering": "poll",
+                "node": node,
+                "entries": 10,
+                **dict.fromkeys(OUTCOMES, 0),
+                "satisfied": 7,
+                "expired": 2,
+                "open": 1,
+                "lifetimes_ns": [1.0 * MS, 2.0 * MS, 9.0 * MS],
+            }
+            for node in "prs*"
+        ],
         pit_curves=[
             {"layering": "poll", "node": node, "time": 10 * MS, "entries": 2, "bytes": 40} for node in "prs*"
         ],
@@ -78,6 +92,10 @@ def made_tables(**changes):
                 "agreeing": 99,
                 "max_entries_difference": 1,
                 "max_bytes_difference": 32,
+                "max_ranges_difference": 0,
+                "max_credit_difference": 0,
+                "max_satisfied_difference": None,
+                "max_expired_difference": None,
             }
         ],
         in_flight=[{"layering": "poll", "items": k, "entries": 2.0 * k} for k in (0, 1)],
@@ -639,8 +657,8 @@ def test_colours_stand_out_from_the_paper(theme):
     for name in ("--ink", "--faint"):
         assert contrast(colours[name], colours["--paper"]) >= 4.5, name  # text, WCAG 1.4.3
         assert contrast(colours[name], colours["--raised"]) >= 4.5, name
-    drawn = [name for name in colours if re.fullmatch(r"--(layering-\d|line-[a-z]+)", name)]
-    assert len(drawn) == 9 + 5
+    drawn = [name for name in colours if re.fullmatch(r"--(layering-\d+|line-[a-z]+)", name)]
+    assert len(drawn) == COLOURS + 5
     for name in drawn:
         assert contrast(colours[name], colours["--paper"]) >= 3, name  # lines, WCAG 1.4.11
 
@@ -678,7 +696,7 @@ def seen(colour, matrix):
 def test_layerings_look_different_to_everybody(theme, sight):
     """Two layerings differ by colour, or else by their dashes."""
     colours = themes()[theme]
-    looks = [(seen(colours[f"--layering-{k}"], SEEN[sight]), DASHES[k]) for k in range(9)]
+    looks = [(seen(colours[f"--layering-{k}"], SEEN[sight]), DASHES[k]) for k in range(COLOURS)]
     for k, (colour, dash) in enumerate(looks):
         for other, pattern in looks[:k]:
             apart = sum((a - b) ** 2 for a, b in zip(colour, other, strict=True)) ** 0.5

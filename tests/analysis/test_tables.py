@@ -1,23 +1,17 @@
 """Each transformation on tables small enough to work out by hand."""
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import pit, service, sharing
+from analysis import pit, service, setting, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
-from analysis.compare import (
-    METRICS,
-    compare,
-    events_totals,
-    latency_totals,
-    measure,
-    pit_totals,
-    wire_totals,
-)
+from analysis.compare import METRICS, compare, measure
 from analysis.copies import copies
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
-from analysis.overhead import LAYERS, link_use, overhead, traffic
+from analysis.overhead import LAYERS, overhead, traffic
+from analysis.pit_lives import lives
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
@@ -178,6 +172,7 @@ def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(spark, pack
         ("x", "b", 10, 1, 19, 0, 0, 0, 0),
         ("x", "b", 1010, -1, -19, 0, 0, 0, 1),
     ]
+    assert rows(pit.reconstruct(whole(table), no_breaks, runs, here=True)) == rows(history)
     early = pit.reconstruct(whole(table), no_breaks)
     assert rows(pit.intervals(early), "node", "closed", "outcome") == [
         ("a", 10, "satisfied"),
@@ -302,6 +297,41 @@ def test_summary_leaves_out_what_is_after_the_run(spark, steps):
     row = pit.summary(pit.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
     assert row.mean_entries == pytest.approx(5 / 15)
     assert row.peak_entries == 1
+
+
+def test_lives_are_what_entries_came_to(spark):
+    ended = [
+        # node, opened, closed, outcome, interests in and out, renewals, peak_bytes
+        ("a", 0, 10_000_000, "satisfied", 3, 1, 0, 30),
+        ("a", 5, 5, "satisfied", 1, 0, 0, 0),  # from the cache: it has not lasted
+        ("a", 0, 30_000_000, "expired", 1, 1, 0, 30),
+        ("b", 0, 20_000_000, "nacked", 1, 0, 2, 30),
+        ("b", 0, 90_000_000, "open", 2, 1, 5, 30),
+    ]
+    table = spark.createDataFrame(
+        [
+            ("x", node, "classic", "/n", opened, closed, how, come, went, 1, 1, 0, 0, renewed, size, 0)
+            for node, opened, closed, how, come, went, renewed, size in ended
+        ],
+        PIT_INTERVALS.spark,
+    )
+    got = {row.node: row for row in lives(table, points=2).collect()}
+    assert (got["a"].entries, got["a"].satisfied, got["a"].expired, got["a"].nacked) == (3, 2, 1, 0)
+    assert (got["a"].lifetime_p50, got["a"].lifetime_max) == (20, 30)
+    assert got["a"].lifetimes_ns == [10_000_000, 20_000_000, 30_000_000]
+    assert (got["b"].lifetime_p50, got["b"].open, got["b"].renewals) == (20, 1, 7)
+    assert (got["*"].entries, got["*"].aggregated_in, got["*"].aggregated_out) == (5, 6, 3)
+    assert totals.lives_totals(lives(table).toArrow()) == {
+        "x": {
+            "renewals": 7,
+            "pit_lifetime_p50": 20,
+            "pit_lifetime_p95": pytest.approx(29),
+            "pit_satisfied_share": 50,
+            "pit_expired_share": 25,
+            "pit_nacked_share": 25,
+            "pit_aggregation": 2,
+        }
+    }
 
 
 def test_curves_keep_the_extremes_of_each_slice(spark):
@@ -612,9 +642,9 @@ def test_flows_are_compared_while_all_are_active(spark, late):
         ("s", 200, 350, pytest.approx(10 / 150e-9)),
         ("t", 200, 350, pytest.approx(30 / 150e-9)),
     ]
-    (fair,) = sharing.fairness(got).collect()
-    assert fair.fairness == pytest.approx(40**2 / (2 * (10**2 + 30**2)))
-    assert fair.throughput == pytest.approx(20 / 150e-9 * 8 / 1000)
+    fair = totals.fairness(got.toArrow())["x"]
+    assert fair["fairness"] == pytest.approx(40**2 / (2 * (10**2 + 30**2)))
+    assert fair["throughput"] == pytest.approx(20 / 150e-9 * 8 / 1000)
 
 
 def test_flows_that_never_meet_and_a_single_flow_have_no_fairness(spark, late):
@@ -626,7 +656,7 @@ def test_flows_that_never_meet_and_a_single_flow_have_no_fairness(spark, late):
     )
     assert rows(sharing.flows(late(apart)), "node", "bytes_per_s") == [("s", None), ("t", None)]
     for table in (apart, apart.where("node != 't'")):
-        assert rows(sharing.fairness(sharing.flows(late(table)))) == [("x", None, None)]
+        assert totals.fairness(sharing.flows(late(table)).toArrow()) == {}
 
 
 LINKS = (
@@ -669,7 +699,9 @@ def test_the_queue_is_what_was_handed_over_less_what_the_rate_let_through(spark,
     # With room for two, the third is dropped.
     assert rows(samples(2).where("time = 120"), "queue_bytes") == [(20.0,)]
     # 17 samples: 30, 20 (or 25), ..., and zeros for the most part.
-    assert rows(sharing.queue_summary(samples(None))) == [("x", 0.0, pytest.approx(29.2), 30.0)]
+    assert totals.queue_totals(samples(None).toArrow()) == {
+        "x": {"queue_p50": 0.0, "queue_p99": pytest.approx(29.2), "queue_max": 30.0}
+    }
 
 
 # --- flight -----------------------------------------------------------------------------------------------
@@ -766,80 +798,104 @@ def test_overhead_splits_every_byte_by_layer(wire):
 
 
 def test_link_use_is_the_share_of_the_rate_over_the_run(spark, wire):
-    links = spark.createDataFrame([("x", "a-eth0", 0.5, None, 1000, 3000)], LINKS)
-    sent = traffic(wire)
-    total = sum(row.frame_bytes for row in sent.collect())
-    assert rows(link_use(sent, links)) == [("x", "a-eth0", pytest.approx(total * 0.5 / 2000 * 100))]
+    links = collected(
+        setting.LINKS, ("x", "a-eth0", 0.5, None, 1000, 3000), ("x", "b-eth9", 0.5, None, 1000, 3000)
+    )
+    sent = traffic(wire).toArrow()
+    total = sum(sent["frame_bytes"].to_pylist())
+    (row,) = totals.link_use(sent, links).to_pylist()
+    assert row == {
+        "layering": "x",
+        "interface": "a-eth0",
+        "link_use": pytest.approx(total * 0.5 / 2000 * 100),
+    }
+    assert totals.busiest(totals.link_use(sent, links)) == {"x": {"link_use": row["link_use"]}}
 
 
 # --- compare ----------------------------------------------------------------------------------------------
 
-SUMMARY = (
-    "layering string, node string, mean_entries double, peak_entries long, mean_bytes double, peak_bytes long"
-)
-SENT = "layering string, node string, kind string, frames long, frame_bytes long"
+
+def collected(schema, *rows):
+    """Return a collected table; a schema may also be the names of its columns."""
+    names = schema.split() if isinstance(schema, str) else schema.names
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    return pa.table(
+        dict(zip(names, columns, strict=True)), schema=None if isinstance(schema, str) else schema
+    )
 
 
 def test_totals_of_events(spark, events):
-    feeds = spark.createDataFrame([("x", "f", False, None), ("x", "c", True, None)], FEEDS)
+    feeds = collected(setting.FEEDS, ("x", "f", False, None), ("x", "c", True, None))
     cross = noted(spark, (0, "p", "published", "c", 1, 100))
-    got = events_totals(events.union(cross), feeds, service.faults(events)).collect()
-    assert [row.asDict() for row in got] == [
-        {"layering": "x", "published": 2, "twice": 1, "out_of_order": 0, "forked": 0, "errors": 0}
-    ]
+    faults = service.faults(events).toArrow()
+    got = totals.events_totals(events.union(cross).toArrow(), feeds, faults)
+    assert got == {"x": {"published": 2, "twice": 1, "out_of_order": 0, "forked": 0, "errors": 0}}
 
 
 def test_totals_of_latency(spark, latencies):
-    late = quantiles(latencies.withColumn("bound_ns", F.lit(10).cast("long")))
-    waits = spark.createDataFrame(
-        [("x", 10_000_000), ("x", 20_000_000), ("x", None)], "layering string, wait_ns long"
+    late = quantiles(latencies.withColumn("bound_ns", F.lit(10).cast("long"))).toArrow()
+    waits = collected("layering wait_ns", ("x", 10_000_000), ("x", 20_000_000), ("x", None))
+    gaps = collected("layering gap_ns")
+    row = totals.latency_totals(late, waits, gaps)["x"]
+    assert (row["deliveries"], row["latency_ratio_p50"]) == (3, 2)
+    assert (row["first_item_p50"], row["first_item_max"]) == (15, 20)
+    assert "recovery_p50" not in row
+
+
+def test_totals_of_state():
+    summary = collected(
+        "layering node mean_entries peak_entries mean_bytes peak_bytes mean_credit",
+        ("x", "p", 1.0, 2, 10.0, 20, 5.0),
+        ("x", "r", 3.0, 6, 30.0, 50, 1.0),
+        ("x", "*", 4.0, 8, 40.0, 60, 6.0),
     )
-    gaps = spark.createDataFrame([], "layering string, gap_ns long")
-    (row,) = latency_totals(late, waits, gaps).collect()
-    assert (row.deliveries, row.latency_ratio_p50) == (3, 2)
-    assert (row.first_item_p50, row.first_item_max) == (15, 20)
-    assert (row.recovery_p50, row.recovery_max) == (None, None)
+    row = totals.pit_totals(summary, collected("layering node feeds", ("x", "p", 1), ("x", "r", 2)))["x"]
+    assert row == {
+        "pit_entries_mean": 2,
+        "pit_entries_peak": 6,
+        "pit_entries_network": 4,
+        "pit_entries_network_peak": 8,
+        "pit_bytes_mean": 20,
+        "pit_bytes_peak": 50,
+        "pit_bytes_network": 40,
+        "pit_bytes_network_peak": 60,
+        "pit_entries_per_feed": 3,
+        "pit_credit_mean": 3,
+    }
 
 
-def test_totals_of_state(spark):
-    summary = spark.createDataFrame(
-        [("x", "p", 1.0, 2, 10.0, 20), ("x", "r", 3.0, 6, 30.0, 50), ("x", "*", 4.0, 8, 40.0, 60)], SUMMARY
+def test_totals_of_the_wire():
+    sent = collected(
+        "layering node kind frames frame_bytes",
+        ("x", "s", "interest", 4, 300),
+        ("x", "r", "lli", 3, 200),
+        ("x", "p", "data", 2, 400),
     )
-    table = spark.createDataFrame([("x", "p", 1), ("x", "r", 2)], "layering string, node string, feeds long")
-    (row,) = pit_totals(summary, table).collect()
-    assert (row.pit_entries_mean, row.pit_entries_peak) == (2, 6)
-    assert (row.pit_entries_network, row.pit_entries_network_peak) == (4, 8)
-    assert (row.pit_bytes_mean, row.pit_bytes_peak) == (20, 50)
-    assert (row.pit_bytes_network, row.pit_bytes_network_peak) == (40, 60)
-    assert row.pit_entries_per_feed == 3
+    nodes = collected(setting.NODES, ("x", "s", "subscriber"), ("x", "r", "forwarder"))
+    assert totals.wire_totals(sent, nodes) == {
+        "x": {"wire_frames": 9, "wire_bytes": 900, "interests": 7, "asked": 4}
+    }
 
 
-def test_totals_of_the_wire(spark):
-    sent = spark.createDataFrame(
-        [("x", "s", "interest", 4, 300), ("x", "r", "lli", 3, 200), ("x", "p", "data", 2, 400)], SENT
+def test_measure_and_compare():
+    runs = collected(setting.RUNS, ("poll", 0, 0, 100, 0, 2, None), ("lli", 1, 0, 100, 3, 2, 4))
+    first = collected(
+        "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked",
+        ("poll", 2, 2, 100, 8, 1000, 8, 4),
+        ("lli", 1, 1, 50, 1, 250, 1, 1),
     )
-    table = spark.createDataFrame([("x", "s", "subscriber"), ("x", "r", "forwarder")], NODES)
-    assert rows(wire_totals(sent, table)) == [("x", 9, 900, 7, 4)]
-
-
-def test_measure_and_compare(spark):
-    runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 2, None), ("lli", 1, 0, 100, 3, 2, 4)], RUNS)
-    first = spark.createDataFrame(
-        [("poll", 2, 2, 100, 8, 1000, 8, 4), ("lli", 1, 1, 50, 1, 250, 1, 1)],
-        "layering string, deliveries long, carried long, carried_bytes long, wire_frames long, "
-        "wire_bytes long, interests long, asked long",
+    second = collected(
+        "layering crossings bound_bytes sent repeated arrived duplicates useful_bytes published",
+        ("poll", 4, 800, 10, 1, 5, 2, 500, 2),
+        ("lli", 2, 200, 2, 0, 2, 0, 240, 2),
     )
-    second = spark.createDataFrame(
-        [("poll", 4, 800, 10, 1, 5, 2, 500, 2), ("lli", 2, 200, 2, 0, 2, 0, 240, 2)],
-        "layering string, crossings long, bound_bytes long, sent long, repeated long, arrived long, "
-        "duplicates long, useful_bytes long, published long",
-    )
-    third = spark.createDataFrame([("lli", 5.0)], "layering string, recovery_max double")
-    table = compare(measure(runs, [first, second, third])).orderBy("row", "position").collect()
-    assert [row.metric for row in table if row.layering == "poll"] == [metric.key for metric in METRICS]
+    third = {"lli": {"recovery_max": 5.0}}
+    compared = compare(measure(runs, [totals.single(first), totals.single(second), third])).to_pylist()
+    assert [row["metric"] for row in compared if row["layering"] == "poll"] == [m.key for m in METRICS]
+    assert [row["position"] for row in compared] == [0, 1] * len(METRICS)
     poll, lli = (
-        {row.metric: row.value for row in table if row.layering == layering and row.value is not None}
-        for layering in ("poll", "lli")
+        {row["metric"]: row["value"] for row in compared if row["layering"] == x and row["value"] is not None}
+        for x in ("poll", "lli")
     )
     assert poll == {
         "published": 2,
@@ -847,6 +903,7 @@ def test_measure_and_compare(spark):
         "delivered_share": 100,
         "interests_per_item": 2,
         "interests_per_link": 2,
+        "pit_renewals_per_item": 0,
         "frames_per_item": 4,
         "bytes_per_item": 500,
         "bound_bytes_per_item": 400,
@@ -860,20 +917,17 @@ def test_measure_and_compare(spark):
     assert (lli["delivered"], lli["delivered_share"], lli["recovery_max"]) == (1, 50, 5)
     assert (lli["interests_per_item"], lli["interests_per_link"], lli["interests_per_window"]) == (1, 0.5, 2)
     assert (lli["overhead_ratio"], lli["capture_drops"]) == (5, 3)
-    ratios = {row.metric: row.ratio for row in table if row.layering == "lli"}
+    ratios = {row["metric"]: row["ratio"] for row in compared if row["layering"] == "lli"}
     assert ratios["bytes_per_item"] == 0.5
     assert ratios["interests_per_link"] == 0.25
     assert ratios["capture_drops"] is None  # of nothing
-    assert {row.ratio for row in table if row.layering == "poll"} == {None}
+    assert {row["ratio"] for row in compared if row["layering"] == "poll"} == {None}
 
 
-def test_a_layering_that_delivered_nothing_has_no_figures_per_item(spark):
-    runs = spark.createDataFrame([("poll", 0, 0, 100, 0, 1, None)], RUNS)
-    sent = spark.createDataFrame(
-        [("poll", 4, 300, 4, 4)],
-        "layering string, wire_frames long, wire_bytes long, interests long, asked long",
-    )
-    values = {row.metric: row.value for row in compare(measure(runs, [sent])).collect()}
+def test_a_layering_that_delivered_nothing_has_no_figures_per_item():
+    runs = collected(setting.RUNS, ("poll", 0, 0, 100, 0, 1, None))
+    sent = {"poll": {"wire_frames": 4, "wire_bytes": 300, "interests": 4, "asked": 4}}
+    values = {row["metric"]: row["value"] for row in compare(measure(runs, [sent])).to_pylist()}
     assert (values["published"], values["delivered"], values["delivered_share"]) == (0, 0, 0)
     for metric in ("latency_p50", "interests_per_item", "bytes_per_item", "overhead_ratio", "wire_ratio"):
         assert values[metric] is None

@@ -5,8 +5,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.l2 import Ether
+from exchange import IP4, A, B, C, answer, question, table, write
+from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
@@ -14,8 +14,6 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 from testbed.cli import feednet
 from testbed.errors import UserError
-
-IP4 = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
 
 
 @pytest.fixture
@@ -40,16 +38,21 @@ def analyze(*arguments):
     return CliRunner().invoke(feednet, ["analyze", *map(str, arguments)], catch_exceptions=False)
 
 
+def decode(*arguments):
+    return analyze("--packets-only", *arguments)
+
+
 def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     out = tmp_path / "out"
-    said = analyze(capture, f"again={capture}", "--out", out)
+    said = decode(capture, f"again={capture}", "--out", out)
     assert said.exit_code == 0
     lines = said.output.splitlines()
     assert lines[0] == "a-eth0: 4 frames"
     assert lines[1] == "  packets  2 segment, 1 data, 1 interest, 1 malformed"
     assert lines[2] == "  unread   1 malformed NDN packet"
-    assert lines[3].startswith("  damage   1 x cut off in a record, ")
-    assert lines[4] == "again: 4 frames"
+    assert lines[3] == "  direction unknown of 4 frames (--local may tell)"
+    assert lines[4].startswith("  damage   1 x cut off in a record, ")
+    assert lines[5] == "again: 4 frames"
     rows = pq.read_table(out / "packets").to_pylist()
     assert {(row["run"], row["node"], row["interface"]) for row in rows} == {
         ("a-eth0", "a", "a-eth0"),
@@ -65,7 +68,7 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
 def test_ports_and_the_node_can_be_chosen(capture, tmp_path):
     whole = capture.read_bytes() + bytes(3)
     capture.write_bytes(whole)
-    said = analyze(
+    said = decode(
         capture, "--udp-port", 7000, "--tcp-port", 1, "--node", "address", "--out", tmp_path / "out"
     )
     assert "4 other, 1 " in said.output
@@ -76,22 +79,119 @@ def test_ports_and_the_node_can_be_chosen(capture, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["{there}", "{there}"], "two captures would be a-eth0: name them, NAME="),
+        (["{there}", "{there}"], "two captures would be a-eth0: name them, RUN="),
         (["nowhere.pcap"], "nowhere.pcap: no such file"),
         (["{text}"], "byte 0: no pcap or pcapng file"),
+        (["x={there}", "x={there}"], "x: a capture is given twice"),
+        (["{empty}"], "no captures in it"),
+        (["{there}", "--local", "a-eth0"], "--local a-eth0: no IP or MAC address"),
     ],
 )
 def test_what_cannot_be_analysed_is_one_line(capture, tmp_path, arguments, reason):
     text = tmp_path / "text"
     text.write_text("no capture at all, by far\n", encoding="utf-8")
-    given = [each.format(there=capture, text=text) for each in arguments]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    given = [each.format(there=capture, text=text, empty=empty) for each in arguments]
     with pytest.raises(UserError) as refused:
-        analyze(*given, "--out", tmp_path / "out")
+        decode(*given, "--out", tmp_path / "out")
+    assert list(tmp_path.glob("out*")) == []
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_table_is_not_written_over(capture, tmp_path):
-    analyze(capture, "--out", tmp_path)
+def test_tables_are_not_written_over(capture, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    decode(capture, "--out", out)
+    before = sorted(out.rglob("*"))
     with pytest.raises(UserError, match="is there already"):
-        analyze(capture, "--out", tmp_path)
+        decode(capture, "--out", out)
+    assert sorted(out.rglob("*")) == before
+
+
+# --- several captures of one experiment -------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A capture at A, which has two neighbours; nothing in it tells directions."""
+    frames = [
+        question(A, B, "/b"),
+        answer(B, A, "/b"),
+        question(C, A, "/a"),
+        answer(A, C, "/a"),
+        question(A, "224.0.23.170", "/all"),
+    ]
+    return write(tmp_path / "hub" / "a-eth0.pcap", *frames)
+
+
+def directions(out):
+    return [row["direction"] for row in sorted(table(out), key=lambda row: (row["node"], row["frame"]))]
+
+
+def test_the_address_that_takes_part_in_all_tells_directions(hub, tmp_path):
+    out = tmp_path / "out"
+    said = decode(hub, "--out", out)
+    assert f"captured by {A}, as far as addresses tell" in said.output
+    assert directions(out) == ["out", "in", "in", "out", "out"]
+    [run] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert run["captures"][0]["local"] == {"a-eth0": A}
+    assert run["directions"] == {"in": 2, "out": 3}
+
+
+def test_between_two_ends_addresses_do_not_tell_but_the_user_can(tmp_path):
+    path = write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
+    said = decode(path, "--out", tmp_path / "unknown")
+    assert "direction unknown of 2 frames (--local may tell)" in said.output
+    assert directions(tmp_path / "unknown") == [None, None]
+    for number, local in enumerate((B, f"a={B}", f"a-eth0={B}", "02-00-00-00-00-FF")):
+        out = tmp_path / str(number)
+        said = decode(path, "--local", local, "--local", f"other={A}", "--out", out)
+        assert "unknown" not in said.output
+        assert directions(out) == (["in", "in"] if "-" in local[2:3] else ["in", "out"])
+
+
+def test_captures_of_one_run(tmp_path):
+    frames = [question(A, B, "/b"), answer(B, A, "/b")]
+    one = write(tmp_path / "exp" / "a-eth0.pcap", *frames)
+    write(tmp_path / "exp" / "b-eth0.pcap", *frames)
+    (tmp_path / "exp" / "notes.txt").write_text("no capture", encoding="utf-8")
+    local = ("--local", f"a={A}", "--local", f"b={B}")
+    for number, given in enumerate((["exp"], ["x=exp"], [f"x={one}", "x=exp/b-eth0.pcap"])):
+        out = tmp_path / str(number)
+        named = [each.replace("exp", str(tmp_path / "exp")) if "/tmp" not in each else each for each in given]
+        said = decode(*named, *local, "--out", out)
+        run = "exp" if number == 0 else "x"
+        assert said.output.count(f"{run}: 2 frames in ") == 2
+        assert {(row["run"], row["node"], row["frame"]) for row in table(out)} == {
+            (run, node, frame) for node in "ab" for frame in (1, 2)
+        }
+        assert directions(out) == ["out", "in", "in", "out"]
+        [summary] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        assert (summary["run"], summary["frames"], len(summary["captures"])) == (run, 4, 2)
+
+
+def test_hosts_that_called_their_files_alike_are_told_apart_by_directory(tmp_path):
+    for host in ("h1", "h2"):
+        write(tmp_path / "exp" / host / "eth0.pcap", question(A, B, "/b"))
+    decode(tmp_path / "exp", "--out", tmp_path / "out")
+    assert {(row["node"], row["interface"]) for row in table(tmp_path / "out")} == {
+        ("h1", "h1-eth0"),
+        ("h2", "h2-eth0"),
+    }
+
+
+def test_a_stream_goes_on_in_the_next_file_and_not_in_another_nodes(tmp_path):
+    data = make_data(from_uri("/a"), b"x" * 100)
+
+    def part(at, end):
+        return IP4 / TCP(sport=6363, dport=9, flags="A", seq=1 + at) / Raw(data[at:end])
+
+    first = IP4 / TCP(sport=6363, dport=9, flags="S", seq=0)
+    write(tmp_path / "exp" / "a-eth0.pcap0", first, part(0, 40))
+    write(tmp_path / "exp" / "a-eth0.pcap1", part(40, None))
+    write(tmp_path / "exp" / "b-eth0.pcap", first, part(0, 40))
+    said = decode(tmp_path / "exp", "--out", tmp_path / "out")
+    assert [row["node"] for row in table(tmp_path / "out") if row["kind"] == "data"] == ["a"]
+    assert "1 data" in said.output

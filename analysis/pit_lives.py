@@ -1,0 +1,42 @@
+"""What PIT entries came to: how long they lived, how they ended, and what they spared."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.pit_files import NETWORK
+
+OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
+"""Outcomes of analysis.stages.PIT_INTERVALS, in the order in which they are shown."""
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
+
+
+def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
+    """Return what the entries of each node, and of NETWORK, came to.
+
+    A row has layering, node; entries, and how many of them had each of OUTCOMES; aggregated_in and
+    aggregated_out, the Interests that came in for entries that were asked for here and asked for further up,
+    and those that went out for them; renewals; lifetime_p50, lifetime_p95, lifetime_max (ms), and
+    lifetimes_ns, their quantile function at `points` + 1 even steps from 0 to 1.
+
+    Lifetimes are those of entries that lasted and ended: what the cache answers at once has no entry, and of
+    one that was open when the packets ended it is not known.
+    """
+    steps = F.array(*(F.lit(k / points) for k in range(points + 1)))
+    lasted = (F.col("peak_bytes") > 0) & (F.col("outcome") != "open")
+    lifetime = F.when(lasted, F.col("closed") - F.col("opened"))
+    passed_on = (F.col("interests_in") > 0) & (F.col("interests_out") > 0)
+    everywhere = pit_intervals.withColumn("node", F.lit(NETWORK))
+    return (
+        pit_intervals.union(everywhere)
+        .groupBy("layering", "node")
+        .agg(
+            F.count("*").alias("entries"),
+            *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in OUTCOMES),
+            F.sum(F.when(passed_on, F.col("interests_in"))).alias("aggregated_in"),
+            F.sum(F.when(passed_on, F.col("interests_out"))).alias("aggregated_out"),
+            F.sum("renewals").alias("renewals"),
+            *((F.percentile(lifetime, q) / 1e6).alias(f"lifetime_{name}") for name, q in QUANTILES.items()),
+            F.percentile(lifetime, steps).alias("lifetimes_ns"),
+        )
+    )

@@ -1,0 +1,210 @@
+"""The page of `feednet analyze`: captures of anybody's making, from the tables of all stages.
+
+    write_capture_report(Path("tables"), Path("tables/report.html"), spark)
+
+What is shown is computed by Spark (analysis.captured), so that the page stays small; its text is in
+capture.html. Every run given is a colour, as layerings are in the report of a run.
+"""
+
+import os
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from analysis.errors import AnalysisError
+from analysis.pit import NETWORK
+from analysis.report import capture_plots as plots
+from analysis.report import page as rendered
+from analysis.report.capture_data import MOST_FEEDS, Gathered, gather
+from analysis.report.capture_findings import MOST_RUNS, capture_findings
+from analysis.report.capture_names import names_data
+from analysis.report.capture_tables import clocks, prefix_rows, problems, states, talks
+from analysis.report.endpoints import counted, draw_endpoints, drawn_as, half_width, named_load, natural
+from analysis.report.numbers import duration, volume
+from analysis.report.plot import Figure, Rows
+from analysis.report.state import MOST_NODES, WHAT, pit_heat, pit_over_time
+from analysis.report.topology import loads
+
+EPOCH_NS = 10**17
+"""Times before this one, of 1973, are counted from a run's start."""
+
+
+def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> None:
+    """Write the page of the tables that `feednet analyze` has left in a directory.
+
+    The old page stays until the new one is whole. Raises AnalysisError, with one line.
+    """
+    try:
+        text = render(gather(tables, spark))
+        partial = page.with_name(page.name + ".partial")
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, page)
+    except PySparkException as error:
+        first = next(filter(None, str(error).splitlines()), "")
+        raise AnalysisError(f"{tables}: the report cannot be made: {first}") from error
+    except OSError as error:
+        raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
+
+
+def render(given: Gathered) -> str:
+    """Return the page."""
+    ways = counted(given.ways)
+    drawing, left_out = draw_endpoints(ways, set(given.nodes))
+    names = drawn_as(ways)
+    pit, hidden = _pit(given)
+    busiest = _most(given.answers, "of", "requests")
+    prefixes = _most(given.prefixes, "prefix", "requests")
+    feeds = _most(given.feeds, "feed", "arrivals")[:MOST_FEEDS]
+    nodes = _most(given.lifetimes, "node", "count")
+    sections: dict[str, list[Figure | None]] = {
+        "traffic": [
+            plots.traffic(given.load, given.by_node, given.nodes, given),
+            plots.traffic_heat(given.by_node, given.nodes, given),
+        ],
+        "answers": [
+            plots.cdf(
+                "rtt",
+                "Round-trip time",
+                "Cumulative distribution of the time from Interest to answer, a line for each capture",
+                given.rtt,
+                "of",
+                sorted(busiest, key=natural),
+                "Interest to answer",
+                given,
+            ),
+            plots.rtt_by_prefix(given.rtt_prefixes, prefixes, given),
+            plots.unanswered_by_prefix(given.prefixes, prefixes, given),
+            plots.troubles(given.troubles, given),
+        ],
+        "state": [
+            pit,
+            pit_heat(given.pit_heat, _in_rows(given.pit_heat), given) if given.pit_heat else None,
+            plots.outcomes(given.outcomes, given),
+            plots.cdf(
+                "lifetimes",
+                "Life of PIT entries",
+                "Cumulative distribution of how long PIT entries lived, a line for each capture",
+                given.lifetimes,
+                "node",
+                sorted(nodes, key=natural),
+                "life of an entry",
+                given,
+            ),
+        ],
+        "feeds": [plots.progress(given.progress, feeds, given)],
+        "latency": [
+            plots.cdf(
+                "latency",
+                "Latency, from sender to node",
+                "Cumulative distribution of the time from when Data was first sent to when a node had it",
+                given.latency,
+                "node",
+                sorted(_most(given.latency, "node", "count"), key=natural),
+                "first sent to first received",
+                given,
+            ),
+            plots.cdf(
+                "hop-times",
+                "From one node to the next",
+                "Cumulative distribution of a packet’s time between two nodes that captured it",
+                given.hop_times,
+                "pair",
+                sorted(_most(given.hop_times, "pair", "count"), key=natural),
+                "one node to the next",
+                given,
+            ),
+        ],
+        "wire": [plots.layers(given.overhead, given)],
+    }
+    shown = {name: [_renamed(item) for item in group if item] for name, group in sections.items()}
+    late = {
+        (row["layering"], row["sender"], row["receiver"]): -row["least_ns"]
+        for row in given.hops
+        if row["least_ns"] < 0
+    }
+    ends = {(way.layering, way.src, way.dst): way for way in ways}
+    sequences = names_data(given.sequences, given.subjects, ends, late, given)
+    hops = [row | {"quantiles_ns": [row["median_ns"]]} for row in given.hops]
+    data: dict[str, Any] = {"network": loads(drawing, named_load(given.load, names), hops, given)}
+    if sequences:
+        data["names"] = sequences
+    title = given.layerings[0] if len(given.layerings) == 1 else f"{len(given.layerings)} captures"
+    return rendered(
+        "capture.html",
+        [item for group in shown.values() for item in group],
+        data if drawing.links else {name: of for name, of in data.items() if name != "network"},
+        name="-".join(given.layerings[:MOST_RUNS]),
+        title=title,
+        compared="Captures",
+        layerings=given.layerings,
+        captures=[_capture(given, run) for run in given.layerings],
+        interfaces=given.interfaces,
+        findings=capture_findings(given, ways),
+        problems=list(problems(given)),
+        drawing=drawing,
+        left_out=left_out,
+        endpoints=len(names),
+        half_width=half_width,
+        plots=shown,
+        hidden=hidden,
+        prefixes=prefix_rows(given, prefixes),
+        clocks=clocks(given),
+        talks=talks(ways, given.layerings),
+        states=states(given),
+        names=sequences,
+        runs=given.runs,
+    )
+
+
+def _pit(given: Gathered) -> tuple[Figure | None, int]:
+    if not given.pit_curves:
+        return None, 0
+    what = [*WHAT, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
+    return pit_over_time(given.pit_curves, given.pit_summary, _in_rows(given.pit_summary), given, what)
+
+
+def _in_rows(rows: Rows) -> list[str]:
+    return sorted({row["node"] for row in rows} - {NETWORK}, key=natural)
+
+
+def _renamed(item: Figure) -> Figure:
+    """Say "capture" where the report of a run says "layering"."""
+    menus = tuple(menu._replace(label=menu.label.replace("layering", "capture")) for menu in item.menus)
+    columns = [column.replace("layering", "capture") for column in item.spec["columns"]]
+    text = item.text.replace("layering", "capture")
+    return item._replace(text=text, menus=menus, spec=item.spec | {"columns": columns})
+
+
+def _capture(given: Gathered, run: str) -> dict[str, Any]:
+    """Say what a capture is: its time, its frames, and its nodes."""
+    span = given.runs[run]
+    mine = [row for row in given.interfaces if row["layering"] == run]
+    return {
+        "name": run,
+        "file": Path(str(given.reports.get(run, {}).get("path", ""))).name,
+        "lasted": duration(span.end_ns - span.start_ns),
+        "start": _utc(span.start_ns),
+        "frames": sum(row["frames"] for row in mine),
+        "nodes": len({row["node"] for row in mine}),
+        "interfaces": len(mine),
+        "bytes": volume(sum(way["bytes"] for way in given.ways if way["layering"] == run)),
+    }
+
+
+def _utc(time_ns: int) -> str:
+    """Write a time of a capture; one that is not since 1970 has none."""
+    if time_ns < EPOCH_NS:
+        return ""
+    return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _most(rows: Rows, key: str, count: str) -> list[str]:
+    """Return the values of a column by how much they count in all, the most first."""
+    totals: Counter[str] = Counter()
+    for row in rows:
+        totals[row[key]] += row[count]
+    return sorted(totals, key=lambda value: (-totals[value], natural(value)))[:MOST_NODES]

@@ -1,0 +1,294 @@
+"""What the page of captures is made from: small rows, computed by Spark from the tables of all stages."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
+
+from analysis import captured, stages
+from analysis.errors import AnalysisError
+from analysis.manifest import Happening
+from analysis.pit import NETWORK
+from analysis.report.endpoints import askers, counted, natural
+from analysis.report.plot import Rows
+from analysis.report.state import WHAT
+from analysis.schema import PARTITIONS
+from analysis.stages import Table
+
+MOST_PREFIXES = 20
+DEEPEST = 8
+"""Components of the longest prefix that names are told apart by."""
+
+MOST_FEEDS = 12
+MOST_NAMES = 200
+"""Names whose sequence is in the page, of all runs together, and as many again that are in trouble."""
+
+POINTS = 60_000
+"""Points of PIT curves in the page, about."""
+
+
+class Span(NamedTuple):
+    """When a run's first and last frame were captured, ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+class Gathered(NamedTuple):
+    """What the page shows: rows of analysis.captured, and what the reports of the captures say."""
+
+    layerings: list[str]
+    runs: dict[str, Span]
+    reports: Mapping[str, Mapping[str, Any]]
+    interfaces: Rows
+    ways: Rows
+    load: Rows
+    by_node: Rows
+    overhead: Rows
+    pit_summary: Rows
+    pit_curves: Rows
+    pit_heat: Rows
+    outcomes: Rows
+    lifetimes: Rows
+    answers: Rows
+    nacks: Rows
+    rtt: Rows
+    prefixes: Rows
+    rtt_prefixes: Rows
+    troubles: Rows
+    feeds: Rows
+    progress: Rows
+    latency: Rows
+    hops: Rows
+    hop_times: Rows
+    subjects: Rows
+    sequences: Rows
+
+    @property
+    def timeline(self) -> Sequence[Happening]:
+        """Nothing was done to these networks that anybody told."""
+        return ()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that were captured."""
+        return sorted({row["node"] for row in self.interfaces}, key=natural)
+
+
+def gather(tables: Path, spark: SparkSession) -> Gathered:
+    """Compute everything that the page shows. Raises AnalysisError if there are no packets."""
+    reports = _reports(tables / "summary.json")
+    packets = _read(spark, tables, stages.PACKETS, PARTITIONS)
+    if packets is None:
+        raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
+    interfaces = _rows(captured.interfaces(packets), "layering", "node", "interface")
+    runs = _spans(interfaces)
+    known = [run for run in reports if run in runs]
+    layerings = known + sorted(runs.keys() - reports.keys(), key=natural)
+    spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
+    found: dict[str, Rows] = {}
+    with _cached(captured.sightings(packets, spans)) as seen:
+        given = _Given(spark, packets, spans, seen, tables)
+        nodes = {(row["layering"], row["node"]) for row in interfaces}
+        tasks = [
+            lambda: _wire(given, several=len(nodes) > len(layerings)),
+            lambda: _state(given, len(nodes) + len(layerings)),
+            lambda: _service(given),
+            lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
+        ]
+        with ThreadPoolExecutor() as pool:
+            for future in [pool.submit(task) for task in tasks]:
+                found |= future.result()
+    return Gathered(layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **found)
+
+
+class _Given(NamedTuple):
+    """What everything is computed from."""
+
+    spark: SparkSession
+    packets: DataFrame
+    spans: DataFrame
+    seen: DataFrame
+    tables: Path
+
+    def read(self, table: Table) -> DataFrame:
+        """Return a table, empty if it is not there."""
+        found = _read(self.spark, self.tables, table, ("run",))
+        return self.spark.createDataFrame([], table.spark) if found is None else found
+
+
+def _wire(given: _Given, several: bool) -> dict[str, Rows]:
+    """What crossed the wire, and how long Interests waited for an answer."""
+    ways = _rows(captured.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst")
+    fields = ("layering", "node", "interface", "direction", "src", "dst", "sender", "receiver")
+    whose = [{name: getattr(way, name) for name in fields} for way in counted(ways)]
+    named = _frame(given.spark, whose, *fields)
+    found = {
+        "ways": ways,
+        "load": _rows(captured.load(given.seen, named), "layering", "sender", "receiver", "slice", "kind"),
+        "by_node": _rows(captured.by_node(given.seen), "layering", "node", "slice", "kind"),
+        "overhead": _rows(given.read(stages.OVERHEAD), "layering", "layer"),
+        "hops": [],
+        "hop_times": [],
+    }
+    if several:
+        with _cached(captured.hops(given.packets)) as hopped:
+            ends = ("layering", "sender", "receiver")
+            found["hops"] = _rows(captured.hop_summary(hopped), *ends)
+            pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
+            found["hop_times"] = _rows(
+                captured.distribution(pair, "delay_ns", "layering", "pair"), "layering", "pair", "bucket"
+            )
+    once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
+    with _cached(captured.asked(given.read(stages.TRANSACTIONS), once)) as requests:
+        plain = requests.where(F.col("kind") == "interest")
+        where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
+        where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
+        told = plain.withColumn("of", where.otherwise(F.col("node")))
+        found["answers"] = _rows(captured.answers(told, "layering", "of"), "layering", "of")
+        if found["answers"]:
+            found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
+            times = captured.distribution(told, "rtt_ns", "layering", "of")
+            found["rtt"] = _rows(times, "layering", "of", "bucket")
+            found |= _by_prefix(plain)
+    return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
+
+
+def _by_prefix(requests: DataFrame) -> dict[str, Rows]:
+    """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
+    named = captured.prefixed(requests)
+    with _cached(captured.answers(named, "layering", "prefix")) as counts:
+        depths = _rows(captured.depths(counts, DEEPEST), "depth")
+        fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
+        depth = max(fitting, default=1)
+        if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
+            depth += 1
+        sums = [name for name in counts.columns if name not in ("layering", "prefix")]
+        shorter = counts.withColumn("prefix", captured.cut("prefix", depth))
+        totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
+        top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
+        chosen = F.col("prefix").isin([row["prefix"] for row in top])
+        by_prefix = shorter.where(chosen).groupBy("layering", "prefix")
+        rows = _rows(by_prefix.agg(*(F.sum(name).alias(name) for name in sums)), "layering", "prefix")
+    of_top = named.withColumn("prefix", captured.cut("prefix", depth)).where(chosen)
+    times = captured.distribution(of_top, "rtt_ns", "layering", "prefix")
+    return {"prefixes": rows, "rtt_prefixes": _rows(times, "layering", "prefix", "bucket")}
+
+
+def _state(given: _Given, lines: int) -> dict[str, Rows]:
+    """What the nodes' PITs held."""
+    occupancy = given.read(stages.PIT_OCCUPANCY)
+    by_node = ("layering", "node")
+    what = [*WHAT, "ranges", "credit"]
+    bins = max(40, min(300, POINTS // (6 * lines)))
+    with _cached(captured.held(occupancy, given.spans)) as levels:
+        summary = _rows(captured.pit_summary(levels), *by_node)
+        curves = captured.thinned(occupancy, given.spans, by_node, what, bins) if summary else None
+        heat = captured.pit_heat(levels.where(F.col("node") != NETWORK)) if summary else None
+        found = {
+            "pit_summary": summary,
+            "pit_curves": _rows(curves, *by_node, "time") if curves is not None else [],
+            "pit_heat": _rows(heat, *by_node, "slice") if heat is not None else [],
+        }
+    intervals = given.read(stages.PIT_INTERVALS)
+    lives = captured.distribution(captured.lifetimes(intervals), "life_ns", *by_node)
+    return found | {
+        "outcomes": _rows(captured.outcomes(intervals), *by_node, "kind", "outcome"),
+        "lifetimes": _rows(lives, *by_node, "bucket"),
+    }
+
+
+def _service(given: _Given) -> dict[str, Rows]:
+    """What came of it: feeds, latencies, and what went wrong."""
+    told = given.read(stages.FEED_PROGRESS)
+    feeds = _rows(captured.feeds(told, MOST_FEEDS), "layering", "feed")
+    progress: Rows = []
+    if feeds:
+        chosen = _frame(given.spark, [{name: row[name] for name in ("layering", "feed")} for row in feeds])
+        steps = captured.progress(told, given.spans, chosen)
+        progress = _rows(steps, "layering", "node", "feed", "slice")
+    late = captured.distribution(given.read(stages.LATENCY), "latency_ns", "layering", "node")
+    wrong = captured.troubles(given.read(stages.EVENTS), given.spans)
+    return {
+        "feeds": feeds,
+        "progress": progress,
+        "latency": _rows(late, "layering", "node", "bucket"),
+        "troubles": _rows(wrong, "layering", "node", "event", "slice"),
+    }
+
+
+def _followed(given: _Given, most: int) -> dict[str, Rows]:
+    """The frames of some names, for their sequence charts."""
+    asked, told = given.read(stages.TRANSACTIONS), given.read(stages.FEED_PROGRESS)
+    subjects = captured.subjects(asked, told, most).toArrow()
+    if not len(subjects):
+        return {"subjects": [], "sequences": []}
+    frames = captured.sequences(given.packets, given.spark.createDataFrame(subjects))
+    return {
+        "subjects": subjects.to_pylist(),
+        "sequences": _rows(frames, "layering", "subject", "time", "node", "frame", "kind"),
+    }
+
+
+def _spans(interfaces: Rows) -> dict[str, Span]:
+    found: dict[str, Span] = {}
+    for row in interfaces:
+        before = found.get(row["layering"], Span(row["start_ns"], row["end_ns"]))
+        start, end = min(before.start_ns, row["start_ns"]), max(before.end_ns, row["end_ns"])
+        found[row["layering"]] = Span(start, max(end, start + 1))
+    return found
+
+
+def _reports(path: Path) -> dict[str, Any]:
+    try:
+        told = json.loads(path.read_bytes())
+        return {report["run"]: report for report in told}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, KeyError) as error:
+        raise AnalysisError(f"{path}: not what feednet analyze writes: {error}") from error
+
+
+def _read(spark: SparkSession, tables: Path, table: Table, keys: Sequence[str]) -> DataFrame | None:
+    """Read a table, with the columns that its directories stand for; None if it is not there."""
+    path = tables / table.name
+    if next(path.rglob("*.parquet"), None) is None:
+        return None
+    fields = [
+        StructField("run" if field.name == "layering" else field.name, field.dataType)
+        for field in table.spark
+    ]
+    # With a schema that has them, directories such as node=01 are the texts that they are.
+    found = spark.read.schema(StructType(fields)).parquet(str(path))
+    return found.withColumnRenamed("run", "layering").select(*table.names)
+
+
+def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
+    """Return rows for Spark; if there are none, with `columns`, texts."""
+    if rows:
+        return spark.createDataFrame(pa.Table.from_pylist(rows))
+    return spark.createDataFrame([], StructType([StructField(name, StringType()) for name in columns]))
+
+
+def _rows(table: DataFrame, *order: str) -> Rows:
+    """Collect a small table in the order of some columns."""
+    rows: Rows = table.toArrow().sort_by([(name, "ascending") for name in order]).to_pylist()
+    return rows
+
+
+@contextmanager
+def _cached(table: DataFrame) -> Iterator[DataFrame]:
+    """Keep a table at hand while it is needed."""
+    table.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield table
+    finally:
+        table.unpersist()

@@ -1,0 +1,256 @@
+"""Findings of captures: what the numbers say, in sentences, whichever way they fall."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from analysis.pit import NETWORK
+from analysis.report.capture_plots import quantile
+from analysis.report.endpoints import Way
+from analysis.report.findings import Told
+from analysis.report.numbers import duration, pretty
+from analysis.report.plot import Rows
+
+if TYPE_CHECKING:
+    from analysis.report.capture_data import Gathered
+
+MOST_RUNS = 4
+"""Captures whose figures are told one by one; of more, the least and the most."""
+
+UNEVEN = 1.5
+"""A pair is said to exchange the most if it exchanges so many times what a pair does on average."""
+
+NACKS = {50: "Congestion", 100: "Duplicate", 150: "NoRoute", 0: "no reason"}
+"""Reasons of Nacks as NDNLPv2 names them."""
+
+
+def capture_findings(given: "Gathered", ways: list[Way]) -> list[Told]:
+    """Return what is worth saying of captures."""
+    told = [
+        *_talkers(ways, given.layerings),
+        *_payload(given),
+        *_round_trips(given),
+        *_unanswered(given),
+        *_refused(given),
+        *_again(given),
+        *_pit(given),
+        *_lifetimes(given),
+        *_shared(given),
+        *_long_lived(given),
+        *_feeds(given),
+    ]
+    return told or [Told("", "Nothing in these captures is NDN, or none of it can be read.")]
+
+
+def across(values: Mapping[str, float], write: Callable[[float], str]) -> str:
+    """Write a figure of each capture: "3 in a and 4 in b", or the least and the most of many."""
+    if len(values) == 1:
+        return write(next(iter(values.values())))
+    if len(values) <= MOST_RUNS:
+        said = [f"{write(value)} in {name}" for name, value in values.items()]
+        return ", ".join(said[:-1]) + " and " + said[-1]
+    low, high = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
+    return f"{write(values[low])} in {low} to {write(values[high])} in {high}"
+
+
+def _percent(value: float) -> str:
+    return f"{pretty(value)}\N{NARROW NO-BREAK SPACE}%"
+
+
+def _by_run(rows: Rows) -> dict[str, Rows]:
+    found: dict[str, Rows] = defaultdict(list)
+    for row in rows:
+        found[row["layering"]].append(row)
+    return found
+
+
+def _sums(rows: Rows, *names: str) -> dict[str, Counter[str]]:
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        for name in names:
+            totals[row["layering"]][name] += row[name]
+    return totals
+
+
+def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Told]:
+    pairs: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for way in ways:
+        pairs[way.layering][min(way.sender, way.receiver), max(way.sender, way.receiver)] += way.bytes
+    said = []
+    for run in layerings[:MOST_RUNS]:
+        found = pairs[run]
+        if not found:
+            continue
+        (a, b), most = min(found.items(), key=lambda item: (-item[1], item[0]))
+        if len(found) == 1 or most * len(found) < UNEVEN * found.total():
+            continue
+        where = f"in {run} " if len(layerings) > 1 else ""
+        said.append(
+            f"{where}{a} and {b} exchange the most, {_percent(100 * most / (found.total() or 1))} of the"
+            f" bytes of {len(found)} pairs"
+        )
+    if said:
+        yield Told("Who talks:", "; ".join(said) + ".")
+
+
+def _payload(given: "Gathered") -> Iterator[Told]:
+    shares = {}
+    totals: Counter[str] = Counter()
+    for row in given.overhead:
+        totals[row["layering"]] += row["bytes"]
+    for row in given.overhead:
+        if row["layer"] == "payload" and totals[row["layering"]]:
+            shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
+    if shares:
+        said = across(_ordered(shares, given), _percent)
+        yield Told("On the wire:", f"{said} of the bytes are what applications sent; the rest is names,"
+                   " signatures and headers.")  # fmt: skip
+
+
+def _round_trips(given: "Gathered") -> Iterator[Told]:
+    found = _by_run(given.rtt)
+    half = {run: quantile(rows, 0.5) or 0.0 for run, rows in found.items()}
+    most = {run: quantile(rows, 0.95) or 0.0 for run, rows in found.items()}
+    if half:
+        counts = {run: float(sum(row["count"] for row in rows)) for run, rows in found.items()}
+        yield Told(
+            "Round trips:",
+            f"half of all answers came within {across(_ordered(half, given), duration)},"
+            f" 95 % within {across(_ordered(most, given), duration)}"
+            f" (n = {across(_ordered(counts, given), pretty)}).",
+        )
+
+
+def _unanswered(given: "Gathered") -> Iterator[Told]:
+    totals = _sums(given.answers, "requests", "unanswered")
+    shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
+    if not shares:
+        return
+    asked = sum(of["requests"] for of in totals.values())
+    if not any(shares.values()):
+        yield Told("Every Interest was answered:", f"{pretty(asked)} in all, by Data or by a Nack.")
+        return
+    said = across(_ordered(shares, given), _percent)
+    worst: Counter[str] = Counter()
+    for row in given.prefixes:
+        worst[row["prefix"]] += row["unanswered"]
+    where = ""
+    if len(worst) > 1:
+        prefix, count = min(worst.items(), key=lambda item: (-item[1], item[0]))
+        of = sum(each["unanswered"] for each in totals.values())
+        where = f"; {prefix} has {_percent(100 * count / of)} of them"
+    yield Told("Without an answer:", f"{said} of the Interests got none while they were alive{where}.")
+
+
+def _refused(given: "Gathered") -> Iterator[Told]:
+    reasons: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
+    for row in given.nacks:
+        reason = row["nack_reason"]
+        reasons[NACKS.get(reason, f"reason {reason}")] += row["requests"]
+        runs[row["layering"]] += row["requests"]
+    if reasons:
+        said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(reasons.items()))
+        count = across(_ordered({run: float(n) for run, n in runs.items()}, given), pretty)
+        yield Told("Nacks:", f"{count} Interests ended with one ({said}).")
+
+
+def _again(given: "Gathered") -> Iterator[Told]:
+    totals = _sums(given.answers, "interests", "retransmitted")
+    shares = {
+        run: 100 * of["retransmitted"] / of["interests"] for run, of in totals.items() if of["interests"]
+    }
+    if any(shares.values()):
+        said = across(_ordered(shares, given), _percent)
+        yield Told("Asked again:", f"{said} of the Interests repeat one that had no answer yet.")
+
+
+def _pit(given: "Gathered") -> Iterator[Told]:
+    peaks: dict[str, tuple[int, str, int]] = {}
+    for row in given.pit_summary:
+        if row["node"] != NETWORK:
+            before = peaks.get(row["layering"], (0, "", 0))
+            if row["peak_entries"] > before[0]:
+                peaks[row["layering"]] = (row["peak_entries"], row["node"], row["peak_ns"])
+    runs = sorted(peaks, key=lambda run: (-peaks[run][0], given.layerings.index(run)))[:MOST_RUNS]
+    said = []
+    for run in runs:
+        count, node, time = peaks[run]
+        whole = run if len(given.layerings) > 1 else "the capture"
+        when = f"{duration(max(0, time))} into {whole}"
+        entries = "entry" if count == 1 else "entries"
+        said.append(f"that of {node} peaked at {pretty(count)} {entries}, {when}")
+    if said:
+        more = "" if len(peaks) <= MOST_RUNS else " (the highest)"
+        yield Told("The PIT:", "; ".join(said) + f"{more}.")
+
+
+def _lifetimes(given: "Gathered") -> Iterator[Told]:
+    half = {run: quantile(rows, 0.5) or 0.0 for run, rows in _by_run(given.lifetimes).items()}
+    if half:
+        ends: Counter[str] = Counter()
+        for row in given.outcomes:
+            ends[row["outcome"]] += row["entries"]
+        total = ends.total()
+        order = sorted(ends.items(), key=lambda item: (-item[1], item[0]))
+        said = ", ".join(f"{_percent(100 * count / total)} {outcome}" for outcome, count in order)
+        yield Told(
+            "State is short-lived:" if max(half.values()) < 1e9 else "State:",
+            f"half of all PIT entries lived less than {across(_ordered(half, given), duration)}; {said}.",
+        )
+
+
+def _shared(given: "Gathered") -> Iterator[Told]:
+    classic = [row for row in given.outcomes if row["kind"] == "classic"]
+    totals = _sums(classic, "entries", "aggregated")
+    shares = {run: 100 * of["aggregated"] / of["entries"] for run, of in totals.items()}
+    if any(shares.values()):
+        said = across(_ordered(shares, given), _percent)
+        yield Told("Aggregation:", f"{said} of the PIT entries were asked for by more than one neighbour.")
+
+
+def _long_lived(given: "Gathered") -> Iterator[Told]:
+    feeds = [row for row in given.outcomes if row["kind"] == "feed"]
+    if not feeds:
+        return
+    subscriptions = sum(row["entries"] for row in feeds)
+    items, asks = (sum(row[name] for row in feeds) for name in ("items_out", "interests_in"))
+    if not asks:
+        items, asks = (sum(row[name] for row in feeds) for name in ("items_in", "interests_out"))
+    renewals = sum(row["renewals"] for row in feeds)
+    peak = max(row["peak_credit"] or 0 for row in feeds)
+    ratio = f"; {pretty(items / asks)} items for each" if asks else ""
+    yield Told(
+        "Long-lived Interests:",
+        f"{pretty(asks)} of them kept {pretty(subscriptions)} subscriptions{ratio}. {pretty(renewals)}"
+        f" extended a range that was there, and the most that a node owed was {pretty(peak)} items.",
+    )
+
+
+def _feeds(given: "Gathered") -> Iterator[Told]:
+    if not given.feeds:
+        return
+    newest: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for row in given.progress:
+        of = newest[row["layering"], row["feed"]]
+        of[row["node"]] = max(of.get(row["node"], 0), row["newest"])
+    behind = sorted(
+        (max(nodes.values()) - last, node, run)
+        for (run, _), nodes in newest.items()
+        for node, last in nodes.items()
+        if last < max(nodes.values())
+    )
+    names = {row["feed"] for row in given.feeds}
+    most = pretty(max(row["items"] for row in given.feeds))
+    what = f"{len(names)} feed{'s' if len(names) > 1 else ''}, {most}"
+    what += " items" if len(names) == 1 else " items at most"
+    if behind:
+        lag, node, run = behind[-1]
+        end = f"at the end {len(behind)} times a node lacks the newest; {node} is {lag} behind in {run}."
+    else:
+        end = "every node that follows one has its newest item at the end."
+    yield Told("Feeds:", f"{what}; {end}")
+
+
+def _ordered(values: Mapping[str, float], given: "Gathered") -> dict[str, float]:
+    return {run: values[run] for run in given.layerings if run in values}

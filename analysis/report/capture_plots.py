@@ -1,0 +1,353 @@
+"""The plots of the page of captures, besides those that the report of a run has too.
+
+A capture's name stands where a run's report has a layering. Each function returns None where there is
+nothing to draw.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from analysis.captured import SLICES
+from analysis.overhead import LAYERS
+from analysis.report.numbers import duration, pretty
+from analysis.report.plot import (
+    Figure,
+    Menu,
+    Rows,
+    Scene,
+    Spec,
+    colour,
+    figure,
+    grouped_bars,
+    line,
+    logarithmic,
+    quantiles_of,
+    run_seconds,
+    shares,
+    shares_columns,
+    shares_within,
+    with_menus,
+)
+from analysis.report.state import MOST_NODES, node_heat
+from analysis.report.wire import KINDS, LAYER_LOOKS, stacked_bars, stacked_over_time
+
+ALL = "all"
+MOST_OF_TRAFFIC = 12
+"""Nodes whose traffic can be chosen one by one."""
+
+_OUTCOMES = [
+    ("satisfied", "satisfied", "--data"),
+    ("nacked", "nacked", "--nack"),
+    ("expired", "expired", "--lli"),
+    ("cancelled", "cancelled", "--idle"),
+    ("forked", "ended by a fork", "--malformed"),
+    ("lost", "lost by the node or its link", "--interest"),
+    ("open", "still open at the end", "--other"),
+]
+_TROUBLES = {
+    "retransmission": ("retransmissions", "--interest"),
+    "expired": ("Interests that nothing answered", "--lli"),
+    "nack": ("Nacks", "--nack"),
+    "gap": ("gaps in feeds", "--malformed"),
+    "repair": ("repairs of gaps", "--data"),
+    "duplicate": ("items that were there", "--idle"),
+}
+_BOX = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
+
+
+def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
+    """Return packets and bytes over time by kind, of all together, each once, or as a node captured them."""
+    amounts: dict[tuple[str, str], dict[str, Counter[tuple[str, int]]]] = defaultdict(
+        lambda: {"packets": Counter(), "bytes": Counter()}
+    )
+    totals: Counter[str] = Counter()
+    for row in [*(row | {"node": ALL} for row in load), *by_node]:
+        of = amounts[row["layering"], row["node"]]
+        for what in ("packets", "bytes"):
+            of[what][row["kind"], row["slice"]] += row[what]
+        totals[row["node"]] += row["bytes"]
+    busiest = sorted(nodes, key=lambda node: -totals[node])[:MOST_OF_TRAFFIC]
+    chosen = [node for node in nodes if node in busiest] if len(nodes) > 1 else []
+
+    def draw(layering: str, node: str, what: str) -> tuple[list[Spec], Spec]:
+        run = scene.runs[layering]
+        data = stacked_over_time(amounts[layering, node][what], KINDS, run, SLICES)
+        layout = {
+            "showlegend": True,
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},
+            "yaxis": {"title": {"text": f"{what} a second"}, "rangemode": "tozero"},
+        }
+        return data, layout
+
+    menus = [
+        Menu("layering", scene.layerings),
+        Menu("node", [ALL, *chosen]),
+        Menu("count", ["packets", "bytes"]),
+    ]
+    return with_menus(
+        "traffic",
+        "Traffic over time, by kind",
+        "Stacked areas over time: packets or bytes a second of each kind",
+        menus,
+        draw,
+        ("kind", "from, s", "packets or bytes a second"),
+    )
+
+
+def traffic_heat(by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure | None:
+    """Return the map of what each node captured over time, None for a single node."""
+    if len(nodes) < 2:
+        return None
+    sums: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
+    for row in by_node:
+        for what in ("packets", "bytes"):
+            sums[row["layering"], row["node"], row["slice"]][what] += row[what]
+    rows = []
+    for (layering, node, place), amounts in sums.items():
+        run = scene.runs[layering]
+        seconds = (run.end_ns - run.start_ns) / 1e9 / SLICES
+        rates = {what: amount / seconds for what, amount in amounts.items()}
+        rows.append({"layering": layering, "node": node, "slice": place} | rates)
+    return node_heat(
+        "traffic-heat",
+        "Traffic by node and time",
+        "A map: a row for each node, time to the right, darker where the node sent and received more",
+        rows,
+        nodes,
+        scene,
+        Menu("a second", ["packets", "bytes"]),
+        "packets or bytes a second, in and out",
+    )
+
+
+def layers(overhead: Rows, scene: Scene) -> Figure | None:
+    """Return what the bytes on the wire were: bars stacked by layer, in percent."""
+    amounts = {(row["layering"], row["layer"]): row["bytes"] for row in overhead}
+    totals: Counter[str] = Counter()
+    for (layering, _), size in amounts.items():
+        totals[layering] += size
+    if not any(totals.values()):
+        return None
+    stack = [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS]
+    each = {layering: total / 100 for layering, total in totals.items()}
+    data, layout = stacked_bars(amounts, stack, each, scene, "% of the bytes:", "share of the bytes, %")
+    layout["xaxis"]["range"] = [0, 100]
+    return figure(
+        "layers",
+        "What the bytes were, by layer",
+        "Stacked bars, one for each capture: the share of the bytes that each protocol layer took",
+        data,
+        layout,
+        ("layer", "layering", "share of the bytes, %"),
+    )
+
+
+def outcomes(rows: Rows, scene: Scene) -> Figure | None:
+    """Return how PIT entries ended: bars stacked by outcome, in percent."""
+    amounts: Counter[tuple[str, str]] = Counter()
+    totals: Counter[str] = Counter()
+    for row in rows:
+        amounts[row["layering"], row["outcome"]] += row["entries"]
+        totals[row["layering"]] += row["entries"]
+    if not totals:
+        return None
+    each = {layering: total / 100 for layering, total in totals.items()}
+    data, layout = stacked_bars(
+        amounts, _OUTCOMES, each, scene, "% of the entries", "share of the entries, %"
+    )
+    layout["xaxis"]["range"] = [0, 100]
+    return figure(
+        "outcomes",
+        "How PIT entries ended",
+        "Stacked bars, one for each capture: the share of PIT entries that were satisfied, expired, or other",
+        data,
+        layout,
+        ("outcome", "layering", "share of the entries, %"),
+    )
+
+
+def cdf(
+    name: str, title: str, text: str, rows: Rows, by: str, options: Sequence[str], what: str, scene: Scene
+) -> Figure | None:
+    """Return the share of times within a time, of all and of each option of the column `by` on its own.
+
+    `rows` are captured.distribution by layering and that column. A single option is shown without a menu.
+    """
+    if not rows:
+        return None
+    buckets: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in rows:
+        buckets[row["layering"], ALL].append(row)
+        if row[by] in options:
+            buckets[row["layering"], row[by]].append(row)
+
+    def of(option: str) -> list[tuple[str, int, Sequence[float]]]:
+        return [
+            (layering, sum(row["count"] for row in found), quantiles_of(found))
+            for layering in scene.layerings
+            for found in [buckets.get((layering, option), [])]
+        ]
+
+    if len(options) < 2:
+        return shares_within(name, title, text, of(ALL), what)
+    menu = Menu(by, [ALL, *options])
+    return with_menus(
+        name, title, text, [menu], lambda option: shares(of(option), what), shares_columns(what)
+    )
+
+
+def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure | None:
+    """Return boxes of round-trip times, a group of them for each prefix."""
+    buckets: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in rows:
+        buckets[row["layering"], row["prefix"]].append(row)
+    data = []
+    labels = {prefix: short(prefix) for prefix in prefixes}
+    for place, layering in enumerate(scene.layerings):
+        found = {prefix: quantiles_of(buckets.get((layering, prefix), [])) for prefix in prefixes}
+        there = [prefix for prefix in prefixes if found[prefix]]
+        fences = {
+            key: [found[prefix][round(share * (len(found[prefix]) - 1))] for prefix in there]
+            for key, share in _BOX.items()
+        }
+        data.append(
+            {
+                "type": "box",
+                "orientation": "h",
+                "name": layering,
+                "meta": place,
+                "y": [labels[prefix] for prefix in there],
+                **fences,
+                "line": {"color": colour(place), "width": 1.5},
+                "fillcolor": f"{colour(place)}-soft",
+            }
+        )
+    known = sum(bool(trace["y"]) for trace in data)
+    if not known:
+        return None
+    scale = logarithmic(data, *_BOX)
+    told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+    layout = {
+        "boxmode": "group",
+        "xaxis": {"title": {"text": f"round-trip time, {told}"}, **scale},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+        "height": 120 + len(prefixes) * (14 + 16 * known),
+    }
+    return figure(
+        "rtt-prefix",
+        "Round-trip time by name",
+        "For each prefix and capture the quartiles of round-trip times, with whiskers from 5 to 95 percent",
+        data,
+        layout,
+        ("layering", "prefix", "5 %, ms", "25 %, ms", "median, ms", "75 %, ms", "95 %, ms"),
+    )
+
+
+def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure | None:
+    """Return the share of Interests that nothing answered, a bar for each prefix and capture."""
+    shares_of: dict[tuple[str, str], float | None] = {
+        (row["layering"], row["prefix"]): 100 * row["unanswered"] / row["requests"] for row in rows
+    }
+    if not any(shares_of.values()):
+        return None
+    chosen = [prefix for prefix in prefixes if any(shares_of.get((x, prefix)) for x in scene.layerings)]
+    return grouped_bars(
+        "unanswered",
+        "Interests without an answer, by name",
+        "Bars, one for each prefix and capture: the share of its Interests that nothing answered",
+        scene.layerings,
+        {key: value for key, value in shares_of.items() if key[1] in chosen},
+        chosen,
+        "%",
+        labels={prefix: short(prefix) for prefix in chosen},
+        axis="share unanswered, %",
+    )
+
+
+def troubles(rows: Rows, scene: Scene) -> Figure | None:
+    """Return what went wrong over time, a run at a time: stacked areas by kind of event."""
+    amounts: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
+    for row in rows:
+        if row["event"] in _TROUBLES:
+            amounts[row["layering"]][row["event"], row["slice"]] += row["count"]
+    there = [layering for layering in scene.layerings if amounts[layering]]
+    if not there:
+        return None
+
+    def draw(layering: str) -> tuple[list[Spec], Spec]:
+        run = scene.runs[layering]
+        layout = {
+            "showlegend": True,
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},
+            "yaxis": {"title": {"text": "events a second"}, "rangemode": "tozero"},
+        }
+        return stacked_over_time(amounts[layering], _TROUBLES, run, SLICES), layout
+
+    return with_menus(
+        "troubles",
+        "Retransmissions, Nacks, and what else went wrong, over time",
+        "Stacked areas over time: events a second of each kind",
+        [Menu("layering", there)],
+        draw,
+        ("event", "from, s", "events a second"),
+    )
+
+
+def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
+    """Return how far each node had a feed over time: a line for each node, in the colour of its capture."""
+    if not rows:
+        return None
+    steps: dict[tuple[str, str, str], Rows] = defaultdict(list)
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        steps[row["feed"], row["layering"], row["node"]].append(row)
+        nodes[row["feed"]].add(row["node"])
+
+    def draw(feed: str) -> tuple[list[Spec], Spec]:
+        data = []
+        for place, layering in enumerate(scene.layerings):
+            run = scene.runs[layering]
+            for node in sorted(nodes[feeds_of[feed]])[:MOST_NODES]:
+                found = steps.get((feeds_of[feed], layering, node), [])
+                if found:
+                    seconds = [round((row["time"] - run.start_ns) / 1e9, 4) for row in found]
+                    newest = [row["newest"] for row in found]
+                    seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
+                    newest.append(newest[-1])
+                    name = layering if len(nodes[feeds_of[feed]]) == 1 else f"{layering}, {node}"
+                    told = {"hovertemplate": f"item %{{y}} at {node} by %{{x:.3f}} s"}
+                    data.append(line(place, name, seconds, newest, "hv", 1.2) | told)
+        layout = {
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
+            "yaxis": {"title": {"text": "newest item"}, "rangemode": "tozero"},
+        }
+        return data, layout
+
+    feeds_of = {short(feed): feed for feed in feeds}
+    return with_menus(
+        "progress",
+        "Progress of feeds",
+        "The newest item of a feed that each node has had, over time, a line for each node",
+        [Menu("feed", list(feeds_of))],
+        draw,
+        ("layering and node", "time, s", "newest item"),
+    )
+
+
+def short(name: str, most: int = 44) -> str:
+    """Write a name in so many letters at most, without its middle."""
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 13]}\N{HORIZONTAL ELLIPSIS}{name[-12:]}"
+
+
+def quantile(rows: Rows, share: float) -> float | None:
+    """Return a quantile of captured.distribution, ns; None if there is nothing."""
+    found = quantiles_of(rows)
+    return found[round(share * (len(found) - 1))] * 1e6 if found else None
+
+
+def times(rows: Rows) -> str:
+    """Say the median and the 95th percentile: "21 ms, 95 % within 87 ms"."""
+    middle, most = quantile(rows, 0.5), quantile(rows, 0.95)
+    return pretty(None) if middle is None or most is None else f"{duration(middle)}, {duration(most)}"

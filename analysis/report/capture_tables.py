@@ -1,0 +1,144 @@
+"""The tables of the page of captures, and what it says of the captures themselves."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from analysis.report.capture_data import Gathered
+from analysis.report.capture_plots import quantile
+from analysis.report.endpoints import Way, natural
+from analysis.report.numbers import volume
+from analysis.report.plot import Rows
+
+MOST_ROWS = 40
+"""Rows of a table in the page."""
+
+MOST_TALKS = 12
+
+
+def problems(given: Gathered) -> Iterator[str]:
+    """Say what could not be read, what is not known, and what was inferred."""
+    several = len(given.layerings) > 1
+    for run in given.layerings:
+        of = f"{run}: " if several else ""
+        report = given.reports.get(run, {})
+        for reason, count in sorted(report.get("problems", {}).items()):
+            yield f"{of}{count} frames could not be read: {reason}."
+        damages = report.get("damages", [])
+        for reason in dict.fromkeys(each[2] for each in damages):
+            size = sum(each[1] for each in damages if each[2] == reason)
+            yield f"{of}the file is damaged, {reason}: {volume(size)} were left out."
+        if report.get("gaps") or report.get("skipped"):
+            skipped = volume(report.get("skipped", 0))
+            yield f"{of}TCP streams have {report.get('gaps', 0)} gaps; {skipped} in them belong to no packet."
+        told = {address for each in report.get("captures", []) for address in each.get("local", {}).values()}
+        if told:
+            who = ", ".join(sorted(told))
+            yield (
+                f"{of}what was sent and what received is inferred: {who} takes part in nearly all frames, so"
+                " it captured them (else: --local)."
+            )
+        mine = [row for row in given.interfaces if row["layering"] == run]
+        unknown = sum(row["undirected"] for row in mine)
+        if unknown:
+            frames = sum(row["frames"] for row in mine)
+            yield f"{of}{unknown} of {frames} frames do not say whether they came in or went out."
+    if any(row["least_ns"] < 0 for row in given.hops):
+        yield (
+            "Clocks disagree: packets arrive before they are sent (the table of clocks says by how much)."
+            " Latencies between such nodes are wrong by that; round trips, which one clock measures, are not."
+        )
+    elif given.hops or given.latency:
+        yield ("Latencies between nodes are as right as their clocks agree; round trips take one clock only.")
+
+
+def clocks(given: Gathered) -> Rows:
+    """Return for each pair of nodes, both ways: packets, least and median time, and what that says of clocks.
+
+    If the way there is as long as the way back, the clocks are apart by half the difference of the least
+    times (as NTP has it, RFC 5905 section 8).
+    """
+    least = {(row["layering"], row["sender"], row["receiver"]): row for row in given.hops}
+    rows = []
+    for (run, a, b), there in sorted(least.items(), key=lambda item: (item[0][0], natural(item[0][1]))):
+        back = least.get((run, b, a))
+        if back is None or natural(a) < natural(b):
+            apart = None if back is None else (there["least_ns"] - back["least_ns"]) / 2
+            rows.append(
+                {
+                    "layering": run,
+                    "a": a,
+                    "b": b,
+                    "packets": there["packets"] + (back["packets"] if back else 0),
+                    "there": there["least_ns"] / 1e6,
+                    "back": back["least_ns"] / 1e6 if back else None,
+                    "apart": None if apart is None else apart / 1e6,
+                    "negative": there["negative"] + (back["negative"] if back else 0),
+                }
+            )
+    rows.sort(key=lambda row: (given.layerings.index(row["layering"]), -row["negative"], natural(row["a"])))
+    return rows[:MOST_ROWS]
+
+
+def talks(ways: list[Way], layerings: list[str]) -> Rows:
+    """Return layering, sender, receiver, packets, data, bytes of who sends the most."""
+    sums: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for way in ways:
+        of = sums[way.layering, way.sender, way.receiver]
+        of.update(packets=way.packets, data=way.data, bytes=way.bytes)
+    rows: Rows = [{"layering": run, "sender": a, "receiver": b, **of} for (run, a, b), of in sums.items()]
+    rows.sort(
+        key=lambda row: (-row["bytes"], layerings.index(row["layering"]), row["sender"], row["receiver"])
+    )
+    return rows[:MOST_TALKS]
+
+
+def states(given: Gathered) -> Rows:
+    """Return for each run and node: PIT entries, mean and peak, how entries ended, and what was shared."""
+    ends: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in given.outcomes:
+        of = ends[row["layering"], row["node"]]
+        of["entries"] += row["entries"]
+        of[row["outcome"]] += row["entries"]
+        for name in ("aggregated", "interests_in", "interests_out", "renewals"):
+            of[name] += row[name]
+    half: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in given.lifetimes:
+        half[row["layering"], row["node"]].append(row)
+    levels = {(row["layering"], row["node"]): row for row in given.pit_summary}
+    told = ("entries", "satisfied", "nacked", "expired", "open", "aggregated")
+    rows: Rows = []
+    for (run, node), of in ends.items():
+        level = levels.get((run, node))
+        middle = quantile(half[run, node], 0.5)
+        rows.append(
+            {
+                "layering": run,
+                "node": node,
+                "mean": level and level["mean_entries"],
+                "peak": level and level["peak_entries"],
+                "peak_bytes": level and level["peak_bytes"],
+                "life": None if middle is None else middle / 1e6,
+                **{name: of[name] for name in told},
+            }
+        )
+    rows.sort(key=lambda row: (-row["entries"], given.layerings.index(row["layering"]), natural(row["node"])))
+    return rows[:MOST_ROWS]
+
+
+def prefix_rows(given: Gathered, prefixes: Sequence[str]) -> Rows:
+    """Return the rows of the table of prefixes: those of captured.answers, and round-trip times in ms."""
+    times: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in given.rtt_prefixes:
+        times[row["layering"], row["prefix"]].append(row)
+    rows = []
+    for prefix in prefixes:
+        for row in given.prefixes:
+            if row["prefix"] == prefix:
+                found = times[row["layering"], prefix]
+                half, most = (quantile(found, share) for share in (0.5, 0.95))
+                rows.append(
+                    row
+                    | {"median": half and half / 1e6, "most": most and most / 1e6}
+                    | {"lost": 100 * row["unanswered"] / row["requests"]}
+                )
+    return rows

@@ -1,0 +1,167 @@
+"""Who is behind an address: nodes that were captured by their names, everybody else by address.
+
+A node has the addresses that it sends from and receives at. What several nodes captured is counted once:
+where it was sent if that was captured, else where it came in.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from analysis.report.plot import Rows
+from analysis.report.topology import Drawing, PlacedNode, lane, lay_out, size_of
+from captures.layers import is_group
+
+MOST_ENDPOINTS = 30
+"""Endpoints that are drawn; of more, those that move the fewest bytes are drawn as one, OTHERS."""
+
+MOST_LANES = 240
+"""Directions of links that are drawn."""
+
+OTHERS = "all others"
+_LETTER = 7.6
+"""Width of a letter in the drawing, pixels."""
+
+_RANK = {"out": 0, "": 1, "in": 2}
+
+
+class Way(NamedTuple):
+    """One direction between two addresses as it was captured at an interface, and who is at its ends."""
+
+    layering: str
+    node: str
+    interface: str
+    direction: str
+    src: str
+    dst: str
+    sender: str
+    receiver: str
+    packets: int
+    bytes: int
+    data: int
+    asks: int
+
+
+def owners(ways: Rows) -> dict[tuple[str, str], str]:
+    """Return the node that has an address, by (layering, address), from the rows of captured.ways."""
+    claims: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in ways:
+        address = {"out": row["src"], "in": row["dst"]}.get(row["direction"] or "")
+        if address and not is_group(address):
+            claims[row["layering"], address][row["node"]] += row["packets"] + 1
+    return {key: min(claim, key=lambda node: (-claim[node], node)) for key, claim in claims.items()}
+
+
+def counted(ways: Rows) -> list[Way]:
+    """Return the ways whose packets count, so that each packet counts once."""
+    of = owners(ways)
+    every: dict[tuple[str, str, str], list[Way]] = defaultdict(list)
+    for row in ways:
+        if row["src"] and row["dst"]:
+            told = {name: row[name] for name in Way._fields if name in row}
+            told["direction"] = row["direction"] or ""
+            ends = [of.get((row["layering"], row[end]), row[end]) for end in ("src", "dst")]
+            if ends[0] == ends[1]:
+                ends = [row["src"], row["dst"]]
+            told |= {"sender": ends[0], "receiver": ends[1]}
+            every[row["layering"], row["src"], row["dst"]].append(Way(**told))
+    return [way for same in every.values() for way in _once(same)]
+
+
+def _once(same: list[Way]) -> Iterator[Way]:
+    """Yield those of the captures of one way that count: all that sent, or else the one that saw the most."""
+    best = min(_RANK[way.direction] for way in same)
+    seen = [way for way in same if _RANK[way.direction] == best]
+    if best == 0:
+        yield from seen
+    else:
+        yield min(seen, key=lambda way: (-way.packets, way.node, way.interface))
+
+
+def askers(ways: Rows) -> list[dict[str, Any]]:
+    """Return layering, node, interface, direction of the transactions that count once.
+
+    Those out of a node, and those into one from somebody who was not captured.
+    """
+    chosen = {
+        (way.layering, way.node, way.interface, direction)
+        for way in counted(ways)
+        if way.asks
+        # Where a frame does not tell its direction, its transaction may.
+        for direction in ([way.direction] if way.direction else ["", "in", "out"])
+    }
+    fields = ("layering", "node", "interface", "direction")
+    return [dict(zip(fields, key, strict=True)) for key in sorted(chosen)]
+
+
+def drawn_as(ways: list[Way]) -> dict[str, str]:
+    """Return under which name each endpoint is drawn: its own, or OTHERS if there are too many."""
+    weight: Counter[str] = Counter()
+    for way in ways:
+        weight[way.sender] += way.bytes
+        weight[way.receiver] += way.bytes
+    order = sorted(weight, key=lambda name: (-weight[name], name))
+    if len(order) <= MOST_ENDPOINTS:
+        return {name: name for name in order}
+    return {name: name if place < MOST_ENDPOINTS - 1 else OTHERS for place, name in enumerate(order)}
+
+
+def draw_endpoints(ways: list[Way], nodes: set[str]) -> tuple[Drawing, int]:
+    """Lay the endpoints out, and return how many directions between them are left out.
+
+    At the left whoever sends the most Data more than it gets; `nodes` are those that were captured.
+    """
+    names = drawn_as(ways)
+    links: Counter[tuple[str, str]] = Counter()
+    gives: Counter[str] = Counter(dict.fromkeys(names.values(), 0))
+    for way in ways:
+        a, b = names[way.sender], names[way.receiver]
+        gives[a] += way.data
+        gives[b] -= way.data
+        if a != b:
+            links[a, b] += way.bytes
+    kept = sorted(links, key=lambda ends: (-links[ends], ends))
+    left_out = len(kept[MOST_LANES:])
+    kept = sorted(kept[:MOST_LANES], key=lambda ends: tuple(map(natural, ends)))
+    order = sorted(gives, key=lambda name: (-gives[name], natural(name)))
+    ends = [*dict.fromkeys((min(pair), max(pair)) for pair in kept)]
+    half = max(34.0, max((len(name) for name in order), default=0) * _LETTER / 2 + 8)
+    place = lay_out(sorted(order, key=natural), ends, order[:1], 2 * half + 96, 40, half + 6)
+    return (
+        Drawing(
+            *size_of(place, half + 6),
+            [PlacedNode(name, _role(name, nodes), *at) for name, at in place.items()],
+            [lane(a, b, place, "") for a, b in kept],
+            "",
+        ),
+        left_out,
+    )
+
+
+def half_width(name: str) -> float:
+    """Return half the width of an endpoint's box, pixels."""
+    return round(max(27.0, len(name) * _LETTER / 2 + 8), 1)
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """Return the key by which r2 comes before r10."""
+    parts: list[str] = []
+    for letter in name:
+        if parts and parts[-1].isdigit() == letter.isdigit():
+            parts[-1] += letter
+        else:
+            parts.append(letter)
+    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+def _role(name: str, nodes: set[str]) -> str:
+    return "group" if is_group(name) else "others" if name == OTHERS else "node" if name in nodes else "peer"
+
+
+def named_load(load: Rows, names: Mapping[str, str]) -> Rows:
+    """Return rows of captured.load with the ends as they are drawn."""
+    return [
+        row | {"sender": names[row["sender"]], "receiver": names[row["receiver"]]}
+        for row in load
+        if row["sender"] is not None and row["receiver"] is not None
+    ]

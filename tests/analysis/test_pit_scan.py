@@ -1,0 +1,168 @@
+"""A node's PIT by the window against the same packet by packet."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.pit_entry import Interval, Message
+from analysis.pit_model import PitModel
+from analysis.pit_scan import COLUMNS, PitScan
+from analysis.schema import ARROW_TYPES
+from analysis.schema import COLUMNS as PACKETS
+
+TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
+FEEDS = "/f/k1", "/f/k2"
+NAMES = ("/a", "/a/b", "/a/b/c", "/a/bc", "/a/sha256digest=00", *(f"/x/{n}" for n in range(4)))
+INTERFACES = ("i", "j", "u")
+LIFETIMES = (0, 1, 3, 8, 20, 1 << 39, (1 << 63) - 1)
+
+
+def packet(kind, **fields):
+    """Draw a packet; its time is what passes since the one before."""
+    usual = dict.fromkeys(Message._fields, st.none()) | {
+        "time": st.sampled_from([0, 0, 1, 1, 2, 7]),
+        "interface": st.sampled_from(INTERFACES),
+        "direction": st.sampled_from(["in", "out", "in", "out", None]),
+        "kind": st.just(kind),
+        "name": st.sampled_from(NAMES),
+        "name_length": st.just(9),
+    }
+    return st.builds(Message, **(usual | fields))
+
+
+asked = {
+    "nonce": st.sampled_from([None, *range(12)]),
+    "lifetime_ns": st.sampled_from(LIFETIMES[:5]),
+    "hop_limit": st.sampled_from([None, 9, 9, 0]),
+}
+interests = packet("interest", **asked)
+odd_interests = packet(
+    "interest",
+    **asked
+    | {
+        "lifetime_ns": st.sampled_from(LIFETIMES),
+        "can_be_prefix": st.booleans(),
+        "must_be_fresh": st.booleans(),
+        "is_persistent": st.booleans(),
+    },
+)
+data = packet("data")
+nacks = packet("nack", **asked, nack_reason=st.just(150))
+
+
+def of_feed(message, feed, seq, credit):
+    name = f"{feed}/seq={seq}" if message.kind != "data" or credit else f"{feed}/32=fork/seq={seq}"
+    return message._replace(
+        name=name,
+        feed=feed if "fork" not in name else None,
+        seq=seq if "fork" not in name else None,
+        send_credit=credit if message.kind in ("lli", "nack") else None,
+    )
+
+
+feed_packets = st.builds(
+    of_feed,
+    st.one_of(packet("lli", **asked), packet("data"), packet("data"), packet("nack", **asked)),
+    st.sampled_from(FEEDS),
+    st.integers(1, 6),
+    st.integers(0, 5),
+)
+item_interests = st.builds(
+    lambda message, feed, seq: message._replace(name=f"{feed}/seq={seq}", feed=feed, seq=seq),
+    interests,
+    st.sampled_from(FEEDS),
+    st.integers(1, 6),
+)
+plain = st.one_of(interests, interests, data)
+everything = st.one_of(plain, plain, odd_interests, nacks, feed_packets, item_interests, packet("other"))
+
+
+@st.composite
+def traffic(draw, packets):
+    """Draw messages in order, and the places where windows end."""
+    now, messages = 0, []
+    for message in draw(st.lists(packets, max_size=40)):
+        now += message.time
+        messages.append(message._replace(time=now))
+    cuts = sorted(draw(st.lists(st.integers(0, len(messages)), max_size=6)))
+    return messages, cuts
+
+
+def table_of(messages, first=1):
+    columns = {name: [getattr(message, name) for message in messages] for name in Message._fields}
+    columns["frame"] = list(range(first, first + len(messages)))
+    return pa.table({name: pa.array(columns[name], TYPES[name]) for name in COLUMNS})
+
+
+def scanned(messages, cuts, end, breaks=None):
+    """Return intervals, counted, and steps, by the window."""
+    scan = PitScan(breaks)
+    parts, before = [], 0
+    for place in (*cuts, len(messages)):
+        parts.append(scan.push(table_of(messages[before:place], before + 1)))
+        before = place
+    parts.append(scan.finish(end))
+    intervals = Counter(Interval(**row) for part in parts for row in part.intervals.to_pylist())
+    return intervals, merged(row for part in parts for row in part.steps.to_pylist())
+
+
+def merged(rows):
+    """Return steps by time; they are in order."""
+    steps = {}
+    rows = list(rows)
+    assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
+    for row in rows:
+        steps[row["time"]] = [
+            a + b for a, b in zip(steps.get(row["time"], [0] * 6), list(row.values())[1:], strict=True)
+        ]
+    return {time: step for time, step in steps.items() if any(step)}
+
+
+def followed(messages, end):
+    """Return the same, packet by packet."""
+    model = PitModel()
+    intervals = Counter(interval for message in messages for interval in model.receive(message))
+    intervals.update(model.finish(end))
+    return intervals, merged(step._asdict() for step in model.take_steps())
+
+
+@pytest.mark.parametrize("packets", [plain, everything], ids=["plain", "everything"])
+def test_by_the_window_as_packet_by_packet(packets):
+    @settings(max_examples=150, deadline=None)
+    @given(traffic(packets), st.sampled_from([None, 0, 5]))
+    def check(drawn, later):
+        messages, cuts = drawn
+        end = None if later is None or not messages else messages[-1].time + later
+        intervals, steps = scanned(messages, cuts, end)
+        wanted, wanted_steps = followed(messages, end)
+        assert intervals == wanted
+        assert steps == wanted_steps
+
+    check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    traffic(everything),
+    st.lists(
+        st.tuples(st.integers(0, 40), st.sampled_from(INTERFACES), st.sampled_from(["restart", "link-down"])),
+        max_size=3,
+    ),
+)
+def test_breaks_come_before_packets_of_their_time(drawn, broken):
+    messages, cuts = drawn
+    end = messages[-1].time if messages else 0
+    broken = [row for row in broken if row[0] <= end]
+    breaks = pa.table(
+        {
+            "time": pa.array([row[0] for row in broken], pa.int64()),
+            "interface": pa.array([row[1] for row in broken], pa.string()),
+            "kind": pa.array([row[2] for row in broken], pa.string()),
+        }
+    )
+    told = [Message(*row[:2], "", row[2], "", 0) for row in sorted(broken, key=lambda row: row[0])]
+    every = sorted([*told, *messages], key=lambda message: message.time)
+    assert scanned(messages, cuts, end, breaks) == followed(every, end)

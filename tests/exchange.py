@@ -1,0 +1,39 @@
+"""Captures of a few packets between hosts A, B and C, made with Scapy."""
+
+import pyarrow.parquet as pq
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import PcapWriter
+
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import make_data, make_interest
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.1.2"
+IP4 = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src=A, dst=B)
+
+
+def write(path, *frames):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with PcapWriter(str(path)) as writer:
+        for number, frame in enumerate(frames):
+            frame.time = 1_700_000_000 + number / 1000
+            writer.write(frame)
+    return path
+
+
+def udp(source, target, packet, mac="02:00:00:00:00:01"):
+    head = Ether(src=mac, dst="02:00:00:00:00:ff") / IP(src=source, dst=target)
+    return head / UDP(sport=6363, dport=6363) / Raw(packet)
+
+
+def question(source, target, name, nonce=1):
+    return udp(source, target, make_interest(from_uri(name), nonce=nonce))
+
+
+def answer(source, target, name):
+    return udp(source, target, make_data(from_uri(name), b"x" * 50))
+
+
+def table(out, name="packets"):
+    return pq.read_table(out / name).to_pylist()
