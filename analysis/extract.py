@@ -73,17 +73,20 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     Without Spark the work is done here. Raises OSError, and CaptureError for a file that is no capture.
     """
     out.mkdir(parents=True, exist_ok=True)
+    given = readings
+    if spark is not None:  # executors work in directories of their own
+        out, given = out.resolve(), [_absolute(reading) for reading in readings]
     try:
         groups = _groups(len(readings), spark)
         written = _each(
-            spark, lambda number: _write_pieces(readings, groups[number], out, by, number), len(groups)
+            spark, lambda number: _write_pieces(given, groups[number], out, by, number), len(groups)
         )
         parts = [part for group in written for part in group["pieces"]]
         reports = _summed(readings, parts)
         aside: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for part in parts:
+        for reading, part in zip(readings, parts, strict=True):
             if part["segments"]:
-                aside[part["run"]].append((part["segments"], part["path"]))
+                aside[reading.run].append((part["segments"], reading.piece.path))
         runs = list(aside)
         for run, found in zip(
             runs,
@@ -101,6 +104,10 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
+
+
+def _absolute(reading: Reading) -> Reading:
+    return reading._replace(piece=reading.piece._replace(path=os.path.abspath(reading.piece.path)))
 
 
 def _each(
@@ -175,8 +182,6 @@ def _write_pieces(
             _write(pa.Table.from_batches(findings.segments, SEGMENTS), Path(aside))
         pieces.append(
             {
-                "run": readings[number].run,
-                "path": readings[number].piece.path,
                 "frames": frames,
                 "kinds": findings.kinds,
                 "problems": findings.problems,

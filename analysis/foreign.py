@@ -28,6 +28,9 @@ from analysis.told import tell
 BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 """The directories of packets, and the column of each."""
 
+FEW_BYTES = 4 << 20
+"""Parquet of packets, of which this process follows the PITs itself."""
+
 _MESSAGES = ".messages"
 
 
@@ -49,6 +52,7 @@ def write_tables(out: Path, runs: Iterable[str], spark: SparkSession, *, fragmen
     `fragments`: whether there are any of NDNLPv2, which have to be put together.
     """
     packets = _read(spark, out / "packets", TABLES[0], *PARTITIONS)
+    size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
     messages = packets.where(F.col("kind").isin(*KINDS))
     whole = out / "packets"
     if fragments:
@@ -63,7 +67,8 @@ def write_tables(out: Path, runs: Iterable[str], spark: SparkSession, *, fragmen
         return _read(spark, out / name, next(each for each in TABLES if each.name == name), "run")
 
     _in_parallel(
-        lambda: pit.scan(whole, out, spark),
+        # Spark's Python processes take longer to start than to follow so few.
+        lambda: pit.scan(whole, out, spark if size > FEW_BYTES else None),
         lambda: tell(messages, keep),
         lambda: keep(LATENCY.name, captured_latency(messages)),
         lambda: keep(OVERHEAD.name, overhead(summed(seen_once(packets)))),

@@ -39,7 +39,7 @@ from analysis.pit_lives import lives
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
-from analysis.session import spark_session
+from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
 from analysis.source import readings
 from analysis.told import tell
@@ -137,7 +137,7 @@ class Prepared(NamedTuple):
 
     def frame(self, table: pa.Table) -> DataFrame:
         """Return a collected table for Spark."""
-        return self.packets.sparkSession.createDataFrame(table)
+        return frame(self.packets.sparkSession, table)
 
 
 class Measured(NamedTuple):
@@ -174,7 +174,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         strictly(early.result() if early else extract(pieces, wire, _BY, spark))
     packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
     runs, nodes, feeds, hops, timeline, breaks, noted = (
-        spark.createDataFrame(table)
+        frame(spark, table)
         for table in (
             known.runs,
             known.nodes,

@@ -15,6 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from analysis.pit_files import NETWORK, scan
 from analysis.pit_scan import COLUMNS, PitScan
+from analysis.session import frame
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 __all__ = [
@@ -79,7 +80,7 @@ def reconstruct(
         for node in nodes
     ]
     found = pa.concat_tables([_HISTORY_ARROW.empty_table(), *parts])
-    return messages.sparkSession.createDataFrame(found, HISTORY)
+    return frame(messages.sparkSession, found, HISTORY)
 
 
 def _reconstruct_node(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:

@@ -8,17 +8,20 @@ fails. Later lines are errors and pass through.
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
+import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from analysis.class_data import java_options
 from analysis.errors import AnalysisError
@@ -44,9 +47,11 @@ _SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.minPartitionNum": "1",
-    "spark.default.parallelism": "1",
 }
 _SMALL_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_PATIENCE_S = 5.0
+"""How long a master may take to accept a connection."""
+
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
@@ -54,12 +59,14 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     """Return the process's session, started on `master` (all cores of this machine if None) if need be.
 
     `small` favours a quick start over throughput, for work of seconds. Executors on other machines need
-    this package: install it there. Raises AnalysisError if there is no Java 17 or newer, or if Spark does
-    not start.
+    this package, or this file's directory under the same path. Raises AnalysisError if there is no Java 17
+    or newer, if nobody answers at `master`, or if Spark does not start.
     """
     if running := SparkSession.getActiveSession():
         return running
-    conf = _configuration(master or DEFAULT_MASTER, small, check_java())
+    java_version = check_java()
+    check_master(master)
+    conf = _configuration(master or DEFAULT_MASTER, small, java_version)
     early: list[str] = []
     started = Event()
     # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
@@ -80,6 +87,16 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     context.setLogLevel("ERROR")
     started.set()
     return session
+
+
+def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return a table in memory for Spark.
+
+    Spark takes an empty record batch for the end of a table, and what follows it is lost; so there is one
+    batch.
+    """
+    whole = table.combine_chunks()
+    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 
 
 def check_java() -> str:
@@ -103,6 +120,25 @@ def check_java() -> str:
     return said
 
 
+def check_master(master: str | None) -> None:
+    """Raise AnalysisError if this is a standalone master and accepts no connection; Spark tries for long."""
+    scheme, _, places = (master or DEFAULT_MASTER).partition("://")
+    if scheme != "spark":
+        return
+    reasons = []
+    for place in places.split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise AnalysisError(f"{master}: a Spark master is written spark://HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
+        except OSError as error:
+            reasons.append(f"{place}: {error.strerror or error}")
+        else:
+            return
+    raise AnalysisError(f"no Spark master answers at {'; '.join(reasons)}: start it, or correct --master")
+
+
 def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_local = master.startswith("local")
@@ -113,12 +149,15 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     conf.setAll(list(_ALWAYS.items()))
     path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
-    if is_local:
+    if is_local or small:
         # A cached table keeps its partitions, so the default of 200 costs 200 tasks however small it is.
         conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))
-        if small:
-            conf.setAll(list(_SMALL.items()))
-            conf.set("spark.driver.extraJavaOptions", " ".join([*_SMALL_JAVA, *java_options(java_version)]))
+    if small:
+        conf.setAll(list(_SMALL.items()))
+        if is_local:
+            conf.set("spark.default.parallelism", "1")
+        conf.set("spark.driver.extraJavaOptions", " ".join([*_SMALL_JAVA, *java_options(java_version)]))
+        conf.set("spark.executor.extraJavaOptions", " ".join(_SMALL_JAVA))
     return conf
 
 

@@ -141,7 +141,7 @@ def run(
     seconds = running.duration_s(chosen, load)
     where, why = running.choose_net(net)
     if not no_report:
-        _check_analysis("; or run with --no-report")
+        _check_analysis(master, "; or run with --no-report")
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
@@ -173,7 +173,7 @@ def run(
 @click.option("--master", help="Spark master; default local.")
 def report(directory: Path, master: str | None) -> None:
     """Analyse the captures of a run in DIRECTORY (again) and write its report."""
-    _check_analysis()
+    _check_analysis(master)
     _report(directory, master)
 
 
@@ -193,7 +193,7 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
     from analysis.study import compare_runs
     from analysis.text import study_text
 
-    _check_analysis()
+    _check_analysis(master)
     try:
         with _stages() as stage:
             compared = compare_runs(directories, out, master, lambda name: stage(f"analysis  {name}", None))
@@ -257,7 +257,7 @@ def _sweep(
     from analysis.errors import AnalysisError
 
     if on_spark or not no_report:
-        _check_analysis("" if on_spark else "; or run with --no-report")
+        _check_analysis(master, "" if on_spark else "; or run with --no-report")
     sweeping.make_directory(directory)
     console.print(f"[bold]{title}[/]")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
@@ -299,13 +299,14 @@ def _report(directory: Path, master: str | None) -> None:
     console.print(f"[bold green]report[/]    {page}")
 
 
-def _check_analysis(way_out: str = "") -> None:
+def _check_analysis(master: str | None, way_out: str = "") -> None:
     """Find out that Spark cannot start before the run, not after it."""
     from analysis.errors import AnalysisError
-    from analysis.session import check_java
+    from analysis.session import check_java, check_master
 
     try:
         check_java()
+        check_master(master)
     except AnalysisError as error:
         raise UserError(f"{error}{way_out}") from error
 

@@ -7,9 +7,11 @@ bytes, in whatever order and wherever they are run.
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import chdir
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -129,25 +131,34 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
 
 
 def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
-    """Run all jobs as one Spark job, a task each. Executors need this package, and the directory under the
-    same path."""
+    """Run all jobs as one Spark job, a task each; raise UserError.
+
+    Executors need this package, and under the same paths the directory and the working directory.
+    """
     import pandas as pd
+    from pyspark.errors import PythonException
 
     from analysis.session import spark_session
 
     def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            done = [emulate(Job(**json.loads(text)), target) for text in batch["job"]]
+            with chdir(home):  # paths of scenarios, feeds and topologies are as the user wrote them
+                done = [emulate(Job(**json.loads(text)), target) for text in batch["job"]]
             yield pd.DataFrame({"place": done})
 
-    target = directory.resolve()
+    home, target = Path.cwd(), directory.resolve()
     spark = spark_session(master, small=True)
     rows = [(json.dumps(job._asdict()),) for job in jobs]
     # One partition a job: parallelize() cuts the list evenly, which repartition() by hash would not.
     table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "job string")
     placed = table.mapInPandas(work, "place string").toLocalIterator(prefetchPartitions=True)
-    for done, row in enumerate(placed, start=1):
-        progress(done, len(jobs), row.place)
+    try:
+        for done, row in enumerate(placed, start=1):
+            progress(done, len(jobs), row.place)
+    except PythonException as error:
+        # A task's exception arrives as its text: the last line of a traceback that is worth a line.
+        said = re.findall(r"^[\w.]*(?:Error|Exception): (.+)$", str(error), re.MULTILINE)
+        raise UserError(f"a run failed on an executor: {said[-1]}") from error
 
 
 def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> Path:

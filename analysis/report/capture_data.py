@@ -21,6 +21,7 @@ from analysis.report.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
 from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS
+from analysis.session import frame
 from analysis.stages import Table
 
 MOST_PREFIXES = 20
@@ -231,7 +232,7 @@ def _followed(given: _Given, most: int) -> dict[str, Rows]:
     subjects = captured.subjects(asked, told, most).toArrow()
     if not len(subjects):
         return {"subjects": [], "sequences": []}
-    frames = captured.sequences(given.packets, given.spark.createDataFrame(subjects))
+    frames = captured.sequences(given.packets, frame(given.spark, subjects))
     return {
         "subjects": subjects.to_pylist(),
         "sequences": _rows(frames, "layering", "subject", "time", "node", "frame", "kind"),

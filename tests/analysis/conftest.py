@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from handmade import write_run
 from pyspark.sql import SparkSession
+from short_runs import Measured, shipped
 
 from analysis.session import spark_session
 
@@ -41,3 +42,9 @@ def handmade_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "handmade"
     write_run(directory)
     return directory
+
+
+@pytest.fixture(scope="session")
+def short_runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """Every shipped scenario, cut short, and what it came to."""
+    return shipped(tmp_path_factory.mktemp("scenarios"))

@@ -1,10 +1,13 @@
 """Starting Spark: quietly, or with one line that says what is missing."""
 
+import socket
+
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError
-from analysis.session import check_java, spark_session
+from analysis.session import check_java, check_master, frame, spark_session
 
 
 def fake_java(directory, text, status=0):
@@ -64,9 +67,29 @@ def test_a_start_that_fails_says_why_in_one_line(monkeypatch, tmp_path):
     fake_java(tmp_path, 'version "17"' + "".join(f"\n{line}" for line in said), status=0)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as nobodys:
+        place = f"spark://127.0.0.1:{nobodys.getsockname()[1]}"
+        with pytest.raises(AnalysisError) as error:
+            spark_session(place)
+    assert str(error.value) == f"Spark does not start on {place}: All masters are unresponsive!"
+
+
+def test_a_master_that_is_not_there():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        check_master(f"spark://127.0.0.1:{port}")
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
     with pytest.raises(AnalysisError) as error:
-        spark_session("spark://127.0.0.1:1")
-    assert str(error.value) == ("Spark does not start on spark://127.0.0.1:1: All masters are unresponsive!")
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    assert str(error.value) == (
+        f"no Spark master answers at 127.0.0.1:1: Connection refused; 127.0.0.1:{port}: Connection refused:"
+        " start it, or correct --master"
+    )
+    for place in ("spark://here", "spark://:7077", "spark://here:70770", "spark://here:port"):
+        with pytest.raises(AnalysisError, match="written spark://HOST:PORT"):
+            check_master(place)
+    for elsewhere in (None, "local[2]", "yarn"):
+        check_master(elsewhere)
 
 
 @pytest.mark.spark
@@ -81,3 +104,10 @@ def test_settings(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+@pytest.mark.spark
+def test_rows_after_an_empty_batch_are_not_lost(spark):
+    some = pa.table({"a": [1, 2]})
+    table = pa.concat_tables([some, some.slice(0, 0), some])
+    assert frame(spark, table).count() == len(table) == 4

@@ -12,59 +12,26 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from short_runs import Measured, shipped
 
-from analysis.manifest import Run
-from analysis.pipeline import measure_cases
-from analysis.setting import Case
 from analysis.text import comparison_text
-from testbed import run as running
-from testbed import workload
-from testbed.scenario import available, load
+from testbed.scenario import available
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-ITEMS = 12
-LONGER = {"archive": 100, "failover": 70, "fork": 100, "late-join": 60, "many-feeds": 60, "slow-consumer": 60}
-"""Items: few, and more where something happens at a later one."""
-
-LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
-"""Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""
 
 
-def compared(directory: Path) -> dict[str, str]:
-    """Run every scenario in the emulator; return the text of its comparison by name."""
-    runs = {}
-    for name in available():
-        wanted = tuple(x for x in load(name).layerings if name == LOSSY or x not in REPAIRS)
-        scenario = load(name, layerings=wanted, items=LONGER.get(name, ITEMS))
-        running.run(scenario, workload.load(scenario), "emulated", "asked for", directory / name)
-        runs[name] = Run(directory / name)
-    cases = {f"{name} {x}": Case(run, x) for name, run in runs.items() for x in run.manifest.layerings}
-    measures = measure_cases(cases, directory / "tables", "local[2]").to_pylist()
-    return {name: text(name, run, measures) for name, run in runs.items()}
-
-
-def text(name: str, run: Run, measures: list[dict]) -> str:
-    manifest = run.manifest
-    mine = [
-        row | {"layering": row["layering"].removeprefix(f"{name} ")}
-        for row in measures
-        if row["layering"].startswith(f"{name} ")
-    ]
+def text(short: Measured, name: str) -> str:
+    manifest = short.runs[name].manifest
     what = f"{manifest.workload.items} items, {len(manifest.topology.nodes)} nodes, seed {manifest.seed}"
-    return f"{manifest.title}\n{what}\n\n{comparison_text(mine, manifest.layerings)}"
-
-
-@pytest.fixture(scope="module")
-def texts(spark, tmp_path_factory):
-    return compared(tmp_path_factory.mktemp("scenarios"))
+    return f"{manifest.title}\n{what}\n\n{comparison_text(short.of(name), manifest.layerings)}"
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", available())
-def test_the_comparison_is_as_it_was(texts, name):
+def test_the_comparison_is_as_it_was(short_runs, name):
     path = SNAPSHOTS / f"{name}.txt"
     assert path.is_file(), f"no snapshot of {name}: run python {Path(__file__).name}"
-    assert texts[name] == path.read_text(encoding="utf-8")
+    assert text(short_runs, name) == path.read_text(encoding="utf-8")
 
 
 def test_every_snapshot_is_of_a_scenario():
@@ -73,6 +40,7 @@ def test_every_snapshot_is_of_a_scenario():
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        for scenario_name, content in compared(Path(scratch)).items():
-            (SNAPSHOTS / f"{scenario_name}.txt").write_text(content, encoding="utf-8")
+        fresh = shipped(Path(scratch))
+        for scenario_name in fresh.runs:
+            (SNAPSHOTS / f"{scenario_name}.txt").write_text(text(fresh, scenario_name), encoding="utf-8")
             print(SNAPSHOTS / f"{scenario_name}.txt", file=sys.stderr)

@@ -380,9 +380,9 @@ def latencies(late, events):
 
 def test_latency_is_from_publication_to_the_first_delivery(latencies):
     assert rows(latencies) == [
-        ("x", "s1", "f", 1, "subscribed", 100, 0, 10, 10),
-        ("x", "s1", "f", 2, "subscribed", 200, 5, 25, 20),
-        ("x", "s2", "f", 1, "subscribed", 100, 0, 40, 40),
+        ("x", "s1", None, "f", 1, "subscribed", 100, 0, 10, 10),
+        ("x", "s1", None, "f", 2, "subscribed", 200, 5, 25, 20),
+        ("x", "s2", None, "f", 1, "subscribed", 100, 0, 40, 40),
     ]
 
 

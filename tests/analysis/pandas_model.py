@@ -1,0 +1,342 @@
+"""Every metric of the comparison once more, in pandas and plain Python: slow, obvious, and without Spark.
+
+Written from what docs/tables.md and the metrics' titles say. Nothing of analysis/ is imported: packets come
+from pandas_packets, PIT tables from pandas_pit. Times stay int64: a float does not hold nanoseconds.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas_packets import frames, packets
+from pandas_pit import mean_and_peak, states, together
+
+ITEM = ["feed", "seq"]
+
+
+def paths(links: list[dict[str, Any]], roots: set[str], end: str) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield each way from a root to `end` that visits no node twice: how it ranks, and its hops."""
+    ways = [(link["a"], link["b"], link) for link in links] + [(x["b"], x["a"], x) for x in links]
+
+    def back(node: str, seen: tuple[str, ...], hops: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+        if node in roots:
+            yield (sum(round(link["delay_ms"] * 1e6) for _, _, link in hops), len(hops), seen), hops
+            return
+        for sender, receiver, link in ways:
+            if receiver == node and sender not in seen:
+                yield from back(sender, (*seen, sender), [*hops, (sender, receiver, link)])
+
+    return back(end, (end,), [])
+
+
+def per(number: Any, of: Any) -> float | None:
+    """Divide; None where that means nothing."""
+    return number / of if of and number is not None and not pd.isna(number) else None
+
+
+def quantile(values: Any, share: float) -> float | None:
+    """Return a quantile, interpolated between the two nearest ranks."""
+    values = [value for value in values if value is not None]
+    return float(np.quantile(np.array(values, np.float64), share)) if values else None
+
+
+class Model:
+    """One layering of a run."""
+
+    def __init__(self, run: Path, layering: str) -> None:
+        self.manifest = json.loads((run / "manifest.json").read_text())
+        self.layering, self.turn = layering, self.manifest["runs"][layering]
+        self.start, self.end = self.turn["start_ns"], self.turn["end_ns"]
+        topology, load = self.manifest["topology"], self.manifest["workload"]
+        self.links, self.roles = topology["links"], {x["name"]: x["role"] for x in topology["nodes"]}
+        self.fork = self.manifest.get("fork") or {"feed": None, "after": None, "publisher": None}
+        self.cross = {x["feed"]: (x["from"], x["to"]) for x in load.get("cross_traffic", [])}
+        self.roots = {x["feed"]: {x["publisher"]} for x in load["feeds"]}
+        self.owner, self.peer, self.rate = {}, {}, {}  # of each interface; the rate in ns a byte
+        for link in self.links:
+            for at, node, peer in (("interface_a", "a", "b"), ("interface_b", "b", "a")):
+                self.owner[link[at]], self.peer[link[at]] = link[node], link[peer]
+                if link["bw_mbit"]:
+                    self.rate[link[at]] = (8000 / link["bw_mbit"], link["max_queue_size"])
+        lines = (run / layering / "events.jsonl").read_text().splitlines()
+        self.events = pd.DataFrame(map(json.loads, lines)).astype({"time": "int64", "seq": "int64"})
+        breaks: dict[str, list[tuple[int, str]]] = {at: [] for at in self.owner}
+        for what in self.manifest["timeline"]:
+            for at, node in self.owner.items():
+                is_link = what.get("link") in (f"{node}--{self.peer[at]}", f"{self.peer[at]}--{node}")
+                is_node = what["event"] == "restart" and what.get("node") in (node, self.peer[at])
+                if is_node or (is_link and what.get("signalled")):
+                    kind = "peer" if is_node and what["node"] != node else what["event"]
+                    breaks[at].append((self.start + what["time_ns"], kind))
+        self.frames = frames(run / layering / "capture.pcapng")
+        self.packets = packets(self.frames, {at: [time for time, _ in all_] for at, all_ in breaks.items()})
+        own = [
+            {"time": time, "frame": 0, "interface": at, "direction": "in", "kind": kind, "credit": None}
+            for at, all_ in breaks.items()
+            for time, kind in all_
+        ]
+        self.seen = sorted([*own, *self.packets], key=lambda row: (row["time"], row["frame"]))
+        named = [row for row in self.packets if row["kind"] == "data" and row["feed"] is not None]
+        self.items = pd.DataFrame(named, columns=[*ITEM, *named[0]][2:]).astype({"seq": "int64"})
+        least = self.items.groupby(ITEM)[["ndn_bytes", "frame_bytes"]].min()
+        self.sizes = {
+            item: row.ndn_bytes + 42 if row.ndn_bytes <= 1472 else row.frame_bytes
+            for item, row in least.iterrows()
+        }
+
+    @cached_property
+    def ways(self) -> dict[tuple[str, str], list[Any]]:
+        """The hops from each feed's publisher to each node that may have it."""
+        takers = [
+            *self.manifest["workload"]["expected"],
+            *(n for n, r in self.roles.items() if r == "archive"),
+        ]
+        wanted = [(feed, roots, end) for feed, roots in self.roots.items() for end in takers]
+        wanted += [(feed, {sender}, receiver) for feed, (sender, receiver) in self.cross.items()]
+        found = {}
+        for feed, roots, end in wanted:
+            second = {self.fork["publisher"]} if feed == self.fork["feed"] else set()
+            found[feed, end] = min(paths(self.links, roots | second, end), key=lambda way: way[0])[1]
+        return found
+
+    @cached_property
+    def deliveries(self) -> list[dict[str, Any]]:
+        """The first delivery of each item to each node, with what it was for, and its latency and bound."""
+        of = {
+            kind: self.events[self.events["event"] == kind] for kind in ("published", "joined", "delivered")
+        }
+        published = of["published"].groupby(ITEM)["time"].min().to_dict()
+        joined = of["joined"].groupby(["node", "feed"])["time"].min().to_dict()
+        first = of["delivered"].sort_values("time", kind="stable").drop_duplicates(["node", *ITEM])
+        rows = []
+        for row in first.to_dict("records"):
+            node, feed, seq = row["node"], row["feed"], row["seq"]
+            if (feed, seq) not in published:
+                continue
+            begun, hops = published[feed, seq], self.ways.get((feed, node), [])
+            purpose = "subscribed"
+            if feed in self.cross:
+                purpose = "cross"
+            elif feed == self.fork["feed"] and seq > self.fork["after"]:
+                purpose = "beyond"
+            elif self.roles[node] == "archive":
+                purpose = "archived"
+            bound = None
+            if hops and (feed, seq) in self.sizes:
+                sending = sum(8000 / link["bw_mbit"] for _, _, link in hops if link["bw_mbit"])
+                bound = sum(round(link["delay_ms"] * 1e6) for _, _, link in hops)
+                bound += round(self.sizes[feed, seq] * sending)
+            late = row["time"] - max(begun, joined.get((node, feed), begun))
+            rows.append(row | {"purpose": purpose, "published": begun, "late": late, "bound": bound})
+        return rows
+
+    def delivery(self) -> dict[str, Any]:
+        own = [row for row in self.deliveries if row["purpose"] == "subscribed"]
+        published = self.events[(self.events["event"] == "published") & self.events["feed"].isin(self.roots)]
+        twice = late = 0
+        seen: dict[Any, set[int]] = {}
+        for row in self.events[self.events["event"] == "delivered"].to_dict("records"):
+            had = seen.setdefault((row["node"], row["feed"]), set())
+            twice += row["seq"] in had
+            late += row["seq"] not in had and row["seq"] < max(had, default=0)
+            had.add(row["seq"])
+        forked = self.events[self.events["event"] == "forked"]
+        return {
+            "published": len(published.drop_duplicates(ITEM)),
+            "delivered": len(own),
+            "delivered_share": per(len(own) * 100, sum(self.manifest["workload"]["expected"].values())),
+            "twice": twice,
+            "out_of_order": late,
+            "beyond_fork": sum(row["purpose"] == "beyond" for row in self.deliveries),
+            "forked": len(forked.drop_duplicates(["node", "feed"])),
+            "errors": int((self.events["event"] == "error").sum()),
+            "capture_drops": self.turn["capture"]["dropped"],
+        }
+
+    def latency(self) -> dict[str, Any]:
+        own = [row for row in self.deliveries if row["purpose"] == "subscribed"]
+        late = [row["late"] / 1e6 for row in own]
+        bounds = [row["bound"] / 1e6 for row in own if row["bound"] is not None]
+        ratios = [row["late"] / row["bound"] for row in own if row["bound"]]
+        waits = []
+        for join in self.events[self.events["event"] == "joined"].to_dict("records"):
+            pair = [row for row in own if (row["node"], row["feed"]) == (join["node"], join["feed"])]
+            after = [(row["time"], row["published"]) for row in pair if row["time"] >= join["time"]]
+            if after:
+                came, made = min(after)
+                waits.append((came - max(join["time"], made)) / 1e6)
+        gaps = [gap / 1e6 for gap in self.gaps(own)]
+        return {
+            **{f"latency_p{q}": quantile(late, q / 100) for q in (50, 95, 99)},
+            "latency_max": max(late, default=None),
+            "bound_p50": quantile(bounds, 0.5),
+            "latency_ratio_p50": quantile(ratios, 0.5),
+            "latency_ratio_p95": quantile(ratios, 0.95),
+            "first_item_p50": quantile(waits, 0.5),
+            "first_item_max": max(waits, default=None),
+            "recovery_p50": quantile(gaps, 0.5),
+            "recovery_max": max(gaps, default=None),
+        }
+
+    def gaps(self, own: list[dict[str, Any]]) -> list[int]:
+        """After each break, of each node that has anything: how long nothing came of what was due."""
+        broke = {
+            self.start + x["time_ns"]
+            for x in self.manifest["timeline"]
+            if x["event"] in ("link-down", "restart")
+        }
+        made = self.events[self.events["event"] == "published"].groupby(ITEM)["time"]
+        worst: dict[Any, int] = {}
+        for node, feed in {(row["node"], row["feed"]) for row in own}:
+            came = sorted(
+                (r["time"], r["seq"], r["published"]) for r in own if (r["node"], r["feed"]) == (node, feed)
+            )
+            highest = max(seq for _, seq, _ in came)
+            last = self.fork["after"] if feed == self.fork["feed"] else 1 << 62
+            due = [(s, t) for (f, s), t in made.min().items() if f == feed and highest < s <= last]
+            if due:
+                came.append((self.end, *min(due)))
+            for at, until in pairwise([*sorted(broke), None]):
+                for before, (time, _, published) in zip([(0,), *came], came, strict=False):
+                    begins = max(at, before[0], published)
+                    if time > at and (until is None or begins < until):
+                        worst[at, node] = max(worst.get((at, node), 0), time - begins)
+        return list(worst.values())
+
+    @cached_property
+    def tables(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """Each node's PIT over time."""
+        by_node: dict[str, list[Any]] = {node: [] for node in self.roles}
+        for row in self.seen:
+            by_node[self.owner[row["interface"]]].append(row)
+        return {node: states(rows, self.end) for node, rows in by_node.items()}
+
+    def state(self) -> dict[str, Any]:
+        feeds: dict[str, set[str]] = {}
+        for row in self.deliveries:
+            for sender, receiver, _ in self.ways.get((row["feed"], row["node"]), []):
+                feeds.setdefault(sender, set()).add(row["feed"])
+                feeds.setdefault(receiver, set()).add(row["feed"])
+        whole, result = together(self.tables.values()), {}
+        for which, what in enumerate(("entries", "bytes")):
+            nodes = {n: mean_and_peak(t, which, self.start, self.end) for n, t in self.tables.items()}
+            result[f"pit_{what}_mean"] = sum(mean for mean, _ in nodes.values()) / len(nodes)
+            result[f"pit_{what}_peak"] = max(peak for _, peak in nodes.values())
+            of_all = mean_and_peak(whole, which, self.start, self.end)
+            result[f"pit_{what}_network"], result[f"pit_{what}_network_peak"] = of_all
+        peaks = {n: mean_and_peak(t, 0, self.start, self.end)[1] for n, t in self.tables.items()}
+        shares = [peaks[node] / len(there) for node, there in feeds.items()]
+        return {**result, "pit_entries_per_feed": max(shares, default=None)}
+
+    def wire(self) -> dict[str, Any]:
+        out = self.frames[self.frames["direction"] == "out"]
+        asked = out[out["asks"]]
+        of_subscribers = asked["interface"].map(self.owner).map(self.roles) == "subscriber"
+        carried = [row for row in self.deliveries if row["purpose"] != "archived"]
+        total, credit = int(out["frame_bytes"].sum()), self.manifest["parameters"].get(self.layering, {})
+        credit = credit.get("credit")
+        crossed = {
+            (row["feed"], row["seq"], sender, receiver)
+            for row in self.deliveries
+            if (row["feed"], row["seq"]) in self.sizes
+            for sender, receiver, _ in self.ways.get((row["feed"], row["node"]), [])
+        }
+        least = sum(int(self.sizes[feed, seq]) for feed, seq, _, _ in crossed)
+        sent = self.items[self.items["direction"] == "out"]
+        came = self.items[self.items["direction"] == "in"].sort_values(["time", "frame"])
+        came = came.assign(node=came["interface"].map(self.owner))
+        firsts = came.drop_duplicates(["node", *ITEM])
+        again = len(sent) - len(sent.drop_duplicates(["interface", *ITEM]))
+        by_link = per(len(asked), len(crossed))
+        return {
+            "interests_per_item": per(int(of_subscribers.sum()), len(carried)),
+            "interests_per_link": by_link,
+            "interests_per_window": by_link * credit if credit and by_link is not None else None,
+            "frames_per_item": per(len(out), len(carried)),
+            "bytes_per_item": per(total, len(carried)),
+            "bound_bytes_per_item": per(least, len(carried)),
+            "wire_ratio": per(total, least),
+            "useful_share": per(int(firsts["frame_bytes"].sum()) * 100, total),
+            "repeated_share": per(again * 100, len(sent)),
+            "duplicate_share": per((len(came) - len(firsts)) * 100, len(came)),
+            "overhead_ratio": per(total, sum(row["bytes"] for row in carried)),
+        }
+
+    @cached_property
+    def use(self) -> dict[str, float]:
+        """How much of its rate each interface used, in percent."""
+        out = self.frames[self.frames["direction"] == "out"].groupby("interface")["frame_bytes"].sum()
+        return {
+            at: rate * int(out.get(at, 0)) * 100 / (self.end - self.start)
+            for at, (rate, _) in self.rate.items()
+            if at in out.index
+        }
+
+    def sharing(self, busiest: str | None, step_ns: int) -> dict[str, Any]:
+        names = ("throughput", "fairness", "queue_p50", "queue_p99", "queue_max")
+        result: dict[str, Any] = {"link_use": max(self.use.values(), default=None), **dict.fromkeys(names)}
+        if busiest is None or busiest not in self.use:
+            return result
+        flows: dict[Any, list[tuple[int, int]]] = {}
+        for row in self.deliveries:
+            if row["purpose"] != "archived":
+                flows.setdefault((row["node"], row["feed"]), []).append((row["time"], row["bytes"]))
+        begin = max((min(flow)[0] for flow in flows.values()), default=0)
+        end = min((max(flow)[0] for flow in flows.values()), default=0)
+        if end > begin and len(flows) > 1:
+            rates = np.array([
+                sum(size for time, size in flow if begin < time <= end) * 1e9 / (end - begin)
+                for flow in flows.values()
+            ])  # fmt: skip
+            result["throughput"] = rates.mean() * 8 / 1000
+            result["fairness"] = per(rates.sum() ** 2, len(rates) * (rates**2).sum())
+        return result | self.queue(busiest, step_ns)
+
+    def queue(self, interface: str, step_ns: int) -> dict[str, Any]:
+        """Send every frame through a queue of the link's rate and size, and look at it now and then."""
+        rate, limit = self.rate[interface]
+        waiting: list[
+            tuple[int, int]
+        ] = []  # of each frame that is taken: when it came, when its last bit left
+        most = 0.0
+        sent = self.frames[(self.frames["interface"] == interface) & (self.frames["direction"] == "out")]
+        for time, size in zip(sent["time"].tolist(), sent["frame_bytes"].tolist(), strict=True):
+            ahead = sum(left > time for _, left in waiting[-(limit or 0) - 1 :]) if limit else 0
+            if limit is None or ahead < limit:
+                free = max(time, waiting[-1][1] if waiting else 0) + round(size * rate)
+                waiting.append((time, free))
+            if time <= self.end:
+                most = max(most, (waiting[-1][1] - time) / rate)
+        looks = []
+        came = np.array([time for time, _ in waiting], np.int64)
+        for now in range(int(sent["time"].iloc[0]), self.end + 1, step_ns):
+            place = int(np.searchsorted(came, now, "right"))
+            looks.append(max(waiting[place - 1][1] - now, 0) / rate)
+        return {
+            "queue_p50": quantile(looks, 0.5),
+            "queue_p99": quantile(looks, 0.99),
+            "queue_max": max(most, *looks),
+        }
+
+
+def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
+    """Return every metric of every layering of a run; `step_ns` is how often queues are looked at."""
+    # A run's queues are those of the interface that uses most of its link, if that is half of it.
+    names = json.loads((run / "manifest.json").read_text())["layerings"]
+    models = {layering: Model(run, layering) for layering in names}
+    used = max((share, at) for model in models.values() for at, share in [*model.use.items(), ("", 0.0)][:-1])
+    busiest = used[1] if used[0] >= 50 else None
+    step_ns = step_ns or max(1, *((model.end - model.start) // 400 for model in models.values()))
+    return {
+        layering: model.delivery()
+        | model.latency()
+        | model.state()
+        | model.wire()
+        | model.sharing(busiest, step_ns)
+        for layering, model in models.items()
+    }

@@ -1,0 +1,277 @@
+"""A slow and plain model of a node's PIT, written from the text of analysis.pit_model alone.
+
+It keeps the table as it is, looks at all of it after every instant, and writes down what there is.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+KEPT = 4  # nonces of LLIs that are remembered
+Packet = dict[str, Any]
+
+
+class Pit:
+    """The table: `classic` by (name, CanBePrefix, MustBeFresh), `feeds` by name."""
+
+    def __init__(self) -> None:
+        self.classic: dict[Any, Any] = {}
+        self.feeds: dict[Any, Any] = {}
+        self.states: dict[int, tuple[int, int]] = {}
+        self.now = self.wake = 0
+
+    def entry(self, packet: Packet) -> Any:
+        key = packet["name"], packet["can_be_prefix"], packet["must_be_fresh"]
+        fresh = {"ins": {}, "outs": {}, "expiry": 0, "own": 0, "passes": False, "undo": None}
+        return key, self.classic.get(key), fresh
+
+    def settle(self) -> None:
+        """Drop what is over: classic entries past their expiry, ranges past theirs, feeds without any."""
+        now, ahead = self.now, []
+        for key, entry in list(self.classic.items()):
+            if entry["expiry"] <= now:
+                del self.classic[key]
+            ahead.append(entry["expiry"])
+        for name, feed in list(self.feeds.items()):
+            feed["down"] = {i: held for i, held in feed["down"].items() if held["expiry"] > now}
+            up = feed["up"]
+            if up and (up["expiry"] <= now or (up["head"] > up["limit"] and not up["missing"])):
+                up["over"] = True
+            if not feed["down"] and (up is None or up["over"]):
+                del self.feeds[name]
+            ahead += [held["expiry"] for held in [*feed["down"].values(), *([up] if up else [])]]
+        self.wake = min((time for time in ahead if time > now), default=1 << 62)
+
+    def write_down(self) -> None:
+        sizes = [
+            sum(map(len, name)) + 16 * (len(entry["ins"]) + len(entry["outs"]))
+            for (name, _, _), entry in self.classic.items()
+            if entry["ins"] or entry["outs"]
+        ] + [
+            sum(map(len, name)) + 28 * (len(feed["down"]) + (feed["up"] is not None))
+            for name, feed in self.feeds.items()
+        ]
+        self.states[self.now] = len(sizes), sum(sizes)
+
+    def run_until(self, time: int) -> None:
+        """Let time pass: what is due at `time` is done."""
+        while self.wake <= time:
+            self.now = self.wake
+            self.settle()
+            self.write_down()
+        self.now = time
+
+    def receive(self, packet: Packet) -> None:
+        self.run_until(packet["time"])
+        is_in, kind = packet["direction"] == "in", packet["kind"]
+        if kind == "restart":
+            self.classic, self.feeds = {}, {}
+        elif kind == "link-down":
+            self.link_down(packet["interface"])
+        elif kind == "data":
+            self.data(packet, is_in)
+        elif kind == "nack" and packet["credit"] is not None:
+            self.refused(packet, is_in)
+        elif kind == "nack":
+            self.nack(packet, is_in)
+        elif kind in ("interest", "lli") and not (is_in and packet["hop_limit"] == 0):
+            (self.lli if kind == "lli" else self.interest)(packet, is_in)
+        self.settle()
+        self.write_down()
+
+    # Classic Interests, persistent ones among them.
+
+    def interest(self, packet: Packet, is_in: bool) -> None:
+        key, entry, fresh = self.entry(packet)
+        at, nonce, expiry = packet["interface"], packet["nonce"], packet["time"] + packet["lifetime"]
+        if entry and is_in:
+            same = [i for i, record in entry["ins"].items() if record["nonce"] == nonce]
+            sent = [record for record in entry["outs"].values() if record["nonce"] == nonce]
+            if (same and same[0] != at) or (sent and not same):
+                return
+        entry = self.classic.setdefault(key, fresh)
+        if packet["persistent"]:
+            entry["passes"] = True
+            entry["ins"] = {
+                i: r for i, r in entry["ins"].items() if not r["persistent"] or r["expiry"] > self.now
+            }
+            if not is_in and all(record["nonce"] != nonce for record in entry["ins"].values()):
+                entry["own"] = expiry
+        if is_in:
+            entry["undo"] = (packet["time"], at, entry["ins"].get(at), entry["expiry"])
+            entry["ins"][at] = {"nonce": nonce, "expiry": expiry, "persistent": packet["persistent"]}
+        else:
+            entry["outs"][at] = {"nonce": nonce, "nacked": False}
+        entry["expiry"] = max(entry["expiry"], expiry)
+
+    def data(self, packet: Packet, is_in: bool) -> None:
+        name = packet["name"]
+        for key, entry in list(self.classic.items()):
+            asked, can_be_prefix, _ = key
+            is_digest = asked[:-1] == name and asked[-1][0] == 1
+            if asked == name or is_digest or (can_be_prefix and name[: len(asked)] == asked):
+                self.answer(key, entry, packet, is_in)
+        if packet["feed"] is not None and name[:-1] in self.feeds:
+            (self.item_in if is_in else self.item_out)(self.feeds[name[:-1]], packet)
+        elif name[-2:-1] == (b"\x20\x04fork",) and name[:-2] in self.feeds:
+            feed, seq = self.feeds[name[:-2]], int.from_bytes(name[-1][2:], "big")
+            if up := feed["up"]:
+                up["limit"] = min(up["limit"], seq - 1)
+                up["missing"] = {each for each in up["missing"] if each < seq}
+            if not is_in:
+                feed["down"].pop(packet["interface"], None)
+
+    def answer(self, key: Any, entry: Any, packet: Packet, is_in: bool) -> None:
+        at, now = packet["interface"], packet["time"]
+        if entry["passes"]:
+            entry["ins"] = {
+                i: record
+                for i, record in entry["ins"].items()
+                if record["persistent"] and record["expiry"] > now
+            }
+            is_over = not entry["ins"] and entry["own"] <= now
+        elif is_in:
+            is_over = True
+        elif at not in entry["ins"]:
+            is_over = False
+        else:
+            del entry["ins"][at]
+            time, interface, record, expiry = entry["undo"]
+            if (time, interface) == (now, at) and expiry:  # it was answered at once: as if it had not come
+                is_over = False
+                entry["expiry"] = expiry
+                if record:
+                    entry["ins"][at] = record
+            else:
+                is_over = all(record["expiry"] <= now for record in entry["ins"].values())
+        if is_over:
+            del self.classic[key]
+
+    def nack(self, packet: Packet, is_in: bool) -> None:
+        key, entry, _ = self.entry(packet)
+        record = (entry or {}).get("outs" if is_in else "ins", {}).get(packet["interface"])
+        if record is None or record["nonce"] != packet["nonce"]:
+            return
+        if is_in:
+            record["nacked"] = True
+            is_over = not entry["ins"] and all(each["nacked"] for each in entry["outs"].values())
+        else:
+            del entry["ins"][packet["interface"]]
+            is_over = not entry["ins"]
+        if is_over:
+            del self.classic[key]
+
+    def link_down(self, at: str) -> None:
+        for key, entry in list(self.classic.items()):
+            entry["outs"].pop(at, None)
+            if entry["ins"].pop(at, None) and not entry["ins"] and entry["own"] <= self.now:
+                del self.classic[key]
+        for feed in self.feeds.values():
+            feed["down"].pop(at, None)
+            if feed["up"] and feed["up"]["at"] == at:
+                feed["up"] = None
+
+    # Long-lived Interests.
+
+    def lli(self, packet: Packet, is_in: bool) -> None:
+        name = packet["name"][:-1]
+        fresh = {"down": {}, "up": None, "sent": [], "heard": defaultdict(list)}
+        if packet["credit"]:
+            self.feeds.setdefault(name, fresh)
+        if name in self.feeds:
+            (self.lli_in if is_in else self.lli_out)(self.feeds[name], packet)
+
+    def lli_in(self, feed: Any, packet: Packet) -> None:
+        at, nonce, first = packet["interface"], packet["nonce"], packet["seq"]
+        last, expiry = first + packet["credit"] - 1, packet["time"] + packet["lifetime"]
+        heard = feed["heard"][at][-KEPT:]
+        if nonce in feed["sent"][-KEPT:] and nonce not in heard:
+            return
+        if packet["credit"] == 0:
+            feed["down"].pop(at, None)
+            return
+        if nonce in heard:
+            return
+        feed["heard"][at].append(nonce)
+        held = feed["down"].setdefault(at, {"next": first, "limit": last, "expiry": expiry})
+        if last < held["next"]:
+            held["expiry"] = max(held["expiry"], expiry)
+        else:
+            held |= {"next": min(held["next"], first), "limit": max(held["limit"], last), "expiry": expiry}
+
+    def lli_out(self, feed: Any, packet: Packet) -> None:
+        at, first, up = packet["interface"], packet["seq"], feed["up"]
+        last, expiry = first + packet["credit"] - 1, packet["time"] + packet["lifetime"]
+        feed["sent"].append(packet["nonce"])
+        is_there = up is not None and up["at"] == at
+        if packet["credit"] == 0:
+            feed["up"] = None if is_there else up
+        elif not is_there:
+            fresh = {"missing": set(), "over": False, "repairs": True}
+            feed["up"] = fresh | {"at": at, "head": first, "limit": last, "expiry": expiry}
+        else:
+            if first > up["limit"] or (first < up["head"] and last >= up["limit"]):
+                up["head"] = first
+                up["missing"] = {seq for seq in up["missing"] if seq >= first}
+            up |= {"limit": max(up["limit"], last), "expiry": max(up["expiry"], expiry), "over": False}
+
+    def refused(self, packet: Packet, is_in: bool) -> None:
+        feed, at = self.feeds.get(packet["name"][:-1]), packet["interface"]
+        if feed and not is_in:
+            feed["down"].pop(at, None)
+        elif feed and packet["nonce"] in feed["sent"][-KEPT:] and feed["up"] and feed["up"]["at"] == at:
+            feed["up"] = None
+
+    def item_in(self, feed: Any, packet: Packet) -> None:
+        up, seq = feed["up"], packet["seq"]
+        if up and seq <= up["limit"]:
+            if seq >= up["head"]:
+                up["missing"] |= set(range(up["head"], seq)) if up["repairs"] else set()
+                up["head"] = seq + 1
+            up["missing"].discard(seq)
+
+    def item_out(self, feed: Any, packet: Packet) -> None:
+        held, seq, up = feed["down"].get(packet["interface"]), packet["seq"], feed["up"]
+        if held and held["next"] <= seq <= held["limit"]:
+            if seq > held["next"] and up:
+                up |= {"repairs": False, "missing": set()}
+            held["next"] = seq + 1
+            if held["next"] > held["limit"]:
+                del feed["down"][packet["interface"]]
+
+
+def states(packets: Iterable[Packet], end: int) -> dict[int, tuple[int, int]]:
+    """Return a node's table at every time (ns) at which it may have changed, to `end`: entries and bytes."""
+    pit = Pit()
+    for packet in packets:
+        if packet["time"] <= end:
+            pit.receive(packet)
+    pit.run_until(end)
+    return pit.states
+
+
+def together(nodes: Iterable[dict[int, tuple[int, int]]]) -> dict[int, tuple[int, int]]:
+    """Add up the tables of some nodes."""
+    changes: Counter[tuple[int, int]] = Counter()
+    for each in nodes:
+        before = (0, 0)
+        for time, state in sorted(each.items()):
+            for which in (0, 1):
+                changes[time, which] += state[which] - before[which]
+            before = state
+    total, entries, size = {}, 0, 0
+    for time in sorted({time for time, _ in changes}):
+        entries, size = entries + changes[time, 0], size + changes[time, 1]
+        total[time] = entries, size
+    return total
+
+
+def mean_and_peak(table: dict[int, tuple[int, int]], which: int, start: int, end: int) -> tuple[float, int]:
+    """Return the mean over time and the highest of entries (which = 0) or bytes (1)."""
+    times = sorted(table)
+    area = sum(
+        table[time][which] * (min(until, end) - max(time, start))
+        for time, until in zip(times, [*times[1:], end], strict=True)
+        if until > start
+    )
+    return area / (end - start), max((state[which] for state in table.values()), default=0)

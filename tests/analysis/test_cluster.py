@@ -1,0 +1,206 @@
+"""A Spark cluster of real processes, a master and two workers on loopback, and the command line on it.
+
+What it makes must be what one machine makes. Workers work in directories of their own, so a path that only
+makes sense in the user's directory does not pass.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from click.testing import CliRunner
+
+from analysis.pipeline import analyze
+from testbed import sweep
+from testbed.cli import feednet
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 300
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "PYTHONPATH": str(ROOT),  # for the driver; what executors need the session tells them
+}
+SCENARIO = ["--items", "8", "--layering", "poll", "--layering", "lli", "--net", "emulated"]
+
+
+class Cluster(NamedTuple):
+    """A master's URL, its page, and where each worker works."""
+
+    url: str
+    page: str
+    places: list[Path]
+
+    def told(self) -> dict:
+        with urlopen(f"{self.page}/json/", timeout=10) as said:
+            return json.load(said)
+
+    def tasks(self) -> list[int]:
+        """Return how many tasks each worker's executors have finished so far, by their logs."""
+        logs = ([log.read_text() for log in place.glob("app-*/*/stderr")] for place in self.places)
+        return [sum(text.count(" Finished task ") for text in texts) for texts in logs]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    spark_class = Path(pyspark.__path__[0]) / "bin" / "spark-class"
+    port, page = free_port(), free_port()
+    places = [directory / "worker-1", directory / "worker-2"]
+    at = ["--host", "127.0.0.1", "--webui-port"]
+    url = f"spark://127.0.0.1:{port}"
+    commands = [(directory, ["master.Master", *at, str(page), "--port", str(port)])]
+    commands += [
+        (place, ["worker.Worker", *at, "0", "--cores", "1", "--memory", "1g", url]) for place in places
+    ]
+    processes = []
+    try:
+        for place, (what, *options) in commands:
+            place.mkdir(exist_ok=True)
+            with (place / "log").open("wb") as log:
+                # spark-class becomes Java (exec), so that the process is the daemon itself.
+                started = subprocess.Popen(
+                    [spark_class, f"org.apache.spark.deploy.{what}", *options],
+                    cwd=place,
+                    env={**ENVIRONMENT, "SPARK_WORKER_DIR": str(place), "PYTHONPATH": ""},
+                    stdout=log,
+                    stderr=log,
+                )
+            processes.append(started)
+        result = Cluster(url, f"http://127.0.0.1:{page}", places)
+        wait_for_workers(result, processes, directory)
+        yield result
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], directory: Path) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and all(process.poll() is None for process in processes):
+        try:
+            if cluster.told()["aliveworkers"] == len(cluster.places):
+                return
+        except (URLError, OSError):
+            pass
+        time.sleep(0.5)
+    raise AssertionError("\n".join(log.read_text()[-2000:] for log in directory.glob("**/log")))
+
+
+def command(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
+    """Run the command line as a user does, where he is."""
+    return subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *arguments],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def on_cluster(cluster: Cluster, arguments: list[str], cwd: Path) -> None:
+    before = cluster.tasks()
+    done = command([*arguments, "--master", cluster.url], cwd)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert all(now > then for now, then in zip(cluster.tasks(), before, strict=True)), "a worker was idle"
+
+
+def rows(path: Path) -> Counter:
+    """Return the rows of a table, whatever their order."""
+    return Counter(map(repr, pq.read_table(path).to_pylist()))
+
+
+def assert_same_tables(ours: Path, theirs: Path) -> None:
+    names = sorted(path.name for path in theirs.iterdir())
+    assert names == sorted(path.name for path in ours.iterdir())
+    for name in names:
+        if name.endswith(".parquet"):
+            assert rows(ours / name) == rows(theirs / name), name
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without its report."""
+    directory = tmp_path_factory.mktemp("user") / "run"
+    done = CliRunner().invoke(feednet, ["run", "fanout", *SCENARIO, "--no-report", "--out", str(directory)])
+    assert done.exit_code == 0, done.output
+    return directory
+
+
+def test_a_report(cluster, captured, spark):
+    local = captured.with_name("local")
+    shutil.copytree(captured, local)
+    analyze(local)
+    on_cluster(cluster, ["report", captured.name], captured.parent)
+    assert_same_tables(captured / "tables", local / "tables")
+    assert (captured / "report.html").read_bytes() == (local / "report.html").read_bytes()
+
+
+def test_the_tables_of_captures(cluster, captured, spark):
+    captures = [f"{x}={captured.name}/{x}/capture.pcapng" for x in ("poll", "lli")]
+    on_cluster(cluster, ["analyze", *captures, "--out", "there"], captured.parent)
+    done = command(["analyze", *captures, "--out", "here"], captured.parent)
+    assert done.returncode == 0, done.stderr
+    here, there = captured.with_name("here"), captured.with_name("there")
+    assert_same_tables(there, here)
+    assert rows(there / "packets") == rows(here / "packets")
+    assert json.loads((there / "summary.json").read_text()) == json.loads((here / "summary.json").read_text())
+
+
+def test_a_sweep_of_a_users_own_scenario(cluster, spark, tmp_path):
+    shutil.copy(ROOT / "testbed" / "scenarios" / "fanout.toml", tmp_path / "mine.toml")
+    settings = [*SCENARIO, "--sweep", "loss=0,5", "--repeat", "2"]
+    on_cluster(cluster, ["run", "mine.toml", *settings, "--on-spark", "--out", "there"], tmp_path)
+    here, there = tmp_path / "here", tmp_path / "there"
+    options = {"items": 8, "layerings": ("poll", "lli")}
+    jobs = sweep.plan(str(tmp_path / "mine.toml"), [sweep.parse_axis("loss=0,5")], 2, options)
+    for job in jobs:
+        sweep.emulate(job, here)
+        for name in ("capture.pcapng", "events.jsonl", "counters.jsonl"):
+            for layering in options["layerings"]:
+                path = Path(job.place, layering, name)
+                assert (here / path).read_bytes() == (there / path).read_bytes(), path
+    sweep.measure(jobs, here, None, lambda *_: None)
+    assert rows(there / "measures.parquet") == rows(here / "measures.parquet")
+    assert (there / "study.html").read_bytes() == (here / "study.html").read_bytes()
+
+
+def test_a_master_that_is_not_there(captured):
+    port = free_port()
+    done = command(["report", captured.name, "--master", f"spark://127.0.0.1:{port}"], captured.parent)
+    assert done.returncode == 1
+    refused = f"no Spark master answers at 127.0.0.1:{port}: Connection refused"
+    assert done.stderr == f"feednet: {refused}: start it, or correct --master\n"
+    arguments = ["run", "fanout", "--repeat", "2", "--on-spark", "--out", "sweep"]
+    done = command([*arguments, "--master", f"spark://127.0.0.1:{port}"], captured.parent)
+    assert done.returncode == 1
+    assert refused in done.stderr
+    assert not captured.with_name("sweep").exists()

@@ -1,0 +1,197 @@
+"""What the analysis says was lost, and when packets arrived, against the emulator, which has decided it.
+
+The analysis sees captures only: a frame where it is sent, and where it arrives, if it does. Here the
+emulator's pipes tell the fate of each frame; from that follow arrivals, losses, recovery and duplicates.
+"""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow.parquet as pq
+import pytest
+from pandas_packets import frames, packets
+from short_runs import emulate
+
+from analysis.manifest import Run
+from analysis.pipeline import analyze
+from topologies import emulated
+from topologies.model import Link
+from topologies.pipe import Pipe, pipe_rng
+
+pytestmark = pytest.mark.spark
+
+SEEDS = (3, 4)
+LAYERINGS = ("poll", "lli", "lli-selective")
+SCENARIO = """
+title = "Two ways, both of which lose and let overtake"
+layerings = ["poll", "lli", "lli-selective"]
+seed = 1
+settle_ms = 6000
+publisher = "p"
+subscribers = ["s1", "s2"]
+
+[topology]
+links = [
+    { a = "p", b = "r1" },
+    { a = "r1", b = "r2", max_queue_size = 4, bw_mbit = 1.0 },
+    { a = "r2", b = "s1" },
+    { a = "r2", b = "s2", delay_ms = 20.0 },
+]
+
+[topology.link]
+bw_mbit = 10.0
+delay_ms = 8.0
+jitter_ms = 4.0
+loss_percent = 6.0
+
+[workload]
+items = 40
+
+[workload.schedule]
+speed = 1500000.0
+idle_limit_ms = 30.0
+"""
+
+
+class TellingPipe(Pipe):
+    """A pipe that keeps what became of each frame: the times at which it arrived."""
+
+    __slots__ = ("fates",)
+    made: ClassVar[list[tuple[str, str, "TellingPipe"]]] = []
+    way: ClassVar[tuple[str, str]]
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.fates: list[tuple[int, ...]] = []
+        self.made.append((*self.way, self))
+
+    def send(self, now_ns: int, frame_length: int) -> tuple[int, ...]:
+        self.fates.append(super().send(now_ns, frame_length))
+        return self.fates[-1]
+
+
+def telling_rng(seed: int, link: Link, sender: str) -> random.Random:
+    TellingPipe.way = sender, link.b if sender == link.a else link.a
+    return pipe_rng(seed, link, sender)
+
+
+def truth(run: Run, layering: str, pipes: list[tuple[str, str, TellingPipe]]) -> list[dict[str, Any]]:
+    """Return every packet sent, with its sender, receiver, and when it had arrived whole, None if never."""
+    ends = {}
+    for link in run.manifest.topology.links:
+        ends[link.interface_a] = link.a, link.b, link
+        ends[link.interface_b] = link.b, link.a, link
+    table = frames(run.capture(layering))
+    sent = table[table["direction"] == "out"]
+    fate: dict[int, tuple[int, ...]] = {}
+    for sender, receiver, pipe in pipes:
+        [interface] = [name for name, (a, b, _) in ends.items() if (a, b) == (sender, receiver)]
+        fate |= dict(zip(sent[sent["interface"] == interface]["frame"], pipe.fates, strict=True))
+    last = run.manifest.runs[layering].end_ns
+    rows = []
+    for packet in packets(sent, {}):
+        sender, receiver, link = ends[packet["interface"]]
+        arrivals = [fate[number] for number in packet["pieces"]]
+        came = max(max(times, default=last + 1) for times in arrivals)
+        about = {"sender": sender, "receiver": receiver, "link": link}
+        rows.append(packet | about | {"received": came if came <= last else None})
+    return rows
+
+
+def items(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["kind"] == "data" and row["feed"] is not None]
+
+
+def lost(rows: list[dict[str, Any]]) -> Counter:
+    """Return of items that were missed: sender, receiver, seq, when it was due, how long until it came."""
+    came: dict[Any, int] = {}
+    missed: dict[Any, tuple[int, int, str]] = {}
+    for row in items(rows):
+        place, link = (row["receiver"], row["seq"]), row["link"]
+        if row["received"] is not None:
+            came[place] = min(row["received"], came.get(place, row["received"]))
+            continue
+        sending = round(row["frame_bytes"] * 8000 / link.bw_mbit)
+        due = row["time"] + round(link.delay_ms * 1e6) + sending
+        missed[place] = min(missed.get(place, (1 << 62, 0, "")), (row["time"], due, row["sender"]))
+    return Counter(
+        (sender, receiver, seq, due, came[receiver, seq] - due if (receiver, seq) in came else None)
+        for (receiver, seq), (_, due, sender) in missed.items()
+        if (receiver, seq) not in came or came[receiver, seq] > due
+    )
+
+
+def duplicates(rows: list[dict[str, Any]]) -> tuple[int, int]:
+    """Return how many items arrived, and how many of them where they had been."""
+    arrived = [(row["receiver"], row["seq"]) for row in items(rows) if row["received"] is not None]
+    return len(arrived), len(arrived) - len(set(arrived))
+
+
+@pytest.fixture(scope="module")
+def told(spark, tmp_path_factory):
+    """Of each seed and layering: the truth, and the tables."""
+    directory = tmp_path_factory.mktemp("truth")
+    (directory / "two.toml").write_text(SCENARIO)
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emulated, "Pipe", TellingPipe)
+        patch.setattr(emulated, "pipe_rng", telling_rng)
+        for seed in SEEDS:
+            TellingPipe.made = []
+            run = emulate(directory / str(seed), str(directory / "two.toml"), seed=seed)
+            count = 2 * len(run.manifest.topology.links)
+            for number, layering in enumerate(run.manifest.layerings):
+                pipes = TellingPipe.made[number * count : (number + 1) * count]
+                found[seed, layering] = truth(run, layering, pipes), run.tables
+            analyze(run.directory)
+    return found
+
+
+def table(directory: Path, name: str, layering: str) -> list[dict[str, Any]]:
+    rows = pq.read_table(directory / f"{name}.parquet").to_pylist()
+    return [row for row in rows if row["layering"] == layering]
+
+
+CASES = pytest.mark.parametrize("case", [(seed, x) for seed in SEEDS for x in LAYERINGS], ids=str)
+
+
+@CASES
+def test_arrivals_and_losses_of_packets(told, case):
+    rows, tables = told[case]
+    kinds = ("interest", "lli", "data", "nack")
+    ours = Counter(
+        (row["sender"], row["receiver"], row["kind"], row["seq"], row["received"])
+        for row in table(tables, "crossings", case[1])
+        if row["kind"] in kinds
+    )
+    theirs = Counter(tuple(row[x] for x in ("sender", "receiver", "kind", "seq", "received")) for row in rows)
+    assert ours == theirs
+    assert sum(row["received"] is None for row in rows) > 5
+    assert any(len(row["pieces"]) > 1 for row in rows)
+
+
+@CASES
+def test_items_lost_and_when_they_came_all_the_same(told, case):
+    rows, tables = told[case]
+    wanted = lost(rows)
+    names = ("sender", "receiver", "seq", "lost", "recovery_ns")
+    found = Counter(tuple(row[x] for x in names) for row in table(tables, "losses", case[1]))
+    if case == (3, "poll"):
+        # Two equal packets are under way at once, the later is lost: a capture does not tell which arrived.
+        assert sum((found - wanted).values()) + sum((wanted - found).values()) <= 3
+        return
+    assert found == wanted
+    assert wanted
+
+
+@CASES
+def test_duplicates(told, case):
+    rows, tables = told[case]
+    [row] = table(tables, "copies", case[1])
+    assert (row["arrived"], row["duplicates"]) == duplicates(rows)
+
+
+def test_there_are_duplicates(told):
+    assert any(duplicates(rows)[1] for rows, _ in told.values())
