@@ -39,6 +39,8 @@ from captures.pcapng import Interface, Writer
 from captures.ring import BLOCK_BYTES, MIN_BLOCKS, RETIRE_MS, Frame, Ring, RingError
 
 TICK_MS = 20
+FLUSH_MS = 500
+"""How often the file is brought up to date for whoever reads it while it grows."""
 HOLD_NS = (2 * RETIRE_MS + 2 * TICK_MS) * 1_000_000
 DRAIN_S = 5.0  # many times what a kernel needs to retire its last blocks
 SIDE_BY_SIDE = 32
@@ -170,11 +172,15 @@ def record(spec: Spec, stop: Stop) -> dict[str, Any]:
         writer = Writer(file, interfaces, application=spec.application)
         recording = Recording(rings, writer)
         print("ready", flush=True)
+        flush_ns = 0
         while not stop.wait(TICK_MS):
             # What is taken after this moment includes all that was stamped HOLD_NS before it.
             now_ns = time.time_ns()
             recording.take()
             recording.write(now_ns - HOLD_NS)
+            if now_ns >= flush_ns:
+                file.flush()
+                flush_ns = now_ns + FLUSH_MS * 1_000_000
         recording.finish()
     return {
         "frames": sum(ring.taken for ring in rings),

@@ -103,10 +103,16 @@ def join_records(parts: list[Records]) -> Records:
 
 
 def windows(
-    file: BinaryIO, reader: RecordReader, start: int = 0, end: int | None = None, step: int | None = None
+    file: BinaryIO,
+    reader: RecordReader,
+    start: int = 0,
+    end: int | None = None,
+    step: int | None = None,
+    *,
+    grows: bool = False,
 ) -> Iterator[Window]:
     """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window
-    (WINDOW if None).
+    (WINDOW if None). `grows`: more may follow, so a record that the file ends in is no damage.
 
     The bytes of a window stand until the next one is asked for: they share a buffer, as a fresh one costs
     more than reading into it.
@@ -126,7 +132,7 @@ def windows(
             read += got
         final = read < size or (end is not None and offset + read >= end)
         buffer[read : read + SLACK] = 0
-        records, used = reader.take(buffer, read, offset, final)
+        records, used = reader.take(buffer, read, offset, final and not grows)
         offset += used
         yield Window(buffer[: read + SLACK], records, offset)
         left = read - used

@@ -39,6 +39,7 @@ from testbed.forward import forward
 from testbed.layerings import LAYERINGS
 from testbed.simulate.command import simulate
 from testbed.status import status
+from testbed.watch import watch
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)
@@ -369,7 +370,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, dissect, forward, simulate, status):
+for _command in (analyze, dissect, forward, simulate, status, watch):
     feednet.add_command(_command)
 
 

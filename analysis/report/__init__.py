@@ -8,7 +8,7 @@ import json
 import os
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -165,7 +165,14 @@ def render(manifest: Manifest, tables: Tables) -> str:
     )
 
 
-def page(template: str, figures: list[Figure], data: dict[str, Any], **context: Any) -> str:
+def page(
+    template: str,
+    figures: list[Figure],
+    data: dict[str, Any],
+    *,
+    scripts: Sequence[str] = SCRIPTS,
+    **context: Any,
+) -> str:
     """Return a page of this directory's template, with figures and whatever else its scripts draw as `data`.
 
     Plotly and the data are compressed: together they are most of a page's bytes, and four times as many
@@ -176,7 +183,7 @@ def page(template: str, figures: list[Figure], data: dict[str, Any], **context: 
         .get_template(template)
         .render(
             css=resource("page.css"),
-            scripts=[resource(name) for name in SCRIPTS],
+            scripts=[resource(name) for name in scripts],
             plotly=_packed_plotly(),
             data=packed(_json({"figures": {item.id: item.spec for item in figures}} | data)),
             colours=COLOURS,

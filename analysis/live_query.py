@@ -1,0 +1,200 @@
+"""The streaming query behind `feednet watch`: batches of growing captures, added up in this process.
+
+Lag is measured, not guessed: whoever runs the query looks at the captures' sizes all the while, so it is
+known when a byte was not there yet. From then until the batch with it has been shown is that byte's lag, and
+the lag of a batch is that of its first byte. It is too long by the time between two looks.
+"""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from analysis.errors import AnalysisError
+from analysis.live import NEEDED, Break, Followed, counts, messages
+from analysis.reading import NodeRule
+from analysis.stream import follow_captures
+from captures.growing import START, Growing
+from captures.pcapng import CaptureError
+
+BATCH_BYTES = 8 << 20
+"""Bytes of captures in a batch, so that the page goes on while a large one is caught up with."""
+
+_MOST_LOOKS = 100_000
+_IN_ORDER = [("time", "ascending"), ("frame", "ascending")]
+
+
+class Growth:
+    """How a file has grown: its size at each look at which it had changed, and the time of the look before.
+
+    Times in seconds.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.changed: float | None = None
+        self._sizes: list[int] = []
+        self._before: list[float] = []
+        self._last: float | None = None
+
+    def look(self, now: float, size: int) -> None:
+        """Take note of the size."""
+        if size > self.size:
+            self._sizes.append(size)
+            self._before.append(now if self._last is None else self._last)
+            self.size, self.changed = size, now
+            del self._sizes[:-_MOST_LOOKS], self._before[:-_MOST_LOOKS]
+        self._last = now
+
+    def written_after(self, at: int) -> float | None:
+        """Return a time at which byte `at` (counted from 0) was not there yet; of what was there at the first
+        look, the time of that. None if it is not there now."""
+        place = bisect_right(self._sizes, at)
+        return self._before[place] if place < len(self._sizes) else None
+
+
+class LiveQuery:
+    """Follows captures, by Spark.
+
+    Args:
+        captures: the paths of each by its name, as analysis.stream has them.
+        breaks: what happens to nodes and links, by capture.
+        every: seconds between batches.
+
+    Attributes:
+        followed: what each capture has come to, by name. Use it inside `lock`.
+        places: the byte up to which each capture has been read.
+        batches: how many have been added up.
+        lags: of the batches that were shown, seconds.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        captures: Mapping[str, Sequence[str]],
+        breaks: Mapping[str, Sequence[Break]],
+        rule: NodeRule,
+        every: float,
+    ) -> None:
+        self.followed = {name: Followed(name, breaks.get(name, ())) for name in captures}
+        self.lock = Lock()
+        self.places = dict.fromkeys(captures, 0)
+        self.batches = 0
+        self.lags: list[float] = []
+        self._growth = {name: Growth() for name in captures}
+        self._captures = captures
+        self._shown: dict[int, float] = {}
+        self._told = -1
+        self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
+        self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
+        stream = follow_captures(spark, captures, rule, BATCH_BYTES).writeStream.foreachBatch(self._take)
+        stream = stream.option("checkpointLocation", self._checkpoint)
+        self._query: StreamingQuery = stream.trigger(
+            processingTime=f"{round(every * 1000)} milliseconds"
+        ).start()
+
+    @property
+    def behind(self) -> int:
+        """The bytes that are written and not read yet."""
+        return sum(max(0, growth.size - self.places[name]) for name, growth in self._growth.items())
+
+    @property
+    def changed(self) -> float | None:
+        """When a capture was last seen to have grown."""
+        return max((each.changed for each in self._growth.values() if each.changed is not None), default=None)
+
+    def is_read(self) -> bool:
+        """Tell whether all records that are whole have been read and shown; raise AnalysisError."""
+        sizes = {name: growth.size for name, growth in self._growth.items()}
+        if self._ends is None or self._ends[0] != sizes:
+            try:
+                ends = {name: Growing(paths).pieces(START)[1].at for name, paths in self._captures.items()}
+            except CaptureError as error:
+                raise AnalysisError(str(error)) from error
+            self._ends = sizes, ends
+        return all(self.places[name] >= end for name, end in self._ends[1].items())
+
+    def look(self, now: float) -> None:
+        """Look at the captures' sizes and at the query; raise AnalysisError if that has ended."""
+        for name, paths in self._captures.items():
+            for path in paths:
+                try:
+                    self._growth[name].look(now, os.stat(path).st_size)
+                except OSError:
+                    continue
+                break
+        if not self._query.isActive:
+            raise AnalysisError(_reason(self._query.exception()))
+        if self._told + 1 < self.batches:
+            self._read_progress()
+
+    def shown(self, batches: int, now: float) -> None:
+        """Take note that so many batches have been shown."""
+        for number in range(max(self._shown, default=-1) + 1, batches):
+            self._shown[number] = now
+
+    def stop(self) -> None:
+        """End the query."""
+        try:
+            self._query.stop()
+        except (PySparkException, Py4JError):
+            pass  # it has ended already, and look() says why, or has been interrupted
+        finally:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        """Add a batch up; called by Spark, in a thread of its own."""
+        kept = batch.select(*NEEDED).persist()  # decoded once, whatever it takes to look at it twice
+        try:
+            counted = counts(kept).toArrow().to_pylist()
+            told = messages(kept).toArrow().sort_by(_IN_ORDER).to_pylist()
+        finally:
+            kept.unpersist()
+        with self.lock:
+            for name, capture in self.followed.items():
+                capture.count([row for row in counted if row["layering"] == name])
+                capture.follow([row for row in told if row["layering"] == name])
+            self.batches = number + 1
+
+    def _read_progress(self) -> None:
+        """Learn which bytes were in the batches that have been shown."""
+        for progress in self._query.recentProgress:
+            told = json.loads(progress.json) if not isinstance(progress, dict) else progress
+            number, source = told["batchId"], told["sources"][0]
+            if number <= self._told or number not in self._shown or not source["endOffset"]:
+                continue
+            self._told = number
+            start, end = (_fields(source[key]) for key in ("startOffset", "endOffset"))
+            waited = []
+            for name, place in end.items():
+                begin = start.get(name, {}).get("at", 0)
+                if place["at"] > begin:
+                    since = self._growth[name].written_after(begin)
+                    waited += [] if since is None else [self._shown[number] - since]
+                self.places[name] = place["at"]
+            if waited:
+                self.lags.append(max(waited))
+
+
+def _fields(offset: Any) -> dict[str, dict[str, int]]:
+    return (json.loads(offset) if isinstance(offset, str) else offset) or {}
+
+
+def _reason(error: Exception | None) -> str:
+    """Return the line of an error that says what it is about."""
+    if error is None:
+        return "the query has ended"
+    text = str(error)
+    if found := re.search(r"\b(?:CaptureError|OSError|PermissionError): (.*)", text):
+        return found[1].strip()
+    return next((line.strip() for line in text.splitlines() if line.strip()), "the query has failed")

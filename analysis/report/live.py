@@ -1,0 +1,279 @@
+"""The page of `feednet watch`: what a run, or any growing capture, has come to by now.
+
+The page is written once, and a script beside it, much smaller, each time there is news; the page loads
+that script again and again. This works for a page that was opened as a file too, where a browser would
+fetch nothing else, and leaves the reader where he is. The last page holds its news itself.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from analysis.live import NOTHING, Followed
+from analysis.pit import NETWORK
+from analysis.pit_model import State
+from analysis.report import page
+from analysis.report.numbers import pretty
+from analysis.report.plot import COLOURS, Figure, Menu, Spec, figure, line, with_menus
+from analysis.report.wire import KINDS
+
+MOST_ROWS = 40
+"""Interfaces in the map of loads; of more, those that carried most."""
+
+MOST_COLUMNS = 80
+SCRIPTS = ("plots.js", "live.js")
+CALL = "feednetLive"
+"""The function of the page that the script calls with the news."""
+
+
+class Shown(NamedTuple):
+    """How captures are shown.
+
+    nodes: in the order of the page; others follow. links: what an interface sends to, by its name. sent:
+    whether loads are what was sent, as every frame of the network is captured at both ends.
+    """
+
+    nodes: Sequence[str] = ()
+    links: Mapping[str, str] = {}
+    sent: bool = False
+
+    def ordered(self, names: Sequence[str]) -> list[str]:
+        """Return nodes in the order of the page."""
+        place = {name: at for at, name in enumerate(self.nodes)}
+        return sorted(names, key=lambda name: (place.get(name, len(place)), name))
+
+
+def figures(capture: Followed, shown: Shown) -> list[Figure]:
+    """Return the plots of a capture."""
+    return [_packets(capture, shown), _pit(capture, shown), _loads(capture, shown), _progress(capture, shown)]
+
+
+def node_rows(capture: Followed, shown: Shown) -> list[list[str]]:
+    """Return the table of nodes: node, feeds, newest, missing, and PIT entries and bytes at their peak."""
+    newest, missing, feeds = _feeds_by_node(capture)
+    names = {*newest, *(name for name in capture.peaks if name != NETWORK)}
+    rows = []
+    for name in [*shown.ordered([*names]), *([NETWORK] if NETWORK in capture.peaks else [])]:
+        peak = capture.peaks.get(name, NOTHING)
+        amounts = [feeds.get(name), newest.get(name), missing.get(name), peak.entries, peak.bytes]
+        rows.append(["whole network" if name == NETWORK else name, *map(pretty, amounts)])
+    return rows
+
+
+NODE_COLUMNS = ("Node", "Feeds", "Newest item", "Missing", "PIT peak, entries", "PIT peak, bytes")
+
+
+def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown: Shown) -> str:
+    """Return the page with the state that it shows at first; `feed` is the address of the script of news."""
+    empty = figures(Followed(""), shown)
+    return page(
+        "live.html",
+        empty,
+        {"live": state},
+        scripts=SCRIPTS,
+        name=name,
+        title=title,
+        layerings=[row["name"] for row in state["captures"]],
+        plots={item.id: item for item in empty},
+        feed=feed,
+        state=state,
+        node_columns=NODE_COLUMNS,
+    )
+
+
+def news(state: Mapping[str, Any]) -> str:
+    """Return the script of news."""
+    return f"{CALL}({json.dumps(state, separators=(',', ':'), allow_nan=False)});\n"
+
+
+def _seconds(capture: Followed, place: int) -> float:
+    return round(place * capture.slices.width / 1e9, 4)
+
+
+def _end(capture: Followed) -> int:
+    """Return the last slice that has anything."""
+    return 0 if capture.last is None else capture.slices.place(capture.last)
+
+
+def _time_axis(capture: Followed) -> Spec:
+    end = _seconds(capture, _end(capture) + 1)
+    return {"title": {"text": "time, s"}, "range": [0, end]}
+
+
+def _packets(capture: Followed, shown: Shown) -> Figure:
+    amounts: Counter[tuple[str, int]] = Counter()
+    for (_, direction, kind, place), (frames, _) in capture.loads.items():
+        if not shown.sent or direction == "out":
+            amounts[kind, place] += frames
+    present = {kind for kind, _ in amounts}
+    places, width = range(_end(capture) + 1), capture.slices.width / 1e9
+    data = []
+    for kind in (*KINDS, *sorted(present - KINDS.keys())):
+        if kind in present:
+            title, shade = KINDS.get(kind, (kind, "--other"))
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": title,
+                    "stackgroup": "all",
+                    "x": [_seconds(capture, place) for place in places],
+                    "y": [round(amounts[kind, place] / width, 2) for place in places],
+                    "line": {"color": shade, "width": 1, "shape": "hv"},
+                    "fillcolor": shade,
+                    "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
+                }
+            )
+    what = "packets a second, all links" if shown.sent else "frames a second"
+    layout: Spec = {
+        "showlegend": True,
+        "xaxis": _time_axis(capture),
+        "yaxis": {"title": {"text": what}, "rangemode": "tozero"},
+        "uirevision": capture.name,
+    }
+    return figure(
+        "packets",
+        "Packets over time, by kind",
+        "Stacked areas over time: packets a second of each kind",
+        data,
+        layout,
+        ("kind", "from, s", "packets a second"),
+    )
+
+
+def _pit(capture: Followed, shown: Shown) -> Figure:
+    peaks = {name: peak for name, peak in capture.peaks.items() if name != NETWORK}
+    busiest = sorted(peaks, key=lambda name: (-peaks[name][0], name))[:COLOURS]
+    places = range(_end(capture) + 1)
+
+    def draw(of: str, what: str) -> tuple[list[Spec], Spec]:
+        column = State._fields.index(what)
+        data = []
+        names = [NETWORK] if of == "whole network" else shown.ordered(busiest)
+        for at, name in enumerate(names):
+            kept = capture.pit.get(name, {})
+            amounts, state = [], 0
+            for place in places:
+                cell = kept.get(place)
+                amounts.append(state if cell is None else cell[0][column])
+                state = state if cell is None else cell[1][column]
+            title = "whole network" if name == NETWORK else name
+            told = {"hovertemplate": f"%{{y}} {what} from %{{x:.2f}} s", "meta": None}
+            data.append(line(at, title, [_seconds(capture, place) for place in places], amounts, "hv") | told)
+        layout = {
+            "showlegend": True,
+            "xaxis": _time_axis(capture),
+            "yaxis": {"title": {"text": f"PIT {what}, most in a slice"}, "rangemode": "tozero"},
+            "uirevision": capture.name,
+        }
+        return data, layout
+
+    return with_menus(
+        "pit",
+        "PIT over time, by node",
+        "Lines over time: what the PIT of each node held, of those with the highest peaks",
+        [Menu("of", ["each node", "whole network"]), Menu("PIT", list(State._fields))],
+        draw,
+        ("node", "from, s", "most in the slice"),
+    )
+
+
+def _loads(capture: Followed, shown: Shown) -> Figure:
+    end = _end(capture) + 1
+    merged = -(-end // MOST_COLUMNS)
+    amounts: dict[tuple[str, int], list[int]] = {}
+    totals: Counter[str] = Counter()
+    for (interface, direction, _, place), (frames, size) in capture.loads.items():
+        if not shown.sent or direction == "out":
+            cell = amounts.setdefault((interface, place // merged), [0, 0])
+            cell[0] += frames
+            cell[1] += size
+            totals[interface] += size
+    order = {name: at for at, name in enumerate(shown.links)}
+    chosen = sorted(
+        (name for name, _ in totals.most_common(MOST_ROWS)), key=lambda name: (order.get(name, 0), name)
+    )
+    columns = range(-(-end // merged))
+    width = merged * capture.slices.width / 1e9
+
+    def draw(what: str) -> tuple[list[Spec], Spec]:
+        place, unit = (1, 1000) if what == "kB/s" else (0, 1)
+        table = [
+            [round(amounts.get((name, at), (0, 0))[place] / unit / width, 2) for at in columns]
+            for name in chosen
+        ]
+        data: Spec = {
+            "type": "heatmap",
+            "x": [round((at + 0.5) * width, 4) for at in columns],
+            "y": [shown.links.get(name, name) for name in chosen],
+            "z": table,
+            "zmin": 0,
+            "colorscale": "--heat",
+            "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
+            "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
+        }
+        layout = {
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, round(len(columns) * width, 4)]},
+            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+            "height": 110 + 17 * max(len(chosen), 6),
+            "uirevision": capture.name,
+        }
+        return [data], layout
+
+    return with_menus(
+        "load",
+        "Load by link" if shown.sent else "Load by interface",
+        "A map: a row for each sending interface, time to the right, darker where more was carried",
+        [Menu("load", ["kB/s", "packets/s"])],
+        draw,
+        ("interface", "time, s", "load"),
+    )
+
+
+def _feeds_by_node(capture: Followed) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Return for each node the sum of its feeds' newest items, the items missing, and the feeds."""
+    newest: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    feeds: Counter[str] = Counter()
+    for (node, _), progress in capture.progress.items():
+        newest[node] += progress.newest
+        missing[node] += progress.missing
+        feeds[node] += 1
+    return newest, missing, feeds
+
+
+def _progress(capture: Followed, shown: Shown) -> Figure:
+    newest, _, _ = _feeds_by_node(capture)
+    # Who publishes is in front, and the most telling of the others are those that are behind.
+    late = sorted(newest, key=lambda name: (newest[name], name))
+    first = [name for name in shown.nodes[:1] if name in newest]
+    names = list(dict.fromkeys([*first, *late]))[:COLOURS]
+    by_node: dict[str, list[dict[int, int]]] = {}
+    for (node, _), series in capture.newest.items():
+        by_node.setdefault(node, []).append(series)
+    places = range(_end(capture) + 1)
+    data = []
+    for at, name in enumerate(shown.ordered(names)):
+        amounts = [0] * len(places)
+        for series in by_node[name]:
+            state = 0
+            for place in places:
+                state = series.get(place, state)
+                amounts[place] += state
+        told = {"hovertemplate": "item %{y} by the slice at %{x:.2f} s", "meta": None}
+        data.append(line(at, name, [_seconds(capture, place) for place in places], amounts, "hv") | told)
+    layout: Spec = {
+        "showlegend": True,
+        "xaxis": _time_axis(capture),
+        "yaxis": {"title": {"text": "newest item, sum over feeds"}, "rangemode": "tozero"},
+        "uirevision": capture.name,
+    }
+    return figure(
+        "progress",
+        "Newest item by node",
+        "Lines over time: the number of the newest item that each node has seen, those behind first",
+        data,
+        layout,
+        ("node", "from, s", "newest item, sum over feeds"),
+    )

@@ -1,0 +1,119 @@
+"""The page of `feednet watch`: its plots hold what was counted, and a browser takes in its news."""
+
+import json
+from functools import partial
+
+import pytest
+from handmade import lli, poll, write_capture
+from test_live import followed, rows_of
+from test_report_browser import CHROMIUM, Browser
+
+from analysis.live import Followed
+from analysis.live_query import Growth
+from analysis.report.live import NODE_COLUMNS, Shown, figures, live_page, news, node_rows
+
+SHOWN = Shown(
+    ["p", "s", "r"], {"p-eth0": "p to r", "r-eth0": "r to p", "r-eth1": "r to s", "s-eth0": "s to r"}, True
+)
+
+
+@pytest.fixture
+def captures(tmp_path):
+    found = {}
+    for name, story in {"poll": poll, "lli": lli}.items():
+        write_capture(tmp_path / name, story())
+        found[name] = followed([rows_of(tmp_path / name)])
+        found[name].name = name
+    return found
+
+
+def state_of(captures, current, phase, updated=1):
+    return {
+        "phase": phase,
+        "headline": f"{phase} <b> & {updated}",
+        "facts": [["Frames captured", str(updated)]],
+        "links": [{"text": "The report", "href": "x/report.html"}],
+        "noun": "Layerings",
+        "columns": ["Layering", "Frames"],
+        "captures": [
+            {
+                "name": name,
+                "version": capture.frames,
+                "cells": [name, str(capture.frames)],
+                "nodes": node_rows(capture, SHOWN),
+                "figures": {item.id: item.spec for item in figures(capture, SHOWN)},
+            }
+            for name, capture in captures.items()
+        ],
+        "current": current,
+        "notes": [],
+        "updated_ms": updated,
+    }
+
+
+def test_plots_hold_what_was_counted(captures):
+    packets, pit, load, progress = figures(captures["poll"], SHOWN)
+    width = captures["poll"].slices.width / 1e9
+    sent = sum(frames for (_, way, _, _), (frames, _) in captures["poll"].loads.items() if way == "out")
+    assert sum(sum(trace["y"]) * width for trace in packets.spec["data"]) == pytest.approx(sent)
+    assert [trace["name"] for trace in pit.spec["data"]] == ["p", "s", "r"]
+    for key, variant in pit.spec["variants"].items():
+        of, what = key.split("|")
+        place = ["entries", "bytes", "ranges", "credit"].index(what)
+        for trace in variant["data"]:
+            name = "*" if of == "whole network" else trace["name"]
+            assert max(trace["y"]) == captures["poll"].peaks[name][place]
+    assert load.spec["data"][0]["y"] == ["p to r", "r to p", "r to s", "s to r"]
+    assert [trace["y"][-1] for trace in progress.spec["data"]] == [3, 3, 3]
+    rows = node_rows(captures["poll"], SHOWN)
+    assert [row[:4] for row in rows[:3]] == [[node, "1", "3", "0"] for node in "psr"]
+    assert len(rows[0]) == len(NODE_COLUMNS)
+
+
+def test_a_capture_without_frames_has_plots_too():
+    assert all(json.dumps(item.spec, allow_nan=False) for item in figures(Followed("x"), Shown()))
+
+
+def test_when_a_byte_was_written():
+    growth = Growth()
+    for now, size in ((1.0, 0), (2.0, 100), (3.0, 100), (4.0, 250)):
+        growth.look(now, size)
+    assert [growth.written_after(at) for at in (0, 99, 100, 249, 250)] == [1.0, 1.0, 3.0, 3.0, None]
+    assert (growth.size, growth.changed) == (250, 4.0)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)")
+def test_a_browser_takes_in_news_and_leaves_the_reader_where_he_is(tmp_path, captures):
+    browser = Browser(tmp_path)
+    nothing = {"poll": Followed("poll"), "lli": Followed("lli")}
+    feed = tmp_path / "x.live.js"
+    feed.write_text(news(state_of(captures | {"lli": nothing["lli"]}, 0, "running", 2)))
+    make = partial(live_page, "x", "A <title>", feed.name, shown=SHOWN)
+    looked = """
+      for (let tries = 0; text("headline") !== "running <b> & 2" && tries < 100; tries += 1) await wait(100);
+      const plot = (id) => page.plots.find((item) => item.element.id === id);
+      const before = [text("headline"), plot("pit").element.data.length];
+      const buttons = [...document.querySelectorAll("nav button")];
+      choose('select[data-plot="pit"]', "whole network");
+      feednetLive({ ...news.state, updated_ms: 9, headline: "later", phase: "over" });
+      return [...before, document.title, plot("pit").element.data.map((trace) => trace.name),
+        buttons.map((each) => [each.getAttribute("aria-pressed"), each.disabled]),
+        text("table-nodes").includes("whole network"), document.getElementById("silent").hidden];
+    """
+    told = browser.probe(make(state=state_of(nothing, 0, "waiting")), looked)
+    assert told == [
+        "running <b> & 2",
+        3,
+        "later – feednet",
+        ["whole network"],
+        [["true", False], ["false", True]],
+        True,
+        True,
+    ]
+    chosen = (
+        'document.querySelectorAll("nav button")[0].click(); return [news.chosen, text("table-captures")];'
+    )
+    told = browser.probe(make(state=state_of(captures, 1, "over", 3)), chosen)
+    assert told[0] == 0
+    assert str(captures["poll"].frames) in told[1]
+    assert browser.said == []

@@ -1,0 +1,302 @@
+"""Streaming growing captures: every row once, whatever moment the stream looks at; what is refused."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from handmade import lli, poll, write_capture
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+from analysis.reading import Findings, Reading, plain, read_packets
+from analysis.stream import GrowingReader, follow_captures
+from captures.files import cut
+from captures.growing import START, Growing, Place
+from captures.pcapng import CaptureError, Direction, Interface, Writer
+
+
+def pcapng(frames, application="test"):
+    """Return a capture with two interfaces, of so many frames of many sizes."""
+    import io
+
+    file = io.BytesIO()
+    writer = Writer(file, [Interface("a-eth0"), Interface("b-eth0")], application=application)
+    for number in range(frames):
+        payload = b"\x02" * 12 + b"\x86\x24" + bytes([5, number % 7]) + bytes(number % 131)
+        writer.write(number % 2, 10**9 + number, payload, Direction.OUT)
+        if number % 50 == 49:
+            writer.statistics(0, 10**9 + number, number, 0)
+    return file.getvalue()
+
+
+def pcap(frames):
+    """Return the same as pcap of nanoseconds."""
+    head = bytes.fromhex("4d3cb2a1020004000000000000000000000004000100") + b"\0\0"
+    parts = [head]
+    for number in range(frames):
+        payload = b"\x02" * 12 + b"\x86\x24" + bytes([5, number % 7]) + bytes(number % 131)
+        parts.append(
+            b"".join(value.to_bytes(4, "little") for value in (1, number, len(payload), len(payload)))
+        )
+        parts.append(payload)
+    return b"".join(parts)
+
+
+def rows(path, name, rule="auto"):
+    """Return what the batch decoder gives of a capture."""
+    return [
+        row
+        for piece in cut(path)
+        for batch in read_packets(Reading(name, piece, rule), Findings())
+        for row in plain(batch).to_pylist()
+    ]
+
+
+def taken(reader, start, end):
+    """Return the rows between two offsets."""
+    return [
+        row
+        for partition in reader.partitions(start, end)
+        for batch in reader.read(partition)
+        for row in batch.to_pylist()
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    form=st.sampled_from([pcapng, pcap]),
+    frames=st.integers(0, 120),
+    seed=st.integers(0, 1 << 32),
+    limit=st.sampled_from([None, 1, 300, 5000]),
+    growth=st.sampled_from([10, 200, 5000]),
+)
+def test_every_row_comes_once_in_whatever_steps_a_capture_grows(
+    tmp_path_factory, form, frames, seed, limit, growth
+):
+    chance = random.Random(seed)
+    directory = tmp_path_factory.mktemp("growing")
+    contents = {"x": form(frames), "y": form(frames // 2)}
+    captures = {name: [str(directory / name)] for name in contents}
+    written = dict.fromkeys(contents, 0)
+    reader = GrowingReader(captures, most_bytes=limit)
+    offset, found, idle = reader.initialOffset(), [], 0
+    while idle < 2:
+        for name, content in contents.items():
+            if chance.random() < 0.7:
+                more = content[written[name] : written[name] + chance.randrange(growth)]
+                with (directory / name).open("ab") as file:
+                    file.write(more)
+                written[name] += len(more)
+        end = json.loads(json.dumps(reader.latestOffset(offset, reader.getDefaultReadLimit())))
+        if chance.random() < 0.3:  # another process goes on
+            reader = GrowingReader(captures, most_bytes=limit)
+        if chance.random() < 0.5:  # and the file grows between the plan and the work
+            with (directory / "x").open("ab") as file:
+                more = contents["x"][written["x"] : written["x"] + chance.randrange(growth)]
+                file.write(more)
+            written["x"] += len(more)
+        found += taken(reader, offset, end)
+        whole = all(written[name] == len(content) for name, content in contents.items())
+        idle = idle + 1 if whole and end == offset else 0
+        offset = end
+    expected = [row for name in contents for row in rows(directory / name, name)]
+
+    def order(row):
+        return row["layering"], row["frame"]
+
+    assert sorted(found, key=order) == expected
+    assert [offset[name]["at"] for name in contents] == [len(content) for content in contents.values()]
+
+
+def test_pieces_are_those_of_the_batch(tmp_path):
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(pcapng(2000))
+    pieces, place = Growing([str(path)]).pieces(START, size=10_000)
+    assert pieces == list(cut(path, 10_000))
+    assert (place.at, place.frames) == (path.stat().st_size, 2000)
+
+
+def test_a_limit_bounds_what_comes_at_once_and_all_available_does_not(tmp_path):
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(pcapng(2000))
+    reader = GrowingReader({"a": [str(path)]}, most_bytes=1000)
+    start = reader.initialOffset()
+    assert reader.getDefaultReadLimit() == ReadMaxBytes(1000)
+    assert 1000 <= reader.latestOffset(start, ReadMaxBytes(1000))["a"]["at"] < 10_000
+    assert reader.latestOffset(start, ReadAllAvailable())["a"]["at"] == path.stat().st_size
+
+
+def test_what_is_not_there_yet_is_waited_for(tmp_path):
+    path = tmp_path / "a.pcapng"
+    growing = Growing([str(path)])
+    assert growing.pieces(START) == ([], START)
+    content = pcapng(1)
+    for size in (0, 4, 23, 27):
+        path.write_bytes(content[:size])
+        assert growing.pieces(START) == ([], START)
+    path.write_bytes(content)
+    assert growing.pieces(START)[1][:2] == (len(content), 1)
+
+
+def test_a_capture_that_is_renamed_goes_on(tmp_path):
+    before, after = tmp_path / "run.partial", tmp_path / "run"
+    before.mkdir()
+    content = pcapng(40)
+    (before / "c").write_bytes(content[:1000])
+    reader = GrowingReader({"x": [str(before / "c"), str(after / "c")]})
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    found = taken(reader, reader.initialOffset(), first)
+    with (before / "c").open("ab") as file:
+        file.write(content[1000:])
+    second = reader.latestOffset(first, ReadAllAvailable())
+    planned = reader.partitions(first, second)
+    before.rename(after)
+    found += [row for piece in planned for batch in reader.read(piece) for row in batch.to_pylist()]
+    assert found == rows(after / "c", "x")
+    assert reader.latestOffset(second, ReadAllAvailable()) == second
+
+
+def test_stopping_at_what_there_is_now(tmp_path):
+    path = tmp_path / "c"
+    content = pcapng(40)
+    path.write_bytes(content[:1000])
+    reader = GrowingReader({"x": [str(path)], "absent": [str(tmp_path / "absent")]})
+    reader.prepareForTriggerAvailableNow()
+    path.write_bytes(content)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert 900 < end["x"]["at"] <= 1000
+    assert end["absent"]["at"] == 0
+
+
+def refused(path, start):
+    with pytest.raises(CaptureError) as error:
+        Growing([str(path)]).pieces(start)
+    assert str(error.value).startswith(f"{path}: byte ")
+    return error.value.reason
+
+
+def test_what_is_not_what_it_was_is_refused(tmp_path):
+    import gzip
+
+    path = tmp_path / "c"
+    path.write_bytes(pcapng(40))
+    _, place = Growing([str(path)]).pieces(START)
+    path.write_bytes(pcapng(20))
+    assert refused(path, place) == "has become shorter than what was read of it"
+    path.write_bytes(pcapng(60, "test2"))
+    assert refused(path, place) == "has been replaced by another capture"
+    assert refused(path, place._replace(at=place.at - 4, mark=0)) == "has been replaced by another capture"
+    path.write_bytes(gzip.compress(pcapng(60)))
+    assert refused(path, START) == "compressed, so what is added cannot be read before it is complete"
+    path.write_bytes(b"no capture at all, but long enough")
+    assert refused(path, START) == "no pcap or pcapng file"
+    content = bytearray(pcapng(40))
+    content[-4] ^= 255
+    path.write_bytes(content)
+    assert refused(path, START) == "the two lengths of a block disagree" or "no record begins here"
+    path.unlink()
+    assert refused(path, place) == "is not there any more"
+
+
+def test_a_place_in_the_middle_of_a_record_is_none(tmp_path):
+    path = tmp_path / "c"
+    content = pcapng(40)
+    path.write_bytes(content)
+    growing = Growing([str(path)])
+    middle = Place(1002, 10, growing._mark(path.open("rb"), 1002))
+    with pytest.raises(CaptureError, match="has been replaced"):
+        growing.pieces(middle)
+
+
+WRITER = """
+import random, sys, time
+chance = random.Random(int(sys.argv[1]))
+contents = {path: open(path + ".whole", "rb").read() for path in sys.argv[2:]}
+files = {path: open(path, "ab", 0) for path in contents}
+places = dict.fromkeys(contents, 0)
+while places:
+    for path in list(places):
+        size = chance.choice([1, 50, 700, 40_000, 200_000])
+        files[path].write(contents[path][places[path]:places[path] + size])
+        places[path] += size
+        if places[path] >= len(contents[path]):
+            del places[path]
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.spark
+def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
+    """Another process appends to two captures; the query writes Parquet, is stopped half-way and started
+    again."""
+    from time import monotonic, sleep
+
+    captures = {}
+    for name, content in {"ng": pcapng(30_000), "classic": pcap(20_000)}.items():
+        path = tmp_path / f"{name}-eth0.cap"
+        Path(f"{path}.whole").write_bytes(content)
+        captures[name] = [str(path)]
+    out, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+
+    def start(**trigger):
+        packets = follow_captures(spark, captures, most_bytes=1 << 19)
+        stream = packets.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
+        return stream.trigger(**trigger).start(str(out))
+
+    paths = [path for (path,) in captures.values()]
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, "7", *paths])
+    try:
+        query = start(processingTime="100 milliseconds")
+        give_up = monotonic() + 30
+        while query.exception() is None and len(query.recentProgress) < 4 and monotonic() < give_up:
+            sleep(0.05)
+        stopped_at = sum(os.path.getsize(path) for path in paths)
+        query.stop()
+        assert query.exception() is None
+        seen = spark.read.parquet(str(out)).count()
+        assert 0 < seen < 50_000, f"stopped when {stopped_at} bytes were written"
+        query = start(processingTime="100 milliseconds")
+        assert writer.wait(60) == 0
+        query.processAllAvailable()
+        query.stop()
+        query = start(availableNow=True)  # nothing is left
+        query.awaitTermination()
+    finally:
+        writer.kill()
+        writer.wait()
+    found = spark.read.parquet(str(out)).orderBy("layering", "frame").toArrow().to_pylist()
+    expected = [row for name in sorted(captures) for row in rows(captures[name][0], name)]
+    assert len(found) == 50_000
+    assert found == expected
+
+
+@pytest.mark.spark
+def test_a_real_capture_at_once(spark, tmp_path):
+    for name, story in {"poll": poll(), "lli": lli()}.items():
+        write_capture(tmp_path / name, story)
+    packets = follow_captures(spark, {name: [str(tmp_path / name)] for name in ("lli", "poll")}, "interface")
+    query = packets.writeStream.format("memory").queryName("real").trigger(availableNow=True).start()
+    query.awaitTermination()
+    found = spark.table("real").orderBy("layering", "frame").toArrow().to_pylist()
+    assert found == [row for name in ("lli", "poll") for row in rows(tmp_path / name, name, "interface")]
+
+
+@pytest.mark.spark
+def test_what_ends_a_query_says_so_in_one_line(spark, tmp_path):
+    path = tmp_path / "c"
+    path.write_bytes(b"no capture at all, but long enough")
+    query = (
+        follow_captures(spark, {"x": [str(path)]})
+        .writeStream.format("memory")
+        .queryName("refused")
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(PySparkException, match=r"CaptureError: .*c: byte 0: no pcap or pcapng file"):
+        query.awaitTermination()

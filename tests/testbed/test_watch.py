@@ -1,0 +1,231 @@
+"""`feednet watch`: beside a run and beside a capture; what its page tells, what ends it, what it refuses."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import PcapWriter
+
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import make_data, make_interest
+from testbed import scenario as scenarios
+from testbed import workload
+from testbed.cli import feednet
+from testbed.errors import UserError
+from testbed.timeline import Timeline
+from testbed.watch_target import find_target
+from testbed.watch_view import lag_told, served
+
+ROOT = Path(__file__).parents[2]
+FRAME = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
+FRAME = FRAME / UDP(sport=6363, dport=6363)
+
+
+def command(*arguments):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "FEEDNET_CACHE": ""}
+    program = [sys.executable, "-m", "testbed.cli", *map(str, arguments)]
+    return subprocess.Popen(
+        program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def watch(*arguments):
+    done = CliRunner().invoke(feednet, ["watch", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def told(path):
+    """Return what the script of news says."""
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.fullmatch(r"feednetLive\((.*)\);\n", text, re.DOTALL)[1])
+
+
+@pytest.mark.spark
+def test_beside_a_run_it_comes_to_what_the_report_says(tmp_path):
+    """The run begins after the watcher, has a link that goes down and a node that starts anew, and becomes
+    complete under its own name."""
+    from analysis.pipeline import analyze
+    from analysis.session import spark_session
+
+    spark_session(small=True)  # now, as a run in the emulator does not wait
+    out = tmp_path / "runs" / "failover"
+    out.parent.mkdir()
+    options = ["--items", "60", "--layering", "lli", "--layering", "poll", "--net", "emulated", "--no-report"]
+    run = command("run", "failover", *options, "--out", out)
+    try:
+        said = watch(out, "--every", 0.3)
+    finally:
+        assert run.wait(120) == 0, run.stdout.read()
+    assert re.search(
+        r"watched   \d+ frames, [\d.]+ s; median [\d.]+, most [\d.]+ s over \d+ batch(es)?", said
+    )
+    page = out.with_name("failover.live.html")
+    assert f"page      {page.as_uri()}" in said
+    state = told(page.with_suffix(".js"))
+    assert state["phase"] == "over"
+    assert state["links"] == [{"text": "The report, once it is written", "href": "failover/report.html"}]
+
+    analyze(out)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    rows = pq.read_table(out / "tables" / "pit_summary.parquet").to_pylist()
+    for capture in state["captures"]:
+        name = capture["name"]
+        assert capture["frames"] == manifest["runs"][name]["capture"]["frames"] > 0
+        expected = {
+            row["node"]: [row["peak_entries"], row["peak_bytes"]]
+            for row in rows
+            if row["layering"] == name and row["peak_entries"]
+        }
+        assert {node: peak[:2] for node, peak in capture["peaks"].items()} == expected
+    assert {capture["cells"][1] for capture in state["captures"]} == {"complete"}
+
+
+@pytest.mark.spark
+def test_beside_a_capture_until_no_more_comes(tmp_path):
+    path = tmp_path / "a-eth0.pcap"
+    packets = [make_interest(from_uri("/a/1"), nonce=1), make_data(from_uri("/a/1"), b"x")] * 200
+
+    def write():
+        with PcapWriter(str(path), sync=True) as writer:
+            for number, packet in enumerate(packets):
+                frame = FRAME / Raw(packet)
+                frame.time = 1_700_000_000 + number / 100
+                writer.write(frame)
+                time.sleep(0.005)
+
+    thread = Thread(target=write)
+    thread.start()
+    watch(path, "--every", 0.3, "--idle", 3, "--page", tmp_path / "pages" / "live.html")
+    thread.join()
+    state = told(tmp_path / "pages" / "live.js")
+    assert state["headline"] == "Ended, no more has come: 400 frames"
+    (capture,) = state["captures"]
+    assert (capture["name"], capture["frames"]) == ("a-eth0", 400)
+    assert capture["cells"][1] == "ended"
+    kinds = {trace["name"] for trace in capture["figures"]["packets"]["data"]}
+    assert kinds == {"Interests", "Data"}
+    news = tmp_path / "again.js"
+
+    def shrink():
+        while not (news.exists() and told(news)["captures"][0]["frames"] == 400):
+            time.sleep(0.05)
+        os.truncate(path, 100)
+
+    thread = Thread(target=shrink)
+    thread.start()
+    with pytest.raises(UserError) as error:
+        watch(path, "--every", 0.3, "--page", tmp_path / "again.html")
+    thread.join()
+    assert re.fullmatch(rf"{path}: byte \d+: has become shorter than what was read of it", str(error.value))
+    assert "has become shorter" in told(news)["headline"]
+
+
+@pytest.mark.spark
+def test_an_interrupt_leaves_the_last_page(tmp_path):
+    path = tmp_path / "trace.pcap"
+    with PcapWriter(str(path)) as writer:
+        writer.write(FRAME / Raw(make_interest(from_uri("/a"), nonce=1)))
+    process = command("watch", path)
+    script = tmp_path / "trace.pcap.live.js"
+    try:
+        give_up = time.monotonic() + 120
+        while time.monotonic() < give_up and not (script.exists() and told(script)["phase"] == "running"):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, output
+    lines = list(filter(None, output.splitlines()))
+    assert lines == [f"page      {script.with_suffix('.html').as_uri()}", "feednet: interrupted"]
+    assert told(script)["headline"] == "Ended, watching was interrupted: 1 frame"
+
+
+def refused(*arguments):
+    with pytest.raises(UserError) as error:
+        watch(*arguments)
+    return str(error.value)
+
+
+def test_what_cannot_be_watched_is_refused_at_once(tmp_path):
+    a, b = tmp_path / "a.pcap", tmp_path / "b"
+    b.mkdir()
+    a.write_bytes(gzip.compress(b"x" * 100))
+    assert refused(a) == f"{a}: compressed: it cannot be read while it grows"
+    assert refused(b) == f"{b / 'scenario.json'}: missing: not the directory of a run"
+    assert refused(a.with_name("c.pcap"), b) == f"{b}: a directory; watch one run, or captures"
+    assert refused(b / "c.pcap", tmp_path / "c.pcapng").endswith("two captures would be c")
+    assert refused(tmp_path / "no" / "c.pcap") == f"{tmp_path / 'no'}: no such directory"
+    (b / "scenario.json").write_text("{}")
+    assert refused(b) == f"{b / 'scenario.json'}: not a scenario of this feednet"
+
+
+def test_a_run_is_known_before_and_after_it_is_complete(tmp_path):
+    partial, run = tmp_path / "x.partial", tmp_path / "x"
+    target = find_target([run])
+    assert not target.begin()
+    partial.mkdir()
+    (partial / "scenario.json").write_text('{"half')
+    assert not target.begin()
+    chosen = scenarios.load("failover")
+    (partial / "scenario.json").write_text(chosen.model_dump_json(by_alias=True))
+    assert target.begin()
+    assert not target.is_complete
+    assert list(target.captures) == list(chosen.layerings)
+    assert target.captures["lli"] == [str(place / "lli" / "capture.pcapng") for place in (partial, run)]
+    partial.rename(run)
+    assert target.is_complete
+    assert find_target([partial]).begin()  # by its old name, too
+
+
+def test_breaks_are_those_of_the_scenario():
+    from testbed.watch_target import _breaks
+
+    chosen = scenarios.load("failover")
+    found = list(_breaks(chosen))
+    changes = Timeline.of(chosen, workload.load(chosen), 0).changes
+    assert {each.time for each in found} <= {at for at, _ in changes}
+    assert {each.event for each in found} == {
+        change.event if change.restart is None else event
+        for _, change in changes
+        if change.restart is not None or change.is_signalled
+        for event in ("restart", "peer-restart")
+    }
+
+
+def test_the_page_is_served_and_nothing_else(tmp_path):
+    (tmp_path / "x.live.html").write_text("the page")
+    (tmp_path / "x.live.js").write_text("the news")
+    (tmp_path / "secret").write_text("no")
+    view = SimpleNamespace(page=tmp_path / "x.live.html", script=tmp_path / "x.live.js", report=None)
+    with served(view, 0) as url:
+        assert urlopen(url).read() == b"the page"
+        news = urlopen(f"{url}x.live.js?123")
+        assert (news.read(), news.headers.get_content_type()) == (b"the news", "text/javascript")
+        for path in ("secret", "../secret", "report.html"):
+            with pytest.raises(HTTPError):
+                urlopen(url + path)
+    with served(view, None) as url:
+        assert url == ""
+
+
+def test_lags():
+    assert lag_told([]) == ""
+    assert lag_told([3.0, 1.0, 2.0]) == ", 2.0 s; median 2.0, most 3.0 s over 3 batches"
