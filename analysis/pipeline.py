@@ -93,6 +93,8 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
         tables = _report_tables(prepared)
         progress("writing the report")
         write_report(run, tables)
+        progress("writing the other tables")
+        _tell(prepared)
     return run.report
 
 
@@ -328,10 +330,6 @@ def _report_tables(given: Prepared) -> Tables:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
         _settle(pit.occupancy(given.pit_changes), given.tables / "pit_occupancy.parquet")
 
-    def told() -> None:
-        noted = noted_in_run(given.events, given.timeline)
-        tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
-
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))
         crossed = crossings.crossings(given.packets, given.messages, ends)
@@ -346,8 +344,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (truth, heat, flying), _, _, linked = _in_parallel(
-        [partial(_measured, given), curves, check, entries, told, links]
+    measured, curve, (truth, heat, flying), _, linked = _in_parallel(
+        [partial(_measured, given), curves, check, entries, links]
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", compare(measured.measures))
@@ -375,6 +373,12 @@ def _report_tables(given: Prepared) -> Tables:
             "layering", "node", "feed", "seq", "published", "delivered"
         ).toArrow(),
     )
+
+
+def _tell(given: Prepared) -> None:
+    """Write the tables that are there for others: transactions, feed_progress and events."""
+    noted = noted_in_run(given.events, given.timeline)
+    tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
 
 
 def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:

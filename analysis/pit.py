@@ -139,18 +139,18 @@ def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFr
     time, for clocks and packets in flight.
     """
     asked = times.select(*_NODE, "time").distinct()
-    # A second mark, `slack_ns` earlier, holds the state with which the time around a sample begins.
-    earlier = asked.withColumn("time", F.col("time") - slack_ns)
     nothing = [F.lit(0).cast("long").alias(name) for name in _DELTAS[1:]]
-    rows = (
-        pit_steps.select(*_NODE, *_DELTAS, F.lit(False).alias("asked"))
-        .union(asked.select("*", *nothing, F.lit(True)))
-        .union(earlier.select("*", *nothing, F.lit(False)))
+    rows = pit_steps.select(*_NODE, *_DELTAS, F.lit(False).alias("asked")).union(
+        asked.select("*", *nothing, F.lit(True))
     )
+    if slack_ns:
+        # A second mark, `slack_ns` earlier, holds the state with which the time around a sample begins.
+        earlier = asked.withColumn("time", F.col("time") - slack_ns)
+        rows = rows.union(earlier.select("*", *nothing, F.lit(False)))
     by_time = Window.partitionBy(*_NODE).orderBy("time")
     around = by_time.rangeBetween(-slack_ns, slack_ns)
     extremes = [
-        extreme(what).over(around).alias(f"{what}_{which}")
+        (extreme(what).over(around) if slack_ns else F.col(what)).alias(f"{what}_{which}")
         for what in _COUNTED
         for which, extreme in (("low", F.min), ("high", F.max))
     ]
