@@ -43,6 +43,7 @@ from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
 from analysis.source import readings
 from analysis.told import tell
+from analysis.truth import truth, truth_summary
 from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
@@ -175,19 +176,15 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         progress("decoding packets")
         strictly(early.result() if early else extract(pieces, wire, _BY, spark))
     packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
-    runs, nodes, feeds, hops, timeline, breaks, noted = (
-        frame(spark, table)
-        for table in (
-            known.runs,
-            known.nodes,
-            known.feeds,
-            known.hops,
-            known.timeline,
-            known.breaks,
-            events,
-        )
+    breaks = frame(spark, known.breaks)
+
+    def others() -> list[DataFrame]:
+        known_tables = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
+        return [frame(spark, table) for table in known_tables]
+
+    messages, (runs, nodes, feeds, hops, timeline, noted) = _in_parallel(
+        [lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet"), others]
     )
-    messages = _settle(reassemble(packets, breaks), tables / "messages.parquet")
     progress("following every PIT")
     with _cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
         steps = pit.steps(histories)
@@ -315,15 +312,16 @@ def _report_tables(given: Prepared) -> Tables:
         return keep("pit_curves", pit.curves(given.pit_changes, given.runs), *by_time)
 
     def check() -> tuple[pa.Table, pa.Table, pa.Table]:
-        counted = frame(_read_lines(given.cases, _COUNTERS, Run.counters))
+        counted = _read_lines(given.cases, _COUNTERS, Run.counters)
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        samples = keep("pit_samples", pit.samples(given.pit_steps, counted, slack), *by_time)
-        truth = keep("pit_truth", pit.truth(frame(samples), counted), *by_time)
+        samples = keep("pit_samples", pit.samples(given.pit_steps, frame(counted), slack), *by_time)
+        compared = given.write("pit_truth", truth(samples, counted))
+        sampled = frame(samples)
         return (
-            keep("pit_truth_summary", pit.truth_summary(frame(truth)), "layering"),
-            keep("pit_heat", crossings.heat(frame(samples), given.runs), "layering", "node", "slice"),
-            keep("in_flight", in_flight(given.latencies, frame(samples)), "layering", "items"),
+            given.write("pit_truth_summary", truth_summary(compared)),
+            keep("pit_heat", crossings.heat(sampled, given.runs), "layering", "node", "slice"),
+            keep("in_flight", in_flight(given.latencies, sampled), "layering", "items"),
         )
 
     def entries() -> None:
@@ -344,7 +342,7 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (truth, heat, flying), _, linked = _in_parallel(
+    measured, curve, (trusted, heat, flying), _, linked = _in_parallel(
         [partial(_measured, given), curves, check, entries, links]
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
@@ -357,7 +355,7 @@ def _report_tables(given: Prepared) -> Tables:
         pit_summary=measured.pit_summary.to_pylist(),
         pit_lives=measured.pit_lives.to_pylist(),
         pit_curves=curve.to_pylist(),
-        pit_truth=truth.to_pylist(),
+        pit_truth=trusted.to_pylist(),
         in_flight=flying.to_pylist(),
         recovery=measured.recovery.to_pylist(),
         first_items=measured.first_items.to_pylist(),

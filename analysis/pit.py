@@ -2,7 +2,7 @@
 
 Each node's packets go through analysis.pit_scan.PitScan, one node a task: in a DataFrame by reconstruct(), as
 Parquet of any size by scan(). The result is a history of entries and of changes; the other tables here are
-made from it. The forwarders' own counters check it: truth().
+made from it. The forwarders' own counters check it: analysis.truth.
 
 Occupancy at time t is the state after everything that happened at times <= t.
 """
@@ -31,14 +31,13 @@ __all__ = [
     "scan",
     "steps",
     "summary",
-    "truth",
-    "truth_summary",
     "with_network",
 ]
 
 _STATE = ("entries", "bytes", "ranges", "credit")
-_COUNTED = (*_STATE, "satisfied", "expired")
-_DELTAS = ("time", *(f"delta_{name}" for name in _COUNTED))
+COUNTED = (*_STATE, "satisfied", "expired")
+"""What the forwarders count, too."""
+_DELTAS = ("time", *(f"delta_{name}" for name in COUNTED))
 
 HISTORY = StructType([*PIT_INTERVALS.spark.fields, *(StructField(name, LongType()) for name in _DELTAS)])
 """A row an entry (analysis.stages.PIT_INTERVALS; the rest null), and a row for each moment in which a node's
@@ -151,55 +150,14 @@ def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFr
     around = by_time.rangeBetween(-slack_ns, slack_ns)
     extremes = [
         (extreme(what).over(around) if slack_ns else F.col(what)).alias(f"{what}_{which}")
-        for what in _COUNTED
+        for what in COUNTED
         for which, extreme in (("low", F.min), ("high", F.max))
     ]
     return (
-        rows.select("*", *_state(_COUNTED, by_time))
-        .select(*_NODE, "time", "asked", *_COUNTED, *extremes)
+        rows.select("*", *_state(COUNTED, by_time))
+        .select(*_NODE, "time", "asked", *COUNTED, *extremes)
         .where("asked")
         .drop("asked")
-    )
-
-
-def truth(pit_samples: DataFrame, counters: DataFrame) -> DataFrame:
-    """Set the derived state beside the forwarders' own counters, sample by sample.
-
-    `counters` has layering, node, time (ns), pit_entries, pit_bytes, pit_ranges, pit_credit, pit_satisfied
-    and pit_expired, null where a forwarder has not counted. Returns layering, node, time, for each of these
-    derived_ and counted_, and `agrees`: whether every count lies between the least and the most that
-    samples() allows.
-
-    Both sides count faces to the network only. Satisfied and expired are counted from the node's start, and
-    are not the forwarder's counters of the same name: those count Interests between applications of a node,
-    too, which no packet shows, and do not count what the cache answers, which on the wire looks like the
-    answer of an application. So what is compared is entries that Data from the network have ended, and
-    entries that have expired with a record of a face to the network; of feeds, none.
-    """
-    counted = counters.select(
-        *_NODE, "time", *(F.col(f"pit_{what}").alias(f"counted_{what}") for what in _COUNTED)
-    )
-    pairs: list[Column | str] = []
-    agrees = F.lit(True)
-    for what in _COUNTED:
-        theirs = F.col(f"counted_{what}")
-        pairs += [F.col(what).alias(f"derived_{what}"), theirs]
-        agrees &= theirs.isNull() | theirs.between(F.col(f"{what}_low"), F.col(f"{what}_high"))
-    return pit_samples.join(counted, [*_NODE, "time"]).select(*_NODE, "time", *pairs, agrees.alias("agrees"))
-
-
-def truth_summary(pit_truth: DataFrame) -> DataFrame:
-    """Return for each layering: samples, exact (all equal), agreeing, and the largest differences,
-    max_entries_difference and so on (null where nothing was counted)."""
-    differences = {what: F.abs(F.col(f"derived_{what}") - F.col(f"counted_{what}")) for what in _COUNTED}
-    is_exact = F.lit(True)
-    for difference in differences.values():
-        is_exact &= difference.isNull() | (difference == 0)
-    return pit_truth.groupBy("layering").agg(
-        F.count("*").alias("samples"),
-        F.count_if(is_exact).alias("exact"),
-        F.count_if("agrees").alias("agreeing"),
-        *(F.max(difference).alias(f"max_{what}_difference") for what, difference in differences.items()),
     )
 
 

@@ -15,6 +15,7 @@ from analysis.pit_lives import lives
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.truth import truth, truth_summary
 
 pytestmark = pytest.mark.spark
 
@@ -263,18 +264,20 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
         "layering string, node string, time long, pit_entries long, pit_bytes long, pit_ranges long, "
         "pit_credit long, pit_satisfied long, pit_expired long",
     )
-    exact = pit.truth(pit.samples(steps, counters), counters)
+    exact = truth(pit.samples(steps, counters).toArrow(), counters.toArrow())
     whats = ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
     pairs = [f"{side}_{what}" for what in whats for side in ("derived", "counted")]
-    assert exact.columns == ["layering", "node", "time", *pairs, "agrees"]
-    assert rows(exact) == [
+    assert exact.column_names == ["layering", "node", "time", *pairs, "agrees"]
+    assert [tuple(row.values()) for row in exact.to_pylist()] == [
         ("x", "a", 10, 1, 1, 22, 22, 0, 0, 0, 0, 0, 0, 0, 0, True),
         ("x", "a", 22, 2, 1, 52, 22, 1, 1, 8, 5, 0, 0, 0, None, False),
         ("x", "a", 99, 0, 1, 0, 5, 0, 0, 0, 0, 1, 0, 0, None, False),
     ]
-    assert rows(pit.truth_summary(exact)) == [("x", 3, 1, 1, 1, 30, 0, 3, 1, 0)]
-    lenient = pit.truth(pit.samples(steps, counters, 5), counters)
-    assert rows(pit.truth_summary(lenient)) == [("x", 3, 1, 2, 1, 30, 0, 3, 1, 0)]
+    (summary,) = truth_summary(exact).to_pylist()
+    assert tuple(summary.values()) == ("x", 3, 1, 1, 1, 30, 0, 3, 1, 0)
+    lenient = truth(pit.samples(steps, counters, 5).toArrow(), counters.toArrow())
+    (summary,) = truth_summary(lenient).to_pylist()
+    assert tuple(summary.values()) == ("x", 3, 1, 2, 1, 30, 0, 3, 1, 0)
 
 
 def test_summary_weighs_by_time(spark, steps):

@@ -1,0 +1,66 @@
+"""Do the packets tell the truth? PIT state derived from packets, beside what the forwarders counted."""
+
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.pit import COUNTED
+
+_KEY = ["layering", "node", "time"]
+
+
+def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
+    """Set the derived state beside the forwarders' own counters, sample by sample.
+
+    `pit_samples` is analysis.pit.samples; `counters` has layering, node, time (ns), pit_entries, pit_bytes,
+    pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted. Returns
+    layering, node, time, for each of these derived_ and counted_, and `agrees`: whether every count lies
+    between the least and the most that samples() allows.
+
+    Both sides count faces to the network only. Satisfied and expired are counted from the node's start, and
+    are not the forwarder's counters of the same name: those count Interests between applications of a node,
+    too, which no packet shows, and do not count what the cache answers, which on the wire looks like the
+    answer of an application. So what is compared is entries that Data from the network have ended, and
+    entries that have expired with a record of a face to the network; of feeds, none.
+    """
+    counted = counters.select([*_KEY, *(f"pit_{what}" for what in COUNTED)])
+    both = pit_samples.join(counted, _KEY, join_type="inner").sort_by([(key, "ascending") for key in _KEY])
+    columns = {key: both[key] for key in _KEY}
+    agrees = []
+    for what in COUNTED:
+        theirs = both[f"pit_{what}"]
+        columns |= {f"derived_{what}": both[what], f"counted_{what}": theirs}
+        agrees += [
+            pc.greater_equal(theirs, both[f"{what}_low"]),
+            pc.less_equal(theirs, both[f"{what}_high"]),
+        ]
+    return pa.table(columns | {"agrees": _all(agrees)})
+
+
+def truth_summary(pit_truth: pa.Table) -> pa.Table:
+    """Return for each layering: samples, exact (all equal), agreeing, and the largest differences,
+    max_entries_difference and so on (null where nothing was counted)."""
+    apart = {
+        f"max_{what}_difference": pc.abs(
+            pc.subtract(pit_truth[f"derived_{what}"], pit_truth[f"counted_{what}"])
+        )
+        for what in COUNTED
+    }
+    exact = _all([pc.equal(difference, 0) for difference in apart.values()])
+    table = pa.table(
+        {"layering": pit_truth["layering"], "exact": exact, "agreeing": pit_truth["agrees"]} | apart
+    )
+    wanted = [([], "count_all"), ("exact", "sum"), ("agreeing", "sum"), *((name, "max") for name in apart)]
+    found = table.group_by("layering").aggregate(wanted).sort_by("layering")
+    names = ["samples", "exact", "agreeing", *apart]
+    made = ["count_all", "exact_sum", "agreeing_sum", *(f"{name}_max" for name in apart)]
+    return pa.table(
+        {"layering": found["layering"]}
+        | {name: pc.cast(found[column], pa.int64()) for name, column in zip(names, made, strict=True)}
+    )
+
+
+def _all(facts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Tell where all of some facts hold, as far as they are known."""
+    return reduce(pc.and_, (pc.fill_null(fact, True) for fact in facts))
