@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from handmade import write_run
 from pyspark.sql import SparkSession
-from short_runs import Measured, shipped
+from short_runs import Measured, measured
 
 from analysis.session import spark_session
 
@@ -46,5 +46,5 @@ def handmade_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def short_runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    """Every shipped scenario, cut short, and what it came to."""
-    return shipped(tmp_path_factory.mktemp("scenarios"))
+    """Every shipped scenario, cut short, and some hard runs, and what they came to."""
+    return measured(tmp_path_factory.mktemp("scenarios"))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas_packets import frames, packets
-from pandas_pit import mean_and_peak, states, together
+from pandas_pit import Pit, follow, mean_and_peak, together
 
 ITEM = ["feed", "seq"]
 
@@ -209,12 +209,12 @@ class Model:
         return list(worst.values())
 
     @cached_property
-    def tables(self) -> dict[str, dict[int, tuple[int, int]]]:
-        """Each node's PIT over time."""
+    def pits(self) -> dict[str, Pit]:
+        """Each node's PIT."""
         by_node: dict[str, list[Any]] = {node: [] for node in self.roles}
         for row in self.seen:
             by_node[self.owner[row["interface"]]].append(row)
-        return {node: states(rows, self.end) for node, rows in by_node.items()}
+        return {node: follow(rows, self.end) for node, rows in by_node.items()}
 
     def state(self) -> dict[str, Any]:
         feeds: dict[str, set[str]] = {}
@@ -222,16 +222,43 @@ class Model:
             for sender, receiver, _ in self.ways.get((row["feed"], row["node"]), []):
                 feeds.setdefault(sender, set()).add(row["feed"])
                 feeds.setdefault(receiver, set()).add(row["feed"])
-        whole, result = together(self.tables.values()), {}
+        tables = {node: pit.states for node, pit in self.pits.items()}
+        whole, result = together(tables.values()), {}
         for which, what in enumerate(("entries", "bytes")):
-            nodes = {n: mean_and_peak(t, which, self.start, self.end) for n, t in self.tables.items()}
+            nodes = {n: mean_and_peak(t, which, self.start, self.end) for n, t in tables.items()}
             result[f"pit_{what}_mean"] = sum(mean for mean, _ in nodes.values()) / len(nodes)
             result[f"pit_{what}_peak"] = max(peak for _, peak in nodes.values())
             of_all = mean_and_peak(whole, which, self.start, self.end)
             result[f"pit_{what}_network"], result[f"pit_{what}_network_peak"] = of_all
-        peaks = {n: mean_and_peak(t, 0, self.start, self.end)[1] for n, t in self.tables.items()}
+        peaks = {n: mean_and_peak(t, 0, self.start, self.end)[1] for n, t in tables.items()}
         shares = [peaks[node] / len(there) for node, there in feeds.items()]
-        return {**result, "pit_entries_per_feed": max(shares, default=None)}
+        credit = [mean_and_peak(table, 2, self.start, self.end)[0] for table in tables.values()]
+        return {
+            **result,
+            "pit_entries_per_feed": max(shares, default=None),
+            "pit_credit_mean": sum(credit) / len(credit),
+        }
+
+    def lives(self) -> dict[str, Any]:
+        """What became of the entries of all nodes."""
+        lives = [life for pit in self.pits.values() for life in pit.lives]
+        ended = [life for life in lives if life["outcome"] != "open"]
+        lasted = [(life["closed"] - life["opened"]) / 1e6 for life in ended if life["lasted"]]
+        passed_on = [life for life in lives if life["in"] and life["out"]]
+        carried = sum(row["purpose"] != "archived" for row in self.deliveries)
+        shares = {
+            f"pit_{how}_share": per(sum(life["outcome"] == how for life in ended) * 100, len(ended))
+            for how in ("satisfied", "expired", "nacked")
+        }
+        return {
+            **shares,
+            "pit_lifetime_p50": quantile(lasted, 0.5),
+            "pit_lifetime_p95": quantile(lasted, 0.95),
+            "pit_aggregation": per(
+                sum(life["in"] for life in passed_on), sum(life["out"] for life in passed_on)
+            ),
+            "pit_renewals_per_item": per(sum(life["renewals"] for life in lives), carried),
+        }
 
     def wire(self) -> dict[str, Any]:
         out = self.frames[self.frames["direction"] == "out"]
@@ -336,6 +363,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         layering: model.delivery()
         | model.latency()
         | model.state()
+        | model.lives()
         | model.wire()
         | model.sharing(busiest, step_ns)
         for layering, model in models.items()

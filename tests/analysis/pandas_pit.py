@@ -8,29 +8,57 @@ from collections.abc import Iterable
 from typing import Any
 
 KEPT = 4  # nonces of LLIs that are remembered
+ENDS = {"lli": "cancelled", "nack": "nacked"}  # how a feed ends that such a packet leaves with nothing
 Packet = dict[str, Any]
 
 
+def begun(now: int) -> dict[str, Any]:
+    """Return what an entry's life comes to, as it begins."""
+    return {"opened": now, "lasted": False, "in": 0, "out": 0, "renewals": 0}
+
+
+def is_there(entry: Any) -> bool:
+    """Tell whether a classic entry counts: it has a record."""
+    return bool(entry["ins"] or entry["outs"])
+
+
+def left(feed: Any) -> int:
+    """Return how many items may still be sent down."""
+    return sum(held["limit"] - held["next"] + 1 for held in feed["down"].values())
+
+
 class Pit:
-    """The table: `classic` by (name, CanBePrefix, MustBeFresh), `feeds` by name."""
+    """The table: `classic` by (name, CanBePrefix, MustBeFresh), `feeds` by name.
+
+    `states` are its entries, bytes and credit by time, `lives` what became of the entries that have ended.
+    """
 
     def __init__(self) -> None:
         self.classic: dict[Any, Any] = {}
         self.feeds: dict[Any, Any] = {}
-        self.states: dict[int, tuple[int, int]] = {}
+        self.states: dict[int, tuple[int, int, int]] = {}
+        self.lives: list[dict[str, Any]] = []
         self.now = self.wake = 0
 
     def entry(self, packet: Packet) -> Any:
         key = packet["name"], packet["can_be_prefix"], packet["must_be_fresh"]
         fresh = {"ins": {}, "outs": {}, "expiry": 0, "own": 0, "passes": False, "undo": None}
+        fresh["life"] = begun(self.now)
         return key, self.classic.get(key), fresh
 
-    def settle(self) -> None:
-        """Drop what is over: classic entries past their expiry, ranges past theirs, feeds without any."""
+    def end(self, table: dict[Any, Any], key: Any, outcome: str) -> None:
+        """Remove an entry."""
+        self.lives.append(table.pop(key)["life"] | {"closed": self.now, "outcome": outcome})
+
+    def settle(self, outcome: str) -> None:
+        """Drop what is over: classic entries past their expiry, ranges past theirs, feeds without any.
+
+        `outcome` is that of a feed that has nothing left now.
+        """
         now, ahead = self.now, []
         for key, entry in list(self.classic.items()):
             if entry["expiry"] <= now:
-                del self.classic[key]
+                self.end(self.classic, key, "expired")
             ahead.append(entry["expiry"])
         for name, feed in list(self.feeds.items()):
             feed["down"] = {i: held for i, held in feed["down"].items() if held["expiry"] > now}
@@ -38,7 +66,7 @@ class Pit:
             if up and (up["expiry"] <= now or (up["head"] > up["limit"] and not up["missing"])):
                 up["over"] = True
             if not feed["down"] and (up is None or up["over"]):
-                del self.feeds[name]
+                self.end(self.feeds, name, outcome)
             ahead += [held["expiry"] for held in [*feed["down"].values(), *([up] if up else [])]]
         self.wake = min((time for time in ahead if time > now), default=1 << 62)
 
@@ -46,37 +74,48 @@ class Pit:
         sizes = [
             sum(map(len, name)) + 16 * (len(entry["ins"]) + len(entry["outs"]))
             for (name, _, _), entry in self.classic.items()
-            if entry["ins"] or entry["outs"]
+            if is_there(entry)
         ] + [
             sum(map(len, name)) + 28 * (len(feed["down"]) + (feed["up"] is not None))
             for name, feed in self.feeds.items()
         ]
-        self.states[self.now] = len(sizes), sum(sizes)
+        self.states[self.now] = len(sizes), sum(sizes), sum(map(left, self.feeds.values()))
+
+    def move_to(self, time: int) -> None:
+        """Let time pass: what is there when it does has lasted."""
+        if time > self.now:
+            for entry in [*filter(is_there, self.classic.values()), *self.feeds.values()]:
+                entry["life"]["lasted"] = True
+        self.now = time
 
     def run_until(self, time: int) -> None:
         """Let time pass: what is due at `time` is done."""
         while self.wake <= time:
-            self.now = self.wake
-            self.settle()
+            self.move_to(self.wake)
+            self.settle("expired")
             self.write_down()
-        self.now = time
+        self.move_to(time)
 
     def receive(self, packet: Packet) -> None:
         self.run_until(packet["time"])
         is_in, kind = packet["direction"] == "in", packet["kind"]
+        outcome = ENDS.get(kind, "lost")
         if kind == "restart":
-            self.classic, self.feeds = {}, {}
+            for table in (self.classic, self.feeds):
+                for key in list(table):
+                    self.end(table, key, "lost")
         elif kind == "link-down":
             self.link_down(packet["interface"])
         elif kind == "data":
             self.data(packet, is_in)
+            outcome = "satisfied" if packet["feed"] else "forked"
         elif kind == "nack" and packet["credit"] is not None:
             self.refused(packet, is_in)
         elif kind == "nack":
             self.nack(packet, is_in)
         elif kind in ("interest", "lli") and not (is_in and packet["hop_limit"] == 0):
             (self.lli if kind == "lli" else self.interest)(packet, is_in)
-        self.settle()
+        self.settle(outcome)
         self.write_down()
 
     # Classic Interests, persistent ones among them.
@@ -97,6 +136,7 @@ class Pit:
             }
             if not is_in and all(record["nonce"] != nonce for record in entry["ins"].values()):
                 entry["own"] = expiry
+        entry["life"]["in" if is_in else "out"] += 1
         if is_in:
             entry["undo"] = (packet["time"], at, entry["ins"].get(at), entry["expiry"])
             entry["ins"][at] = {"nonce": nonce, "expiry": expiry, "persistent": packet["persistent"]}
@@ -145,7 +185,7 @@ class Pit:
             else:
                 is_over = all(record["expiry"] <= now for record in entry["ins"].values())
         if is_over:
-            del self.classic[key]
+            self.end(self.classic, key, "satisfied")
 
     def nack(self, packet: Packet, is_in: bool) -> None:
         key, entry, _ = self.entry(packet)
@@ -159,13 +199,13 @@ class Pit:
             del entry["ins"][packet["interface"]]
             is_over = not entry["ins"]
         if is_over:
-            del self.classic[key]
+            self.end(self.classic, key, "nacked")
 
     def link_down(self, at: str) -> None:
         for key, entry in list(self.classic.items()):
             entry["outs"].pop(at, None)
             if entry["ins"].pop(at, None) and not entry["ins"] and entry["own"] <= self.now:
-                del self.classic[key]
+                self.end(self.classic, key, "lost")
         for feed in self.feeds.values():
             feed["down"].pop(at, None)
             if feed["up"] and feed["up"]["at"] == at:
@@ -176,6 +216,7 @@ class Pit:
     def lli(self, packet: Packet, is_in: bool) -> None:
         name = packet["name"][:-1]
         fresh = {"down": {}, "up": None, "sent": [], "heard": defaultdict(list)}
+        fresh["life"] = begun(self.now)
         if packet["credit"]:
             self.feeds.setdefault(name, fresh)
         if name in self.feeds:
@@ -187,12 +228,14 @@ class Pit:
         heard = feed["heard"][at][-KEPT:]
         if nonce in feed["sent"][-KEPT:] and nonce not in heard:
             return
+        feed["life"]["in"] += 1
         if packet["credit"] == 0:
             feed["down"].pop(at, None)
             return
         if nonce in heard:
             return
         feed["heard"][at].append(nonce)
+        feed["life"]["renewals"] += at in feed["down"] and last >= feed["down"][at]["limit"]
         held = feed["down"].setdefault(at, {"next": first, "limit": last, "expiry": expiry})
         if last < held["next"]:
             held["expiry"] = max(held["expiry"], expiry)
@@ -203,13 +246,15 @@ class Pit:
         at, first, up = packet["interface"], packet["seq"], feed["up"]
         last, expiry = first + packet["credit"] - 1, packet["time"] + packet["lifetime"]
         feed["sent"].append(packet["nonce"])
-        is_there = up is not None and up["at"] == at
+        feed["life"]["out"] += 1
+        is_here = up is not None and up["at"] == at
         if packet["credit"] == 0:
-            feed["up"] = None if is_there else up
-        elif not is_there:
+            feed["up"] = None if is_here else up
+        elif not is_here:
             fresh = {"missing": set(), "over": False, "repairs": True}
             feed["up"] = fresh | {"at": at, "head": first, "limit": last, "expiry": expiry}
         else:
+            feed["life"]["renewals"] += not up["over"] and last >= up["limit"]
             if first > up["limit"] or (first < up["head"] and last >= up["limit"]):
                 up["head"] = first
                 up["missing"] = {seq for seq in up["missing"] if seq >= first}
@@ -240,21 +285,24 @@ class Pit:
                 del feed["down"][packet["interface"]]
 
 
-def states(packets: Iterable[Packet], end: int) -> dict[int, tuple[int, int]]:
-    """Return a node's table at every time (ns) at which it may have changed, to `end`: entries and bytes."""
+def follow(packets: Iterable[Packet], end: int) -> Pit:
+    """Return a node's table as it was from its packets to `end` (ns), with a life of each entry."""
     pit = Pit()
     for packet in packets:
         if packet["time"] <= end:
             pit.receive(packet)
     pit.run_until(end)
-    return pit.states
+    for table in (pit.classic, pit.feeds):
+        for key in list(table):
+            pit.end(table, key, "open")
+    return pit
 
 
-def together(nodes: Iterable[dict[int, tuple[int, int]]]) -> dict[int, tuple[int, int]]:
+def together(nodes: Iterable[dict[int, tuple[int, int, int]]]) -> dict[int, tuple[int, int]]:
     """Add up the tables of some nodes."""
     changes: Counter[tuple[int, int]] = Counter()
     for each in nodes:
-        before = (0, 0)
+        before = (0, 0, 0)
         for time, state in sorted(each.items()):
             for which in (0, 1):
                 changes[time, which] += state[which] - before[which]
@@ -266,8 +314,8 @@ def together(nodes: Iterable[dict[int, tuple[int, int]]]) -> dict[int, tuple[int
     return total
 
 
-def mean_and_peak(table: dict[int, tuple[int, int]], which: int, start: int, end: int) -> tuple[float, int]:
-    """Return the mean over time and the highest of entries (which = 0) or bytes (1)."""
+def mean_and_peak(table: dict[int, tuple[int, ...]], which: int, start: int, end: int) -> tuple[float, int]:
+    """Return the mean over time and the highest of entries (which = 0), bytes (1) or credit (2)."""
     times = sorted(table)
     area = sum(
         table[time][which] * (min(until, end) - max(time, start))

@@ -15,8 +15,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.utils import PcapNgWriter
-from short_runs import emulate
-from test_pandas_model import ROUGH
+from short_runs import ROUGH, emulate
 
 from analysis.reading import Findings, Reading, read_packets
 from analysis.schema import PACKETS

@@ -6,6 +6,7 @@ emulator's pipes tell the fate of each frame; from that follow arrivals, losses,
 
 import random
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -123,6 +124,22 @@ def lost(rows: list[dict[str, Any]]) -> Counter:
     )
 
 
+def unclear(rows: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    """Return the items (receiver, seq) of which a capture does not tell when they were lost.
+
+    Two equal packets of it are under way on one link at once, the later is lost, and the earlier arrives when
+    the later might have. (The pipe's queue was full: who replayed every queue, frame by frame, could tell.)
+    """
+    found = set()
+    for earlier, later in permutations(items(rows), 2):
+        same = all(earlier[x] == later[x] for x in ("sender", "receiver", "name", "frame_bytes"))
+        if same and earlier["time"] < later["time"] and earlier["received"] and not later["received"]:
+            link = later["link"]
+            if earlier["received"] >= later["time"] + round((link.delay_ms - link.jitter_ms) * 1e6):
+                found.add((later["receiver"], later["seq"]))
+    return found
+
+
 def duplicates(rows: list[dict[str, Any]]) -> tuple[int, int]:
     """Return how many items arrived, and how many of them where they had been."""
     arrived = [(row["receiver"], row["seq"]) for row in items(rows) if row["received"] is not None]
@@ -175,15 +192,30 @@ def test_arrivals_and_losses_of_packets(told, case):
 @CASES
 def test_items_lost_and_when_they_came_all_the_same(told, case):
     rows, tables = told[case]
-    wanted = lost(rows)
+    skipped = unclear(rows)
+    wanted = Counter({key: count for key, count in lost(rows).items() if key[1:3] not in skipped})
     names = ("sender", "receiver", "seq", "lost", "recovery_ns")
-    found = Counter(tuple(row[x] for x in names) for row in table(tables, "losses", case[1]))
-    if case == (3, "poll"):
-        # Two equal packets are under way at once, the later is lost: a capture does not tell which arrived.
-        assert sum((found - wanted).values()) + sum((wanted - found).values()) <= 3
-        return
-    assert found == wanted
+    told_lost = [tuple(row[x] for x in names) for row in table(tables, "losses", case[1])]
+    assert Counter(row for row in told_lost if row[1:3] not in skipped) == wanted
     assert wanted
+    assert len(skipped) < len(wanted) / 4
+
+
+@CASES
+def test_which_sending_it_was_that_arrived(told, case):
+    """With two equal packets under way at once, this holds as long as neither overtakes the other."""
+    rows, tables = told[case]
+    skipped = unclear(rows)
+    names = ("sender", "receiver", "seq", "time", "received")
+    theirs = Counter(tuple(row[x] for x in names) for row in items(rows))
+    crossed = [row | {"time": row["sent"]} for row in table(tables, "crossings", case[1])]
+    ours = Counter(
+        tuple(row[x] for x in names)
+        for row in crossed
+        if row["kind"] == "data" and row["feed"] is not None and row["topic"] is None
+    )
+    differs = (ours - theirs) + (theirs - ours)
+    assert {row[1:3] for row in differs} <= skipped
 
 
 @CASES

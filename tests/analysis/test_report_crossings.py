@@ -30,6 +30,8 @@ def test_an_arrival_is_of_the_latest_sending_that_it_can_be_of():
     assert matched([(True, 0, "a"), (True, 50, "a"), (False, 60, "a")]) == [None, 60]
     # Sent again while the first was still on its way: what arrives at 12 cannot have left at 5.
     assert matched([(True, 0, "a"), (True, 5, "a"), (False, 12, "a")]) == [12, None]
+    # Both arrived: in the order in which they left.
+    assert matched([(True, 0, "a"), (True, 5, "a"), (False, 16, "a"), (False, 20, "a")]) == [16, 20]
     # A copy that the link has made is no packet of its own.
     assert matched([(True, 0, "a"), (False, 10, "a"), (False, 11, "a")]) == [10]
     assert matched([(True, 0, "a"), (True, 0, "b"), (False, 15, "b")]) == [None, 15]

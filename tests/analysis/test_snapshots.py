@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from short_runs import Measured, shipped
+from short_runs import Measured, measured
 
 from analysis.text import comparison_text
 from testbed.scenario import available
@@ -40,7 +40,7 @@ def test_every_snapshot_is_of_a_scenario():
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        fresh = shipped(Path(scratch))
-        for scenario_name in fresh.runs:
+        fresh = measured(Path(scratch))
+        for scenario_name in available():
             (SNAPSHOTS / f"{scenario_name}.txt").write_text(text(fresh, scenario_name), encoding="utf-8")
             print(SNAPSHOTS / f"{scenario_name}.txt", file=sys.stderr)
