@@ -9,11 +9,10 @@ round, one task a capture, puts the streams together.
 On several machines, captures and output must be on a file system that they share.
 """
 
-import json
 import os
 import shutil
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +26,7 @@ import pyarrow.parquet as pq
 from analysis.decode import Link, decode_payload
 from analysis.reading import SEGMENTS, Findings, Reading, read_packets
 from analysis.schema import COLUMNS, PACKETS_ARROW
+from analysis.tasks import each
 from captures.files import PIECE_FRAMES
 from captures.pcapng import CaptureError
 from captures.streams import Segment, Stream
@@ -78,7 +78,7 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
         out, given = out.resolve(), [_absolute(reading) for reading in readings]
     try:
         groups = _groups(len(readings), spark)
-        written = _each(
+        written = each(
             spark, lambda number: _write_pieces(given, groups[number], out, by, number), len(groups)
         )
         parts = [part for group in written for part in group["pieces"]]
@@ -90,7 +90,7 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
         runs = list(aside)
         for run, found in zip(
             runs,
-            _each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
+            each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
             strict=True,
         ):
             for path, counts in found.items():
@@ -108,23 +108,6 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
 
 def _absolute(reading: Reading) -> Reading:
     return reading._replace(piece=reading.piece._replace(path=os.path.abspath(reading.piece.path)))
-
-
-def _each(
-    spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int
-) -> list[dict[str, Any]]:
-    """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
-    they return, in that order."""
-    if spark is None or not count:
-        return [task(number) for number in range(count)]
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch["id"].to_pylist():
-                yield pa.RecordBatch.from_pydict({"id": [number], "report": [json.dumps(task(number))]})
-
-    rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, report string").toArrow()
-    return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
 
 
 def _groups(count: int, spark: "SparkSession | None") -> list[range]:

@@ -5,8 +5,7 @@ are written beside them, by run. Each is computed once, by Spark, and never held
 """
 
 import shutil
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -23,6 +22,7 @@ from analysis.reassemble import KINDS, reassemble
 from analysis.schema import PARTITIONS
 from analysis.setting import BREAKS
 from analysis.stages import LATENCY, OVERHEAD, PIT_OCCUPANCY, TABLES, TRANSACTIONS, Table
+from analysis.tasks import in_parallel
 from analysis.told import tell
 
 BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
@@ -66,7 +66,7 @@ def write_tables(out: Path, runs: Iterable[str], spark: SparkSession, *, fragmen
         _write(table, out / name, "run")
         return _read(spark, out / name, next(each for each in TABLES if each.name == name), "run")
 
-    _in_parallel(
+    in_parallel(
         # Spark's Python processes take longer to start than to follow so few.
         lambda: pit.scan(whole, out, spark if size > FEW_BYTES else None),
         lambda: tell(messages, keep),
@@ -88,7 +88,7 @@ def _findings(out: Path, runs: Iterable[str], spark: SparkSession) -> list[Found
     waited = asked.where(F.coalesce("send_credit", F.lit(1)) > 0)
     is_answered = F.col("outcome") == "data"
     occupancy = _read(spark, out / PIT_OCCUPANCY.name, PIT_OCCUPANCY, "run")
-    answers, peaks = _in_parallel(
+    answers, peaks = in_parallel(
         lambda: (
             waited.groupBy("layering")
             .agg(
@@ -147,9 +147,3 @@ def _at_least_empty(path: Path, table: Table, run: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         schema = table.arrow.remove(table.arrow.get_field_index("layering"))
         pq.write_table(schema.empty_table(), directory / "part-empty.parquet")
-
-
-def _in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
-    """Return the tasks' results. Small jobs leave cores idle; another thread's job takes them."""
-    with ThreadPoolExecutor() as pool:
-        return [future.result() for future in [pool.submit(task) for task in tasks]]

@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.extract import _each
 from analysis.pit_scan import PitScan
 from analysis.pit_window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tasks import each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,8 +110,8 @@ def scan(
         _add_up(parts, _part(out, "pit_occupancy", by[0], run, len(keys)))
         return {}
 
-    _each(spark, follow, len(keys))
-    _each(spark, add_up, len(places))
+    each(spark, follow, len(keys))
+    each(spark, add_up, len(places))
 
 
 def sweep(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -1,14 +1,12 @@
 """What the page of captures is made from: small rows, computed by Spark from the tables of all stages."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
@@ -23,6 +21,7 @@ from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS
 from analysis.session import frame
 from analysis.stages import Table
+from analysis.tasks import cached, in_parallel
 
 MOST_PREFIXES = 20
 DEEPEST = 8
@@ -95,20 +94,18 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
     known = [run for run in reports if run in runs]
     layerings = known + sorted(runs.keys() - reports.keys(), key=natural)
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
-    found: dict[str, Rows] = {}
-    with _cached(captured.sightings(packets, spans)) as seen:
+    with cached(captured.sightings(packets, spans)) as seen:
         given = _Given(spark, packets, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
-        tasks = [
+        parts = in_parallel(
             lambda: _wire(given, several=len(nodes) > len(layerings)),
             lambda: _state(given, len(nodes) + len(layerings)),
             lambda: _service(given),
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
-        ]
-        with ThreadPoolExecutor() as pool:
-            for future in [pool.submit(task) for task in tasks]:
-                found |= future.result()
-    return Gathered(layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **found)
+        )
+    return Gathered(
+        layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **ChainMap(*parts)
+    )
 
 
 class _Given(NamedTuple):
@@ -141,7 +138,7 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
         "hop_times": [],
     }
     if several:
-        with _cached(captured.hops(given.packets)) as hopped:
+        with cached(captured.hops(given.packets)) as hopped:
             ends = ("layering", "sender", "receiver")
             found["hops"] = _rows(captured.hop_summary(hopped), *ends)
             pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
@@ -167,7 +164,7 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
 def _by_prefix(requests: DataFrame) -> dict[str, Rows]:
     """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
     named = captured_names.prefixed(requests)
-    with _cached(captured.answers(named, "layering", "prefix")) as counts:
+    with cached(captured.answers(named, "layering", "prefix")) as counts:
         depths = _rows(captured_names.depths(counts, DEEPEST), "depth")
         fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
         depth = max(fitting, default=1)
@@ -191,7 +188,7 @@ def _state(given: _Given, lines: int) -> dict[str, Rows]:
     by_node = ("layering", "node")
     what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    with _cached(captured.held(occupancy, given.spans)) as levels:
+    with cached(captured.held(occupancy, given.spans)) as levels:
         summary = _rows(captured.pit_summary(levels), *by_node)
         curves = captured.thinned(occupancy, given.spans, by_node, what, bins) if summary else None
         heat = captured.pit_heat(levels.where(F.col("node") != NETWORK)) if summary else None
@@ -284,13 +281,3 @@ def _rows(table: DataFrame, *order: str) -> Rows:
     """Collect a small table in the order of some columns."""
     rows: Rows = table.toArrow().sort_by([(name, "ascending") for name in order]).to_pylist()
     return rows
-
-
-@contextmanager
-def _cached(table: DataFrame) -> Iterator[DataFrame]:
-    """Keep a table at hand while it is needed."""
-    table.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield table
-    finally:
-        table.unpersist()
