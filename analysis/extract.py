@@ -17,18 +17,17 @@ from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.decode import Link, decode_payload
+from analysis.partitions import By, WholeFile, partition
 from analysis.reading import SEGMENTS, Findings, Reading, read_packets
 from analysis.schema import COLUMNS, PACKETS_ARROW
 from analysis.tasks import each
 from captures.files import PIECE_FRAMES
-from captures.pcapng import CaptureError
 from captures.streams import Segment, Stream
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ _TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary
 _COUNTING = ["frame", "time", "seq"]
 """What grows from row to row is written as differences; its least and greatest say what a row group holds."""
 _RST = 4
-
-By = Mapping[str, str]
-"""The columns that directories are made of: name of the directory's key, name of the column."""
 
 
 class Report(NamedTuple):
@@ -133,13 +129,6 @@ def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tu
     return reports
 
 
-def strictly(reports: Sequence[Report]) -> None:
-    """Raise CaptureError if a capture is damaged."""
-    for report in reports:
-        for offset, _, reason in report.damages:
-            raise CaptureError(report.path, offset, reason)
-
-
 def _write_pieces(
     readings: Sequence[Reading], numbers: range, out: Path, by: By, task: int
 ) -> dict[str, Any]:
@@ -195,26 +184,21 @@ def _write_parts(parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Pat
     for key, batches in parts.items():
         directory = out
         for column, value in zip(by, key, strict=True):
-            directory = directory / f"{column}={quote(value, safe=' ') or '__HIVE_DEFAULT_PARTITION__'}"
+            directory = directory / partition(column, value)
         table = pa.Table.from_batches(batches).drop_columns(list(by.values()))
         _write(table.unify_dictionaries(), directory / f"part-{name}.parquet")
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
     texts = [name for name in _TEXTS if name in table.column_names]
     counting = [name for name in _COUNTING if name in table.column_names]
-    pq.write_table(
-        table,
-        new,
-        compression="snappy",
-        use_dictionary=texts,
-        write_statistics=counting,
-        column_encoding=dict.fromkeys(counting, "DELTA_BINARY_PACKED"),
-        store_schema=False,
-    )
-    new.replace(path)
+    options = {
+        "use_dictionary": texts,
+        "write_statistics": counting,
+        "column_encoding": dict.fromkeys(counting, "DELTA_BINARY_PACKED"),
+    }
+    with WholeFile(path, table.schema, **options) as file:
+        file.write(table)
 
 
 class _Flow:

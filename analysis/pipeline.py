@@ -28,13 +28,14 @@ from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
 from analysis.errors import AnalysisError
-from analysis.extract import extract, strictly
+from analysis.extract import extract
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
 from analysis.pit_lives import lives
+from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
@@ -173,7 +174,8 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         progress("starting Spark")
         spark = spark_session(master, small=small)
         progress("decoding packets")
-        strictly(early.result() if early else extract(pieces, wire, _BY, spark))
+        for report in early.result() if early else extract(pieces, wire, _BY, spark):
+            strictly(report.path, report.damages)
     packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
     runs, nodes, feeds, hops, timeline, breaks, noted = (
         frame(spark, table)

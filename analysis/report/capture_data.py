@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
+from analysis.partitions import read
 from analysis.pit import NETWORK
 from analysis.report.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
@@ -86,7 +87,7 @@ class Gathered(NamedTuple):
 def gather(tables: Path, spark: SparkSession) -> Gathered:
     """Compute everything that the page shows. Raises AnalysisError if there are no packets."""
     reports = _reports(tables / "summary.json")
-    packets = _read(spark, tables, stages.PACKETS, PARTITIONS)
+    packets = _read(spark, tables, stages.PACKETS, *PARTITIONS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
     interfaces = _rows(captured.interfaces(packets), "layering", "node", "interface")
@@ -119,7 +120,7 @@ class _Given(NamedTuple):
 
     def read(self, table: Table) -> DataFrame:
         """Return a table, empty if it is not there."""
-        found = _read(self.spark, self.tables, table, ("run",))
+        found = _read(self.spark, self.tables, table, "run")
         return self.spark.createDataFrame([], table.spark) if found is None else found
 
 
@@ -256,18 +257,12 @@ def _reports(path: Path) -> dict[str, Any]:
         raise AnalysisError(f"{path}: not what feednet analyze writes: {error}") from error
 
 
-def _read(spark: SparkSession, tables: Path, table: Table, keys: Sequence[str]) -> DataFrame | None:
-    """Read a table, with the columns that its directories stand for; None if it is not there."""
+def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFrame | None:
+    """Read a table; None if it is not there."""
     path = tables / table.name
     if next(path.rglob("*.parquet"), None) is None:
         return None
-    fields = [
-        StructField("run" if field.name == "layering" else field.name, field.dataType)
-        for field in table.spark
-    ]
-    # With a schema that has them, directories such as node=01 are the texts that they are.
-    found = spark.read.schema(StructType(fields)).parquet(str(path))
-    return found.withColumnRenamed("run", "layering").select(*table.names)
+    return read(spark, path, table.spark, *by)
 
 
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
