@@ -36,7 +36,7 @@ class Table(NamedTuple):
         return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in self.columns])
 
 
-_RUN = Column("layering", "string", "", "the layering, or the capture's name: `run` in what `analyze` writes")
+_RUN = Column("layering", "string", "", "the layering; of captures, their run")
 _NODE = Column("node", "string", "", "the node")
 _FEED = Column("feed", "string", "", "name of the feed; null if it is about none")
 _SEQ = Column("seq", "int64", "", "number of the item, from 1")
@@ -124,11 +124,11 @@ PIT_INTERVALS = Table(
         Column("peak_bytes", "int64", "bytes", "the most that its state took"),
         Column("peak_credit", "int64", "items", "the most items that it still owed its downstreams"),
     ),
-    "Told from the packets at the node's interfaces; `analysis/pit_model.py` has the rules. Interests between"
-    " a node and its own applications are not on any interface. The outcome is what ended the entry. What the"
-    " cache or an application answers in the moment of the Interest makes an entry that closes when it opens,"
-    " with peaks of 0. Where packets have no direction, entries are those of the link: Interests come in,"
-    " Data and Nacks go out.",
+    "Told from the packets at the node's interfaces, by the rules in the docstring of `PitModel`'s module."
+    " Interests between a node and its own applications are not on any interface. The outcome is what ended"
+    " the entry. What the cache or an application answers in the moment of the Interest makes an entry that"
+    " closes when it opens, with peaks of 0. Where packets have no direction, entries are those of the link:"
+    " Interests come in, Data and Nacks go out.",
 )
 
 PIT_OCCUPANCY = Table(
@@ -260,8 +260,14 @@ TABLES = (
 _HEAD = """# Tables
 
 `feednet analyze CAPTURE...` writes a directory of plain Parquet for each stage, `packets` by run, node and
-interface, the others by run; `feednet run` and `feednet report` leave the same tables in `tables/` of a run's
-directory, as a file or directory `NAME.parquet` each. pandas, DuckDB, polars and Spark read them as they are:
+interface, the others by run. `feednet run` and `feednet report` leave the same tables in `tables/` of a run's
+directory, as a file or directory `NAME.parquet` each. What else is in that directory is the report's own, and
+may be another with the next version.
+
+The column `layering`, which every table has, is called `run` in what `feednet analyze` writes: it is RUN of
+`RUN=CAPTURE`, or else the name, less its suffixes, of the file or directory that was given.
+
+pandas, DuckDB, polars and Spark read the tables as they are:
 
 ```
 pandas.read_parquet("tables/transactions").groupby(["node", "outcome"]).size()

@@ -1,4 +1,6 @@
-"""The command line: `feednet run`, `feednet report`, `feednet analyze`, `feednet list`.
+"""The command line: `feednet` with its commands, of which run, report, compare, export and list are here.
+
+The others (analyze, dissect, forward, simulate, status, watch) have modules of their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted.
 """
