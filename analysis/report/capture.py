@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, reason
 from analysis.pit import NETWORK
 from analysis.report import capture_plots as plots
 from analysis.report import page as rendered
@@ -44,8 +44,7 @@ def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> None:
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, page)
     except PySparkException as error:
-        first = next(filter(None, str(error).splitlines()), "")
-        raise AnalysisError(f"{tables}: the report cannot be made: {first}") from error
+        raise AnalysisError(f"{tables}: the report cannot be made: {reason(error)}") from error
     except OSError as error:
         raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
 
