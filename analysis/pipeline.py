@@ -6,7 +6,6 @@ one file each. All layerings go through every step together: to Spark a job cost
 """
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,22 +18,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from analysis import crossings, pit, service, sharing, totals
+from analysis import crossings, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, one_line_errors
 from analysis.extract import extract
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
-from analysis.pit_lives import lives
+from analysis.pit import tables as pit
+from analysis.pit.outcomes import lives
+from analysis.pit.truth import truth, truth_summary
 from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
@@ -44,8 +44,6 @@ from analysis.setting import Case, Cases, Setting, setting
 from analysis.source import readings
 from analysis.tasks import cached, in_parallel
 from analysis.told import tell
-from analysis.truth import truth, truth_summary
-from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
@@ -404,18 +402,3 @@ def _settle(table: DataFrame, path: Path) -> DataFrame:
     table.write.mode("overwrite").partitionBy("layering").parquet(str(path))
     written = table.sparkSession.read.schema(table.schema).parquet(str(path))
     return written.select(*table.columns)
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn what a capture or Spark complains of into an AnalysisError."""
-    try:
-        yield
-    except CaptureError as error:
-        raise AnalysisError(str(error)) from error
-    except PySparkException as error:
-        # A task's exception arrives as its text.
-        damage = re.search(r"^.*\bCaptureError: (.*)$", str(error), re.MULTILINE)
-        if damage is None:
-            raise
-        raise AnalysisError(damage[1]) from error

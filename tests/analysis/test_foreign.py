@@ -91,3 +91,20 @@ class TestAllTables:
             f" read_parquet('{out}/packets/**/*.parquet', hive_partitioning = true, union_by_name = true)"
             " WHERE run = 'exp' GROUP BY kind ORDER BY kind"
         ).fetchall() == [("data", 2), ("interest", 6)]
+
+
+def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
+    from analysis.foreign import _at_least_empty
+    from analysis.partitions import directories
+    from analysis.stages import LATENCY
+
+    # As Spark escapes it: less than analysis.partitions does.
+    there = tmp_path / "run=a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}" / "part-0.parquet"
+    there.parent.mkdir()
+    there.touch()
+    runs = ["a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}", "c/d=e", ""]
+    _at_least_empty(tmp_path, LATENCY, runs)
+    made = {path: directories(path.relative_to(tmp_path))["run"] for path in tmp_path.rglob("*.parquet")}
+    assert sorted(run or "" for run in made.values()) == sorted(runs)
+    assert all(not len(pq.read_table(path, partitioning=None)) for path in made.keys() - {there})
+    assert {len(path.relative_to(tmp_path).parts) for path in made} == {2}
