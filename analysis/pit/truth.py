@@ -13,10 +13,10 @@ _KEY = ["layering", "node", "time"]
 def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
     """Set the derived state beside the forwarders' own counters, sample by sample.
 
-    `pit_samples` is analysis.pit.tables.samples; `counters` has layering, node, time (ns), pit_entries, pit_bytes,
-    pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted. Returns
-    layering, node, time, for each of these derived_ and counted_, and `agrees`: whether every count lies
-    between the least and the most that samples() allows.
+    `pit_samples` is analysis.pit.tables.samples; `counters` has layering, node, time (ns), pit_entries,
+    pit_bytes, pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted.
+    Returns layering, node, time, for each of these derived_ and counted_, and `agrees`: whether every count
+    lies between the least and the most that samples() allows.
 
     Both sides count faces to the network only. Satisfied and expired are counted from the node's start, and
     are not the forwarder's counters of the same name: those count Interests between applications of a node,
