@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from analysis.errors import AnalysisError
 from analysis.live import NEEDED, Break, Followed, counts, messages
 from analysis.reading import NodeRule
-from analysis.stream import follow_captures
+from analysis.stream import Offset, follow_captures
 from captures.growing import START, Growing
 from captures.pcapng import CaptureError
 
@@ -168,13 +168,10 @@ class LiveQuery:
 
     def _read_progress(self) -> None:
         """Learn which bytes were in the batches that have been shown."""
-        for progress in self._query.recentProgress:
-            told = json.loads(progress.json) if not isinstance(progress, dict) else progress
-            number, source = told["batchId"], told["sources"][0]
-            if number <= self._told or number not in self._shown or not source["endOffset"]:
+        for number, start, end in batches_told(self._query.recentProgress):
+            if number <= self._told or number not in self._shown:
                 continue
             self._told = number
-            start, end = (_fields(source[key]) for key in ("startOffset", "endOffset"))
             waited = []
             for name, place in end.items():
                 begin = start.get(name, {}).get("at", 0)
@@ -186,7 +183,19 @@ class LiveQuery:
                 self.lags.append(max(waited))
 
 
-def _fields(offset: Any) -> dict[str, dict[str, int]]:
+def batches_told(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
+    """Yield the number of each batch in a query's reports of progress, and the offsets that it lies between.
+
+    Spark also reports, every 10 s, that nothing happens: under the number of the batch that comes next.
+    """
+    for report in reports:
+        told = report if isinstance(report, dict) else json.loads(report.json)
+        if "addBatch" in told["durationMs"]:
+            source = told["sources"][0]
+            yield told["batchId"], _fields(source["startOffset"]), _fields(source["endOffset"])
+
+
+def _fields(offset: Any) -> Offset:
     return (json.loads(offset) if isinstance(offset, str) else offset) or {}
 
 

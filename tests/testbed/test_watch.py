@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -30,7 +30,7 @@ from testbed.cli import feednet
 from testbed.errors import UserError
 from testbed.timeline import Timeline
 from testbed.watch_target import find_target
-from testbed.watch_view import lag_told, served
+from testbed.watch_view import View, lag_told, served
 
 ROOT = Path(__file__).parents[2]
 FRAME = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
@@ -224,6 +224,19 @@ def test_the_page_is_served_and_nothing_else(tmp_path):
                 urlopen(url + path)
     with served(view, None) as url:
         assert url == ""
+
+
+def test_the_last_page_waits_for_the_batch_that_is_being_added_up(tmp_path, monkeypatch):
+    lock, finished = Lock(), []
+    capture = SimpleNamespace(finish=lambda: finished.append(lock.locked()))
+    view = View(
+        find_target([tmp_path / "a.pcap"]),
+        SimpleNamespace(lock=lock, followed={"a": capture}),
+        tmp_path / "x",
+    )
+    monkeypatch.setattr(view, "write_page", lambda: finished.append("page"))
+    view.end("no more has come")
+    assert finished == [True, "page"]
 
 
 def test_lags():
