@@ -28,8 +28,13 @@ from captures.growing import START, Growing
 from captures.pcapng import CaptureError
 
 BATCH_BYTES = 8 << 20
-"""Bytes of captures in a batch, so that the page goes on while a large one is caught up with."""
+"""Bytes of captures in a batch, so that the page goes on while a large one is caught up with, in bounded
+memory. Batches then follow each other at once, whatever the time between them is otherwise."""
 
+TRIGGER_S = 0.1
+"""Between two looks of Spark's at the captures; the source keeps the time between batches."""
+
+_CHUNK = 20_000  # messages that are Python objects at a time
 _MOST_LOOKS = 100_000
 _IN_ORDER = [("time", "ascending"), ("frame", "ascending")]
 
@@ -69,7 +74,7 @@ class LiveQuery:
     Args:
         captures: the paths of each by its name, as analysis.stream has them.
         breaks: what happens to nodes and links, by capture.
-        every: seconds between batches.
+        every: seconds between batches, as analysis.stream has it.
 
     Attributes:
         followed: what each capture has come to, by name. Use it inside `lock`.
@@ -97,11 +102,10 @@ class LiveQuery:
         self._told = -1
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
-        stream = follow_captures(spark, captures, rule, BATCH_BYTES).writeStream.foreachBatch(self._take)
-        stream = stream.option("checkpointLocation", self._checkpoint)
-        self._query: StreamingQuery = stream.trigger(
-            processingTime=f"{round(every * 1000)} milliseconds"
-        ).start()
+        packets = follow_captures(spark, captures, rule, BATCH_BYTES, every)
+        stream = packets.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
+        trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
+        self._query: StreamingQuery = stream.trigger(processingTime=trigger).start()
 
     @property
     def behind(self) -> int:
@@ -157,13 +161,16 @@ class LiveQuery:
         kept = batch.select(*NEEDED).persist()  # decoded once, whatever it takes to look at it twice
         try:
             counted = counts(kept).toArrow().to_pylist()
-            told = messages(kept).toArrow().sort_by(_IN_ORDER).to_pylist()
+            told = messages(kept).toArrow().sort_by(_IN_ORDER)
         finally:
             kept.unpersist()
         with self.lock:
             for name, capture in self.followed.items():
                 capture.count([row for row in counted if row["layering"] == name])
-                capture.follow([row for row in told if row["layering"] == name])
+            for begin in range(0, told.num_rows, _CHUNK):
+                rows = told.slice(begin, _CHUNK).to_pylist()
+                for name, capture in self.followed.items():
+                    capture.follow([row for row in rows if row["layering"] == name])
             self.batches = number + 1
 
     def _read_progress(self) -> None:
