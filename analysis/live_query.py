@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
@@ -25,7 +26,7 @@ from analysis.live import NEEDED, Break, Followed, counts, messages
 from analysis.reading import NodeRule
 from analysis.stream import Offset, follow_captures
 from captures.growing import START, Growing
-from captures.pcapng import CaptureError
+from captures.pcapng import CaptureError, Direction, Interface, Writer
 
 BATCH_BYTES = 8 << 20
 """Bytes of captures in a batch, so that the page goes on while a large one is caught up with, in bounded
@@ -188,6 +189,21 @@ class LiveQuery:
                 self.places[name] = place["at"]
             if waited:
                 self.lags.append(max(waited))
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Follow a capture of one frame: what Spark loads once is then there for the first batch that counts."""
+    with tempfile.TemporaryDirectory(prefix="feednet-warm-") as directory:
+        path = os.path.join(directory, "capture")
+        with open(path, "wb") as file:
+            Writer(file, [Interface("none")], application="feednet").write(0, 0, bytes(60), Direction.IN)
+        query = LiveQuery(spark, {"none": [path]}, {}, "interface", 0)
+        try:
+            while not query.batches:
+                query.look(time.monotonic())
+                time.sleep(TRIGGER_S)
+        finally:
+            query.stop()
 
 
 def batches_told(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
