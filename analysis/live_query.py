@@ -9,8 +9,9 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -22,13 +23,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from analysis.errors import AnalysisError, reason
 from analysis.live import NEEDED, Break, Followed, counts, messages
 from analysis.reading import NodeRule
-from analysis.stream import follow_captures
+from analysis.stream import Offset, follow_captures
 from captures.growing import START, Growing
-from captures.pcapng import CaptureError
+from captures.pcapng import CaptureError, Direction, Interface, Writer
 
 BATCH_BYTES = 8 << 20
-"""Bytes of captures in a batch, so that the page goes on while a large one is caught up with."""
+"""Bytes of captures in a batch, so that the page goes on while a large one is caught up with, in bounded
+memory. Batches then follow each other at once, whatever the time between them is otherwise."""
 
+TRIGGER_S = 0.1
+"""Between two looks of Spark's at the captures; the source keeps the time between batches."""
+
+_CHUNK = 20_000  # messages that are Python objects at a time
 _MOST_LOOKS = 100_000
 _IN_ORDER = [("time", "ascending"), ("frame", "ascending")]
 
@@ -68,7 +74,7 @@ class LiveQuery:
     Args:
         captures: the paths of each by its name, as analysis.stream has them.
         breaks: what happens to nodes and links, by capture.
-        every: seconds between batches.
+        every: seconds between batches, as analysis.stream has it.
 
     Attributes:
         followed: what each capture has come to, by name. Use it inside `lock`.
@@ -96,11 +102,10 @@ class LiveQuery:
         self._told = -1
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
-        stream = follow_captures(spark, captures, rule, BATCH_BYTES).writeStream.foreachBatch(self._take)
-        stream = stream.option("checkpointLocation", self._checkpoint)
-        self._query: StreamingQuery = stream.trigger(
-            processingTime=f"{round(every * 1000)} milliseconds"
-        ).start()
+        packets = follow_captures(spark, captures, rule, BATCH_BYTES, every)
+        stream = packets.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
+        trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
+        self._query: StreamingQuery = stream.trigger(processingTime=trigger).start()
 
     @property
     def behind(self) -> int:
@@ -157,24 +162,24 @@ class LiveQuery:
         kept = batch.select(*NEEDED).persist()  # decoded once, whatever it takes to look at it twice
         try:
             counted = counts(kept).toArrow().to_pylist()
-            told = messages(kept).toArrow().sort_by(_IN_ORDER).to_pylist()
+            told = messages(kept).toArrow().sort_by(_IN_ORDER)
         finally:
             kept.unpersist()
         with self.lock:
             for name, capture in self.followed.items():
                 capture.count([row for row in counted if row["layering"] == name])
-                capture.follow([row for row in told if row["layering"] == name])
+            for begin in range(0, told.num_rows, _CHUNK):
+                rows = told.slice(begin, _CHUNK).to_pylist()
+                for name, capture in self.followed.items():
+                    capture.follow([row for row in rows if row["layering"] == name])
             self.batches = number + 1
 
     def _read_progress(self) -> None:
         """Learn which bytes were in the batches that have been shown."""
-        for progress in self._query.recentProgress:
-            told = json.loads(progress.json) if not isinstance(progress, dict) else progress
-            number, source = told["batchId"], told["sources"][0]
-            if number <= self._told or number not in self._shown or not source["endOffset"]:
+        for number, start, end in batches_told(self._query.recentProgress):
+            if number <= self._told or number not in self._shown:
                 continue
             self._told = number
-            start, end = (_fields(source[key]) for key in ("startOffset", "endOffset"))
             waited = []
             for name, place in end.items():
                 begin = start.get(name, {}).get("at", 0)
@@ -186,5 +191,32 @@ class LiveQuery:
                 self.lags.append(max(waited))
 
 
-def _fields(offset: Any) -> dict[str, dict[str, int]]:
+def warm_up(spark: SparkSession) -> None:
+    """Follow a capture of one frame: what Spark loads once is then there for the first batch that counts."""
+    with tempfile.TemporaryDirectory(prefix="feednet-warm-") as directory:
+        path = os.path.join(directory, "capture")
+        with open(path, "wb") as file:
+            Writer(file, [Interface("none")], application="feednet").write(0, 0, bytes(60), Direction.IN)
+        query = LiveQuery(spark, {"none": [path]}, {}, "interface", 0)
+        try:
+            while not query.batches:
+                query.look(time.monotonic())
+                time.sleep(TRIGGER_S)
+        finally:
+            query.stop()
+
+
+def batches_told(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
+    """Yield the number of each batch in a query's reports of progress, and the offsets that it lies between.
+
+    Spark also reports, every 10 s, that nothing happens: under the number of the batch that comes next.
+    """
+    for report in reports:
+        told = report if isinstance(report, dict) else json.loads(report.json)
+        if "addBatch" in told["durationMs"]:
+            source = told["sources"][0]
+            yield told["batchId"], _fields(source["startOffset"]), _fields(source["endOffset"])
+
+
+def _fields(offset: Any) -> Offset:
     return (json.loads(offset) if isinstance(offset, str) else offset) or {}

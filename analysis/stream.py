@@ -12,7 +12,8 @@ Frames of TCP streams stay segments, as in analysis.source.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -39,17 +40,21 @@ def follow_captures(
     captures: Mapping[str, Sequence[str]],
     rule: NodeRule = "auto",
     most_bytes: int | None = None,
+    every: float = 0,
 ) -> DataFrame:
     """Return the stream of the packets of growing captures, with the columns of PACKETS.
 
     `captures` maps a name to the paths where the capture is, or will be, the last one to come last. A batch
-    has about `most_bytes`, or all that there is. Damage, and a capture that shrinks or is replaced, ends the
-    query with a CaptureError.
+    has about `most_bytes`, or all that there is; the next one is planned no sooner than `every` seconds after
+    it, unless more than that was waiting. (A trigger's own interval is kept however much there is.) Damage,
+    and a capture that shrinks or is replaced, ends the query with a CaptureError.
     """
     spark.dataSource.register(GrowingSource)
     reader = spark.readStream.format("ndn-growing-capture").option("node", rule)
     if most_bytes is not None:
         reader = reader.option("most_bytes", most_bytes)
+    if every:
+        reader = reader.option("every", every)
     return reader.option(
         "captures", json.dumps({name: list(paths) for name, paths in captures.items()})
     ).load()
@@ -57,7 +62,8 @@ def follow_captures(
 
 class GrowingSource(DataSource):
     """`spark.readStream.format("ndn-growing-capture")`: option `captures`, a JSON object of lists of paths by
-    name; `most_bytes`, of a batch, without limit if not given; `node`, an analysis.reading.NodeRule."""
+    name; `most_bytes`, of a batch, without limit if not given; `every`, seconds between batches, 0 if not
+    given; `node`, an analysis.reading.NodeRule."""
 
     @classmethod
     def name(cls) -> str:
@@ -75,6 +81,7 @@ class GrowingSource(DataSource):
             json.loads(self.options["captures"]),
             self.options.get("node", "auto"),
             int(most) if most else None,
+            float(self.options.get("every", "0")),
         )
 
 
@@ -92,11 +99,19 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Says how far captures have grown, cuts what was added, and decodes the pieces."""
 
     def __init__(
-        self, captures: Mapping[str, Sequence[str]], rule: Any = "auto", most_bytes: int | None = None
+        self,
+        captures: Mapping[str, Sequence[str]],
+        rule: Any = "auto",
+        most_bytes: int | None = None,
+        every: float = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._captures = captures
         self._rule = rule
         self._most = most_bytes
+        self._every = every
+        self._clock = clock
+        self._due = clock()
         self._growing = {name: Growing(paths) for name, paths in captures.items()}
         self._ends: dict[str, int] = {}
         self._pieces: dict[str, list[Piece]] = {}
@@ -111,23 +126,35 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than captures reach now."""
-        for name, paths in self._captures.items():
-            try:
-                with open_any(paths) as file:
-                    self._ends[name] = file.seek(0, 2)
-            except FileNotFoundError:
-                self._ends[name] = 0
+        # The query ends when nothing more comes, so nothing may be kept back.
+        self._every, self._due = 0, self._clock()
+        self._ends = {name: _size(paths) for name, paths in self._captures.items()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Return how far each capture can be read now; raises CaptureError."""
-        room = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        now = self._clock()
+        if now < self._due:
+            return start
         places = _places(start, self._captures)
-        for name, place in places.items():
-            if room is not None and room <= 0:
-                break
-            self._pieces[name], places[name] = self._growing[name].pieces(place, self._ends.get(name), room)
-            if room is not None:
-                room -= places[name].at - place.at
+        waiting = {
+            name: self._ends.get(name, _size(self._captures[name])) - place.at
+            for name, place in places.items()
+        }
+        room = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        is_behind, is_new = False, False
+        # What has the least is first, and leaves what it does not need of an equal share to the others.
+        for left, name in zip(
+            range(len(places), 0, -1), sorted(waiting, key=waiting.__getitem__), strict=True
+        ):
+            share = None if room is None else max(1, room // left)
+            place = places[name]
+            self._pieces[name], places[name] = self._growing[name].pieces(place, self._ends.get(name), share)
+            size = places[name].at - place.at
+            is_new |= size > 0
+            if room is not None and share is not None:
+                room -= size
+                is_behind |= size >= share
+        self._due = now + self._every if is_new and not is_behind else now
         return _offset(places)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
@@ -160,6 +187,15 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             strictly(path, findings.damages)
             return
+
+
+def _size(paths: Sequence[str]) -> int:
+    """Return the bytes of a capture at one of some paths; 0 if there is none yet."""
+    try:
+        with open_any(paths) as file:
+            return file.seek(0, 2)
+    except FileNotFoundError:
+        return 0
 
 
 def _offset(places: Mapping[str, Place]) -> Offset:

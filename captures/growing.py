@@ -69,7 +69,7 @@ class Growing:
     ) -> tuple[list[Piece], Place]:
         """Return what has been added since `start`, in pieces, and where the last whole record ends.
 
-        Nothing from byte `end` on is looked at; `most` bytes, or a little more, are enough. A piece has as
+        Nothing from byte `end` on is looked at; `most` bytes, or a quarter more, are enough. A piece has as
         many bytes or frames as captures.files.cut() would give it. There is nothing yet in a file that is
         not there yet, or too short to tell what it is.
 
@@ -120,7 +120,8 @@ class Growing:
         context = reader.context if begin else b""
         if end is not None and end <= begin:
             return found
-        step = max(_LEAST_STEP, min(WINDOW, size, most or WINDOW))
+        # A window ends before the record that it cuts: one of `most` bytes would always take a second one.
+        step = max(_LEAST_STEP, min(WINDOW, size, WINDOW if most is None else most // 4))
         file.seek(begin)
         for window in windows(file, reader, begin, end, step, grows=True):
             at, number = window.end, number + len(window.records.at)

@@ -65,7 +65,7 @@ def watch(
 def _watch(
     target: Target, master: str | None, every: float, page: Path, port: int | None, idle: float | None
 ) -> None:
-    from analysis.live_query import LiveQuery
+    from analysis.live_query import LiveQuery, warm_up
     from analysis.session import spark_session
 
     is_begun = target.begin()
@@ -81,6 +81,7 @@ def _watch(
         begun = time.monotonic()
         if not is_begun:
             console.print(f"waiting   for {target.run} to begin")
+            warm_up(spark)
         while not (is_begun or target.begin()):
             tell(f"waiting for {target.run} to begin")
             if idle is not None and time.monotonic() - begun >= idle:

@@ -70,8 +70,9 @@ class View:
         """Write the last page: it tells why it is, and needs no news."""
         self._over = why
         if self._target.is_complete or self._target.run is None:
-            for capture in self._query.followed.values():
-                capture.finish()
+            with self._query.lock:  # it may be in the middle of a batch
+                for capture in self._query.followed.values():
+                    capture.finish()
         self.write_page()
 
     @property

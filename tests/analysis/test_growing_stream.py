@@ -132,6 +132,49 @@ def test_a_limit_bounds_what_comes_at_once_and_all_available_does_not(tmp_path):
     assert reader.latestOffset(start, ReadAllAvailable())["a"]["at"] == path.stat().st_size
 
 
+def test_a_backlog_in_one_capture_starves_no_other(tmp_path):
+    sizes = {}
+    for name, frames in {"large": 3000, "empty": 0, "small": 20, "last": 3000}.items():
+        (tmp_path / name).write_bytes(pcapng(frames))
+        sizes[name] = len(pcapng(frames))
+    reader = GrowingReader({name: [str(tmp_path / name)] for name in sizes}, most_bytes=100_000)
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert (first["empty"]["at"], first["small"]["at"]) == (sizes["empty"], sizes["small"])
+    # Both have what the small ones left, halved.
+    half = (100_000 - sizes["empty"] - sizes["small"]) // 2
+    assert min(sizes["large"], sizes["last"]) > 2 * half
+    assert all(0.7 * half <= first[name]["at"] <= 1.3 * half for name in ("large", "last"))
+
+
+def test_batches_keep_their_distance_unless_more_is_waiting(tmp_path):
+    path, now = tmp_path / "a.pcapng", 0.0
+    content = pcapng(3000)
+    reader = GrowingReader({"a": [str(path)]}, most_bytes=50_000, every=10, clock=lambda: now)
+    limit = reader.getDefaultReadLimit()
+    offset = reader.latestOffset(reader.initialOffset(), limit)
+    path.write_bytes(content[:10_000])  # what comes after nothing came is read at once
+    offset = reader.latestOffset(offset, limit)
+    assert 0 < offset["a"]["at"] <= 10_000
+    path.write_bytes(content)
+    for now in (1.0, 9.9):  # noqa: B007 (the clock)
+        assert reader.latestOffset(offset, limit) == offset
+    now, sizes = 10.0, []
+    while (end := reader.latestOffset(offset, limit)) != offset:
+        sizes.append(end["a"]["at"] - offset["a"]["at"])
+        offset = end
+    assert offset["a"]["at"] == len(content)
+    assert len(sizes) > 5
+    assert all(50_000 <= size <= 1.3 * 50_000 for size in sizes[:-1])
+
+    path.write_bytes(content[:10_000])
+    reader = GrowingReader({"a": [str(path)]}, every=10, clock=lambda: now)
+    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    path.write_bytes(content)
+    reader.prepareForTriggerAvailableNow()
+    offset = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert offset["a"]["at"] == len(content)
+
+
 def test_what_is_not_there_yet_is_waited_for(tmp_path):
     path = tmp_path / "a.pcapng"
     growing = Growing([str(path)])

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from handmade import lli, poll, write_capture
@@ -9,7 +10,7 @@ from test_live import followed, rows_of
 from test_report_browser import CHROMIUM, Browser
 
 from analysis.live import Followed
-from analysis.live_query import Growth
+from analysis.live_query import Growth, batches_told
 from analysis.report.live import NODE_COLUMNS, Shown, figures, live_page, news, node_rows
 
 SHOWN = Shown(
@@ -80,6 +81,20 @@ def test_when_a_byte_was_written():
         growth.look(now, size)
     assert [growth.written_after(at) for at in (0, 99, 100, 249, 250)] == [1.0, 1.0, 3.0, 3.0, None]
     assert (growth.size, growth.changed) == (250, 4.0)
+
+
+@pytest.mark.parametrize("form", [dict, lambda told: SimpleNamespace(json=json.dumps(told))])
+@pytest.mark.parametrize("order", [1, -1])
+def test_reports_that_nothing_happens_are_of_no_batch(form, order):
+    """As Spark 4.3 tells them: those carry the number of the next batch and the offset of the last."""
+
+    def report(number, start, end, **durations):
+        source = {"startOffset": start and {"a": {"at": start}}, "endOffset": {"a": {"at": end}}}
+        return form({"batchId": number, "durationMs": {"latestOffset": 1, **durations}, "sources": [source]})
+
+    reports = [report(0, None, 30, addBatch=5), report(1, 30, 30), report(1, 30, 50, addBatch=5)]
+    found = list(batches_told(reports[::order]))
+    assert found == [(0, {}, {"a": {"at": 30}}), (1, {"a": {"at": 30}}, {"a": {"at": 50}})][::order]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)")
