@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.pit_lives import lasted
+
 SLICES = 120
 """Parts of a run in what is drawn over time."""
 
@@ -232,9 +234,8 @@ def outcomes(intervals: DataFrame) -> DataFrame:
 
 
 def lifetimes(intervals: DataFrame) -> DataFrame:
-    """Return layering, node, life_ns of the entries that ended while they were captured."""
-    ended = intervals.where(F.col("outcome") != "open")
-    return ended.select(*_NODE, (F.col("closed") - F.col("opened")).alias("life_ns"))
+    """Return layering, node, life_ns of the entries that lasted(), as in the report of a run."""
+    return intervals.where(lasted()).select(*_NODE, (F.col("closed") - F.col("opened")).alias("life_ns"))
 
 
 def asked(transactions: DataFrame, once: DataFrame) -> DataFrame:

@@ -27,7 +27,9 @@ MOST_PAIRS = 4000
 NOTHING = State(0, 0, 0, 0)
 
 _MESSAGES = ("interest", "lli", "data", "nack")
-_TOLD = ("layering", "node", "frame", *Message._fields, "lp_sequence", "frag_index", "frag_count")
+_SENDER = ("node", "interface", "direction", "src", "dst", "src_port", "dst_port")
+_FRAGMENT = ("lp_sequence", "frag_index", "frag_count")
+_TOLD = tuple(dict.fromkeys(("layering", "frame", *Message._fields, *_SENDER, *_FRAGMENT)))
 NEEDED = (*_TOLD, "frame_bytes")
 """The columns of packets that counts() and messages() look at."""
 
@@ -223,7 +225,7 @@ class Followed:
             return None
         past = sum(each.interface == row["interface"] for each in self._breaks)
         first = row["lp_sequence"] - row["frag_index"]
-        key = row["interface"], row["direction"], first, row["frag_count"], past
+        key = *map(row.__getitem__, _SENDER), first, row["frag_count"], past
         if key in self._joined:
             return None
         parts = self._joining.setdefault(key, {})

@@ -1,6 +1,6 @@
 """What PIT entries came to: how long they lived, how they ended, and what they spared."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit_files import NETWORK
@@ -11,6 +11,15 @@ OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "op
 QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
 
 
+def lasted() -> Column:
+    """Tell of a row of PIT_INTERVALS whether it has a lifetime: whether the entry was there, and ended.
+
+    What the cache answers at once has no entry, and of one that was open when the packets ended it is not
+    known how long it lived.
+    """
+    return (F.col("peak_bytes") > 0) & (F.col("outcome") != "open")
+
+
 def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
     """Return what the entries of each node, and of NETWORK, came to.
 
@@ -19,12 +28,10 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
     and those that went out for them; renewals; lifetime_p50, lifetime_p95, lifetime_max (ms), and
     lifetimes_ns, their quantile function at `points` + 1 even steps from 0 to 1.
 
-    Lifetimes are those of entries that lasted and ended: what the cache answers at once has no entry, and of
-    one that was open when the packets ended it is not known.
+    Lifetimes are those of entries that lasted().
     """
     steps = F.array(*(F.lit(k / points) for k in range(points + 1)))
-    lasted = (F.col("peak_bytes") > 0) & (F.col("outcome") != "open")
-    lifetime = F.when(lasted, F.col("closed") - F.col("opened"))
+    lifetime = F.when(lasted(), F.col("closed") - F.col("opened"))
     passed_on = (F.col("interests_in") > 0) & (F.col("interests_out") > 0)
     everywhere = pit_intervals.withColumn("node", F.lit(NETWORK))
     return (

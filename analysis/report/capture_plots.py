@@ -28,22 +28,13 @@ from analysis.report.plot import (
     shares_within,
     with_menus,
 )
-from analysis.report.state import MOST_NODES, node_heat
+from analysis.report.state import MOST_NODES, OUTCOME_STACK, node_heat
 from analysis.report.wire import KINDS, LAYER_LOOKS, stacked_bars, stacked_over_time
 
 ALL = "all"
 MOST_OF_TRAFFIC = 12
 """Nodes whose traffic can be chosen one by one."""
 
-_OUTCOMES = [
-    ("satisfied", "satisfied", "--data"),
-    ("nacked", "nacked", "--nack"),
-    ("expired", "expired", "--lli"),
-    ("cancelled", "cancelled", "--idle"),
-    ("forked", "ended by a fork", "--malformed"),
-    ("lost", "lost by the node or its link", "--interest"),
-    ("open", "still open at the end", "--other"),
-]
 _TROUBLES = {
     "retransmission": ("retransmissions", "--interest"),
     "expired": ("Interests that nothing answered", "--lli"),
@@ -153,7 +144,7 @@ def outcomes(rows: Rows, scene: Scene) -> Figure | None:
         return None
     each = {layering: total / 100 for layering, total in totals.items()}
     data, layout = stacked_bars(
-        amounts, _OUTCOMES, each, scene, "% of the entries", "share of the entries, %"
+        amounts, OUTCOME_STACK, each, scene, "% of the entries", "share of the entries, %"
     )
     layout["xaxis"]["range"] = [0, 100]
     return figure(

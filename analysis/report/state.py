@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from analysis.pit import NETWORK
 from analysis.pit_lives import OUTCOMES
-from analysis.report.numbers import pretty
 from analysis.report.plot import (
     Figure,
     Menu,
@@ -19,12 +18,24 @@ from analysis.report.plot import (
     shares_within,
     with_menus,
 )
+from analysis.report.wire import stacked_bars
 
 MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
 
 WHOLE = "whole network"
-_SHADES = ("--data", "--nack", "--interest", "--idle", "--malformed", "--other", "--fragment")
+
+_OUTCOME_LOOKS = {
+    "satisfied": ("satisfied", "--data"),
+    "nacked": ("nacked", "--nack"),
+    "expired": ("expired", "--lli"),
+    "cancelled": ("cancelled", "--idle"),
+    "forked": ("ended by a fork", "--malformed"),
+    "lost": ("lost by the node or its link", "--interest"),
+    "open": ("still open at the end", "--other"),
+}
+OUTCOME_STACK = [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES]
+"""Outcomes of PIT entries as wire.stacked_bars takes them: what each is called, and its colour."""
 
 WHAT = ("entries", "bytes")
 """What a PIT is measured by; captures know of `ranges` and `credit`, too."""
@@ -181,35 +192,12 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
 def outcomes(lives: Rows, scene: Scene) -> Figure:
     """Return what ended the PIT entries, in shares."""
     together = {row["layering"]: row for row in lives if row["node"] == NETWORK and row["entries"]}
-    layerings = [layering for layering in scene.layerings if layering in together]
-    data: list[Spec] = []
-    for outcome, shade in zip(OUTCOMES, _SHADES, strict=True):
-        shares = [round(100 * together[x][outcome] / together[x]["entries"], 2) for x in layerings]
-        if any(shares):
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": outcome,
-                    "y": layerings,
-                    "x": shares,
-                    "text": [pretty(share) for share in shares],
-                    "textfont": {"size": 12},
-                    "textposition": "inside",
-                    "insidetextanchor": "middle",
-                    "textangle": 0,
-                    "marker": {"color": shade, "line": {"color": "--paper", "width": 1}},
-                    "hovertemplate": f"%{{x:.4g}} % {outcome}",
-                }
-            )
-    layout: Spec = {
-        "barmode": "stack",
-        "showlegend": True,
-        "uniformtext": {"mode": "hide", "minsize": 10},
-        "xaxis": {"title": {"text": "share of PIT entries, %"}, "range": [0, 100]},
-        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
-        "height": 150 + 34 * len(layerings),
-    }
+    amounts = {(x, outcome): together[x][outcome] for x in together for outcome in OUTCOMES}
+    each = {layering: row["entries"] / 100 for layering, row in together.items()}
+    data, layout = stacked_bars(
+        amounts, OUTCOME_STACK, each, scene, "% of the entries", "share of PIT entries, %"
+    )
+    layout["xaxis"]["range"] = [0, 100]
     return figure(
         "pit-outcomes",
         "What ended PIT entries",

@@ -118,6 +118,23 @@ def test_fragments_join_across_batches_and_once():
     assert not capture._joining
 
 
+@pytest.mark.parametrize("told", ["src", "dst", "src_port", "dst_port"])
+def test_fragments_of_two_senders_on_one_interface_do_not_join(told):
+    def part(time, index, end):
+        kind = "data" if index == 0 else "fragment"
+        usual = {"src": "10.0.0.1", "dst": "10.0.0.9", "src_port": 6363, "dst_port": 6363, told: end}
+        numbers = {"lp_sequence": 10 + index, "frag_index": index, "frag_count": 2}
+        return row(time, kind=kind, feed="/f", seq=index + 4, **usual, **numbers)
+
+    ends = ("10.0.0.1", "10.0.0.2") if told in ("src", "dst") else (6363, 6364)
+    capture = Followed("x")
+    capture.follow([part(1, 0, ends[0]), part(2, 1, ends[1])])
+    assert not capture.progress
+    capture.follow([part(3, 1, ends[0]), part(4, 0, ends[1])])
+    assert capture.progress["a", "/f"].newest == 4
+    assert not capture._joining
+
+
 def test_a_restart_empties_the_table():
     def peak(*breaks):
         capture = Followed("x", breaks)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import pit, service, setting, sharing, totals
+from analysis import captured, pit, service, setting, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import METRICS, compare, measure
 from analysis.copies import copies
@@ -318,6 +318,9 @@ def test_lives_are_what_entries_came_to(spark):
         ],
         PIT_INTERVALS.spark,
     )
+    # Those that are told of are the same in the page of captures.
+    lived = [(row.node, row.life_ns) for row in captured.lifetimes(table).collect()]
+    assert sorted(lived) == [("a", 10_000_000), ("a", 30_000_000), ("b", 20_000_000)]
     got = {row.node: row for row in lives(table, points=2).collect()}
     assert (got["a"].entries, got["a"].satisfied, got["a"].expired, got["a"].nacked) == (3, 2, 1, 0)
     assert (got["a"].lifetime_p50, got["a"].lifetime_max) == (20, 30)
