@@ -9,26 +9,25 @@ round, one task a capture, puts the streams together.
 On several machines, captures and output must be on a file system that they share.
 """
 
-import json
 import os
 import shutil
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.decode import Link, decode_payload
+from analysis.partitions import By, WholeFile, partition
 from analysis.reading import SEGMENTS, Findings, Reading, read_packets
 from analysis.schema import COLUMNS, PACKETS_ARROW
+from analysis.tasks import each
 from captures.files import PIECE_FRAMES
-from captures.pcapng import CaptureError
 from captures.streams import Segment, Stream
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ _TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary
 _COUNTING = ["frame", "time", "seq"]
 """What grows from row to row is written as differences; its least and greatest say what a row group holds."""
 _RST = 4
-
-By = Mapping[str, str]
-"""The columns that directories are made of: name of the directory's key, name of the column."""
 
 
 class Report(NamedTuple):
@@ -78,7 +74,7 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
         out, given = out.resolve(), [_absolute(reading) for reading in readings]
     try:
         groups = _groups(len(readings), spark)
-        written = _each(
+        written = each(
             spark, lambda number: _write_pieces(given, groups[number], out, by, number), len(groups)
         )
         parts = [part for group in written for part in group["pieces"]]
@@ -90,7 +86,7 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
         runs = list(aside)
         for run, found in zip(
             runs,
-            _each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
+            each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
             strict=True,
         ):
             for path, counts in found.items():
@@ -108,23 +104,6 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
 
 def _absolute(reading: Reading) -> Reading:
     return reading._replace(piece=reading.piece._replace(path=os.path.abspath(reading.piece.path)))
-
-
-def _each(
-    spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int
-) -> list[dict[str, Any]]:
-    """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
-    they return, in that order."""
-    if spark is None or not count:
-        return [task(number) for number in range(count)]
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch["id"].to_pylist():
-                yield pa.RecordBatch.from_pydict({"id": [number], "report": [json.dumps(task(number))]})
-
-    rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, report string").toArrow()
-    return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
 
 
 def _groups(count: int, spark: "SparkSession | None") -> list[range]:
@@ -148,13 +127,6 @@ def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tu
             directions=dict(Counter(before.directions) + Counter(part["directions"])),
         )
     return reports
-
-
-def strictly(reports: Sequence[Report]) -> None:
-    """Raise CaptureError if a capture is damaged."""
-    for report in reports:
-        for offset, _, reason in report.damages:
-            raise CaptureError(report.path, offset, reason)
 
 
 def _write_pieces(
@@ -212,26 +184,21 @@ def _write_parts(parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Pat
     for key, batches in parts.items():
         directory = out
         for column, value in zip(by, key, strict=True):
-            directory = directory / f"{column}={quote(value, safe=' ') or '__HIVE_DEFAULT_PARTITION__'}"
+            directory = directory / partition(column, value)
         table = pa.Table.from_batches(batches).drop_columns(list(by.values()))
         _write(table.unify_dictionaries(), directory / f"part-{name}.parquet")
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
     texts = [name for name in _TEXTS if name in table.column_names]
     counting = [name for name in _COUNTING if name in table.column_names]
-    pq.write_table(
-        table,
-        new,
-        compression="snappy",
-        use_dictionary=texts,
-        write_statistics=counting,
-        column_encoding=dict.fromkeys(counting, "DELTA_BINARY_PACKED"),
-        store_schema=False,
-    )
-    new.replace(path)
+    options = {
+        "use_dictionary": texts,
+        "write_statistics": counting,
+        "column_encoding": dict.fromkeys(counting, "DELTA_BINARY_PACKED"),
+    }
+    with WholeFile(path, table.schema, **options) as file:
+        file.write(table)
 
 
 class _Flow:

@@ -8,18 +8,17 @@ one file each. All layerings go through every step together: to Spark a job cost
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -29,19 +28,21 @@ from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
 from analysis.errors import AnalysisError
-from analysis.extract import extract, strictly
+from analysis.extract import extract
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
 from analysis.pit_lives import lives
+from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
 from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
 from analysis.source import readings
+from analysis.tasks import cached, in_parallel
 from analysis.told import tell
 from analysis.truth import truth, truth_summary
 from captures.pcapng import CaptureError
@@ -174,7 +175,8 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         progress("starting Spark")
         spark = spark_session(master, small=small)
         progress("decoding packets")
-        strictly(early.result() if early else extract(pieces, wire, _BY, spark))
+        for report in early.result() if early else extract(pieces, wire, _BY, spark):
+            strictly(report.path, report.damages)
     packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
     breaks = frame(spark, known.breaks)
 
@@ -182,20 +184,20 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         known_tables = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
         return [frame(spark, table) for table in known_tables]
 
-    messages, (runs, nodes, feeds, hops, timeline, noted) = _in_parallel(
-        [lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet"), others]
+    messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(
+        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet"), others
     )
     progress("following every PIT")
-    with _cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
+    with cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
         steps = pit.steps(histories)
-        with _cached(pit.changes(pit.with_network(steps))) as changes:
+        with cached(pit.changes(pit.with_network(steps))) as changes:
 
             def latencies() -> tuple[DataFrame, DataFrame]:
                 sizes = _settle(item_sizes(messages), tables / "items.parquet")
                 bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
                 return sizes, _settle(bounded, tables / "latency.parquet")
 
-            (sizes, late), _ = _in_parallel([latencies, changes.count])
+            (sizes, late), _ = in_parallel(latencies, changes.count)
             yield Prepared(
                 cases,
                 tables,
@@ -259,7 +261,7 @@ def _measured(given: Prepared) -> Measured:
             keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
         )
 
-    of_state, of_wire, of_delay, of_service, of_needs = _in_parallel([state, wire, delay, lived, needed])
+    of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
     summary, ended = of_state
     sent, use, queue = of_wire
     carry, late, flows = of_delay
@@ -342,8 +344,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (trusted, heat, flying), _, linked = _in_parallel(
-        [partial(_measured, given), curves, check, entries, links]
+    measured, curve, (trusted, heat, flying), _, linked = in_parallel(
+        partial(_measured, given), curves, check, entries, links
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", compare(measured.measures))
@@ -402,22 +404,6 @@ def _settle(table: DataFrame, path: Path) -> DataFrame:
     table.write.mode("overwrite").partitionBy("layering").parquet(str(path))
     written = table.sparkSession.read.schema(table.schema).parquet(str(path))
     return written.select(*table.columns)
-
-
-@contextmanager
-def _cached(table: DataFrame) -> Iterator[DataFrame]:
-    """Keep a table at hand. Left behind, it would answer for the same run analysed again later."""
-    table.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield table
-    finally:
-        table.unpersist()
-
-
-def _in_parallel(tasks: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Return the tasks' results. Small jobs leave cores idle; another thread's job takes them."""
-    with ThreadPoolExecutor() as pool:
-        return [future.result() for future in [pool.submit(task) for task in tasks]]
 
 
 @contextmanager

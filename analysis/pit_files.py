@@ -10,23 +10,22 @@ tasks, one a run, in the same way.
 On several machines, input and output must be on a file system that they share.
 """
 
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.extract import _each
+from analysis.partitions import WholeFile, directories, partition
 from analysis.pit_scan import PitScan
 from analysis.pit_window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tasks import each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,9 +40,6 @@ INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.nam
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
 
 _STATE = ("entries", "bytes", "ranges", "credit")
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The value of a directory that stands for none."""
-
 _TEXTS = [name for name in COLUMNS if name in ("interface", "direction", "kind", "name", "feed")]
 
 
@@ -77,7 +73,7 @@ def scan(
     for path in sorted(packets.rglob("*.parquet")):
         if any(part.startswith(("_", ".")) for part in path.relative_to(packets).parts):
             continue
-        texts = _directories(path.relative_to(packets))
+        texts = directories(path.relative_to(packets))
         key = texts.get(by[0]) or "", texts.get(by[1]) or ""
         for group, last in row_groups(path, texts):
             nodes[key].append(group)
@@ -110,8 +106,8 @@ def scan(
         _add_up(parts, _part(out, "pit_occupancy", by[0], run, len(keys)))
         return {}
 
-    _each(spark, follow, len(keys))
-    _each(spark, add_up, len(places))
+    each(spark, follow, len(keys))
+    each(spark, add_up, len(places))
 
 
 def sweep(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -164,11 +160,6 @@ def _read(file: pq.ParquetFile, group: Group, columns: Sequence[str]) -> pa.Tabl
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
-def _directories(path: Path) -> dict[str, str | None]:
-    parts = (part.partition("=") for part in path.parts[:-1])
-    return {key: None if value == NO_VALUE else unquote(value) for key, sign, value in parts if sign}
-
-
 def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Group, int]]:
     """Yield the row groups of a file, each with its greatest time."""
     with pq.ParquetFile(path) as file:
@@ -189,7 +180,7 @@ def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Gr
 
 
 def _part(out: Path, table: str, key: str, run: str, number: int) -> Path:
-    return out / table / f"{key}={quote(run, safe=' ') or NO_VALUE}" / f"part-{number:05}.parquet"
+    return out / table / partition(key, run) / f"part-{number:05}.parquet"
 
 
 def _follow(
@@ -197,7 +188,7 @@ def _follow(
 ) -> None:
     model = PitScan(breaks)
     kept = np.zeros(len(_STATE), np.int64)
-    with _Writer(intervals, INTERVALS_ARROW) as ended, _Writer(occupancy, OCCUPANCY_ARROW) as changed:
+    with WholeFile(intervals, INTERVALS_ARROW) as ended, WholeFile(occupancy, OCCUPANCY_ARROW) as changed:
         for window in sweep(groups, COLUMNS):
             entries, steps = model.push(window)
             ended.write(_at(node, entries))
@@ -212,7 +203,7 @@ def _add_up(parts: Sequence[Path], target: Path) -> None:
     groups = [group for path in parts for group, _ in row_groups(path, {})]
     before: dict[str, tuple[int, ...]] = {}
     kept = np.zeros(len(_STATE), np.int64)
-    with _Writer(target, OCCUPANCY_ARROW) as changed:
+    with WholeFile(target, OCCUPANCY_ARROW) as changed:
         for window in sweep(groups, ["time", "node", *_STATE]):
             deltas = _deltas(window, before)
             kept = _write_states(changed, NETWORK, deltas, kept)
@@ -242,7 +233,7 @@ def _deltas(window: pa.Table, before: dict[str, tuple[int, ...]]) -> pa.Table:
     return pa.Table.from_arrays(columns, names=["time", *_STATE])
 
 
-def _write_states(target: "_Writer", node: str, steps: pa.Table, kept: Any) -> Any:
+def _write_states(target: WholeFile, node: str, steps: pa.Table, kept: Any) -> Any:
     """Write the states after some steps, of which several may be of one time; return the last one.
 
     `kept` is the state before.
@@ -270,27 +261,3 @@ def _write_states(target: "_Writer", node: str, steps: pa.Table, kept: Any) -> A
 
 def _at(node: str, intervals: pa.Table) -> pa.Table:
     return intervals.add_column(0, "node", pa.array([node] * len(intervals), pa.string()))
-
-
-class _Writer:
-    """A Parquet file that is there whole or not at all."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
-        self._new = path.with_name(f".{path.name}.{os.getpid()}")
-        self._file = pq.ParquetWriter(self._new, schema, compression="snappy", store_schema=False)
-
-    def write(self, table: pa.Table) -> None:
-        """Append rows."""
-        if len(table):
-            self._file.write_table(table)
-
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._file.close()
-        if kind is None:
-            self._new.replace(self._path)
-        else:
-            self._new.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ bounded by a window, whatever the capture's size.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal, NamedTuple
@@ -23,7 +23,7 @@ from analysis.schema import PACKETS_ARROW
 from analysis.vector import DECODED, decode_records
 from captures.files import Piece, read_piece
 from captures.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
-from captures.pcapng import Direction, Interface
+from captures.pcapng import CaptureError, Direction, Interface
 from captures.records import Damage, Records, Window
 
 NodeRule = Literal["auto", "interface", "file", "address"]
@@ -91,6 +91,12 @@ class Findings:
     directions: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     segments: list[pa.RecordBatch] = field(default_factory=list)
+
+
+def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
+    """Raise CaptureError if a capture is damaged; `damages` are captures.records.Damage."""
+    for offset, _, reason in damages:
+        raise CaptureError(path, offset, reason)
 
 
 def stem(path: str) -> str:

@@ -18,10 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from analysis.reading import Findings, NodeRule, Reading, plain, read_packets
+from analysis.reading import Findings, NodeRule, Reading, plain, read_packets, strictly
 from analysis.schema import PACKETS
 from captures.files import PIECE_BYTES, cut
-from captures.pcapng import CaptureError
 
 SMALLEST_PIECE = 1 << 20
 
@@ -46,12 +45,6 @@ def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "inter
     share = sum(map(os.path.getsize, paths.values())) // parallelism + 1
     size = max(SMALLEST_PIECE, min(share, PIECE_BYTES))
     return [Reading(name, piece, rule) for name, path in paths.items() for piece in cut(path, size)]
-
-
-def strictly(reading: Reading, findings: Findings) -> None:
-    """Raise CaptureError if a reading found damage."""
-    for damage in findings.damages:
-        raise CaptureError(reading.piece.path, damage.offset, damage.reason)
 
 
 class CaptureSource(DataSource):
@@ -102,4 +95,4 @@ class CaptureReader(DataSourceReader):
         findings = Findings()
         for batch in read_packets(partition.reading, findings):
             yield plain(batch)
-        strictly(partition.reading, findings)
+        strictly(partition.reading.piece.path, findings.damages)

@@ -25,9 +25,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analysis.reading import Findings, NodeRule, Reading, plain, read_packets
+from analysis.reading import Findings, NodeRule, Reading, plain, read_packets, strictly
 from analysis.schema import PACKETS
-from analysis.source import strictly
 from captures.files import Piece
 from captures.growing import START, Growing, Place, open_any
 
@@ -159,7 +158,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if path == partition.paths[-1]:
                     raise
                 continue
-            strictly(reading, findings)
+            strictly(path, findings.damages)
             return
 
 

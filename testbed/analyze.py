@@ -88,7 +88,8 @@ def analyze(
     from analysis.ends import infer
     from analysis.errors import AnalysisError
     from analysis.extract import extract
-    from analysis.foreign import BY, write_tables
+    from analysis.foreign import write_tables
+    from analysis.partitions import BY
     from analysis.pipeline import one_line_errors
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture import write_capture_report
@@ -209,18 +210,17 @@ def _local(text: str) -> tuple[str, str]:
 
 def _at_least_empty(readings: Sequence["Reading"], packets: Path) -> None:
     """Write a file without rows if there are no frames at all, so that whoever reads it finds columns."""
-    import pyarrow.parquet as pq
+    import pyarrow as pa
 
+    from analysis.partitions import BY, WholeFile, partition
     from analysis.schema import PACKETS_ARROW
 
     if not any(packets.rglob("*.parquet")):
         run = readings[0].run
-        directory = packets / f"run={run}" / f"node={run}" / f"interface={run}"
-        directory.mkdir(parents=True)
-        kept = [field for field in PACKETS_ARROW if field.name not in ("layering", "node", "interface")]
-        pq.write_table(
-            PACKETS_ARROW.empty_table().select([field.name for field in kept]), directory / "part.parquet"
-        )
+        directory = packets.joinpath(*(partition(key, run) for key in BY))
+        kept = pa.schema([field for field in PACKETS_ARROW if field.name not in BY.values()])
+        with WholeFile(directory / "part.parquet", kept):
+            pass
 
 
 def _summarise(

@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from analysis import pit
 from analysis.extract import extract
 from analysis.manifest import Run
-from analysis.schema import PARTITIONS
+from analysis.partitions import BY
 from analysis.session import spark_session
 from analysis.source import readings
 from testbed import run as running
@@ -48,7 +48,6 @@ BAR = 1.5
 """Times as long as DuckDB that feednet may take."""
 
 ITEMS = 1200
-_BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 _GAP = 10_000_000_000
 _ROWS = 1 << 18
 
@@ -116,7 +115,7 @@ def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
     running.run(scenario, workload.load(scenario), "emulated", "asked for", scratch / layering)
     run = Run(scratch / layering)
     decoded = scratch / f"{layering}-decoded"
-    extract(readings({layering: str(run.capture(layering))}, 1), decoded, _BY, None)
+    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, None)
     tables = {}
     for path in sorted(decoded.rglob("*.parquet")):
         tables[path.parent.relative_to(decoded)] = pq.read_table(path, partitioning=None)

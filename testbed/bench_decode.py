@@ -24,8 +24,8 @@ from pathlib import Path
 import click
 
 from analysis.extract import extract
+from analysis.partitions import BY
 from analysis.reading import Findings, Reading, read_packets
-from analysis.schema import PARTITIONS
 from analysis.session import spark_session
 from analysis.source import read_captures
 from captures.files import Piece, cut
@@ -51,7 +51,6 @@ _FIELDS = (
     "udp.dstport",
     "udp.length",
 )
-_BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 _MACS = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
 _ENDS = ("10.0.0.1", "10.0.0.2")
 
@@ -130,7 +129,7 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
         def with_spark(path: Path) -> float:
             shutil.rmtree(out, ignore_errors=True)
             before = time.perf_counter()
-            extract([Reading("bench", piece) for piece in cut(path)], out, _BY, spark)
+            extract([Reading("bench", piece) for piece in cut(path)], out, BY, spark)
             return time.perf_counter() - before
 
         def through_spark(path: Path) -> float:

@@ -1,14 +1,12 @@
 """What the page of captures is made from: small rows, computed by Spark from the tables of all stages."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
@@ -16,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
+from analysis.partitions import read
 from analysis.pit import NETWORK
 from analysis.report.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
@@ -23,6 +22,7 @@ from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS
 from analysis.session import frame
 from analysis.stages import Table
+from analysis.tasks import cached, in_parallel
 
 MOST_PREFIXES = 20
 DEEPEST = 8
@@ -87,7 +87,7 @@ class Gathered(NamedTuple):
 def gather(tables: Path, spark: SparkSession) -> Gathered:
     """Compute everything that the page shows. Raises AnalysisError if there are no packets."""
     reports = _reports(tables / "summary.json")
-    packets = _read(spark, tables, stages.PACKETS, PARTITIONS)
+    packets = _read(spark, tables, stages.PACKETS, *PARTITIONS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
     interfaces = _rows(captured.interfaces(packets), "layering", "node", "interface")
@@ -95,20 +95,18 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
     known = [run for run in reports if run in runs]
     layerings = known + sorted(runs.keys() - reports.keys(), key=natural)
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
-    found: dict[str, Rows] = {}
-    with _cached(captured.sightings(packets, spans)) as seen:
+    with cached(captured.sightings(packets, spans)) as seen:
         given = _Given(spark, packets, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
-        tasks = [
+        parts = in_parallel(
             lambda: _wire(given, several=len(nodes) > len(layerings)),
             lambda: _state(given, len(nodes) + len(layerings)),
             lambda: _service(given),
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
-        ]
-        with ThreadPoolExecutor() as pool:
-            for future in [pool.submit(task) for task in tasks]:
-                found |= future.result()
-    return Gathered(layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **found)
+        )
+    return Gathered(
+        layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **ChainMap(*parts)
+    )
 
 
 class _Given(NamedTuple):
@@ -122,7 +120,7 @@ class _Given(NamedTuple):
 
     def read(self, table: Table) -> DataFrame:
         """Return a table, empty if it is not there."""
-        found = _read(self.spark, self.tables, table, ("run",))
+        found = _read(self.spark, self.tables, table, "run")
         return self.spark.createDataFrame([], table.spark) if found is None else found
 
 
@@ -141,7 +139,7 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
         "hop_times": [],
     }
     if several:
-        with _cached(captured.hops(given.packets)) as hopped:
+        with cached(captured.hops(given.packets)) as hopped:
             ends = ("layering", "sender", "receiver")
             found["hops"] = _rows(captured.hop_summary(hopped), *ends)
             pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
@@ -167,7 +165,7 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
 def _by_prefix(requests: DataFrame) -> dict[str, Rows]:
     """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
     named = captured_names.prefixed(requests)
-    with _cached(captured.answers(named, "layering", "prefix")) as counts:
+    with cached(captured.answers(named, "layering", "prefix")) as counts:
         depths = _rows(captured_names.depths(counts, DEEPEST), "depth")
         fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
         depth = max(fitting, default=1)
@@ -191,7 +189,7 @@ def _state(given: _Given, lines: int) -> dict[str, Rows]:
     by_node = ("layering", "node")
     what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    with _cached(captured.held(occupancy, given.spans)) as levels:
+    with cached(captured.held(occupancy, given.spans)) as levels:
         summary = _rows(captured.pit_summary(levels), *by_node)
         curves = captured.thinned(occupancy, given.spans, by_node, what, bins) if summary else None
         heat = captured.pit_heat(levels.where(F.col("node") != NETWORK)) if summary else None
@@ -259,18 +257,12 @@ def _reports(path: Path) -> dict[str, Any]:
         raise AnalysisError(f"{path}: not what feednet analyze writes: {error}") from error
 
 
-def _read(spark: SparkSession, tables: Path, table: Table, keys: Sequence[str]) -> DataFrame | None:
-    """Read a table, with the columns that its directories stand for; None if it is not there."""
+def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFrame | None:
+    """Read a table; None if it is not there."""
     path = tables / table.name
     if next(path.rglob("*.parquet"), None) is None:
         return None
-    fields = [
-        StructField("run" if field.name == "layering" else field.name, field.dataType)
-        for field in table.spark
-    ]
-    # With a schema that has them, directories such as node=01 are the texts that they are.
-    found = spark.read.schema(StructType(fields)).parquet(str(path))
-    return found.withColumnRenamed("run", "layering").select(*table.names)
+    return read(spark, path, table.spark, *by)
 
 
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
@@ -284,13 +276,3 @@ def _rows(table: DataFrame, *order: str) -> Rows:
     """Collect a small table in the order of some columns."""
     rows: Rows = table.toArrow().sort_by([(name, "ascending") for name in order]).to_pylist()
     return rows
-
-
-@contextmanager
-def _cached(table: DataFrame) -> Iterator[DataFrame]:
-    """Keep a table at hand while it is needed."""
-    table.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield table
-    finally:
-        table.unpersist()

@@ -19,8 +19,9 @@ from scapy.utils import PcapNgWriter, PcapWriter
 
 from analysis.decode import decode_frame, node_of
 from analysis.extract import extract
+from analysis.partitions import BY
 from analysis.reading import Findings, Reading, read_packets, stem
-from analysis.schema import PACKETS, PARTITIONS
+from analysis.schema import PACKETS
 from analysis.stages import document
 from analysis.vector import DECODED
 from captures.files import cut
@@ -28,7 +29,6 @@ from captures.pcapng import Direction, Interface, Writer, read
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
-BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 IP4 = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
 
 

@@ -42,6 +42,11 @@ class TestAllTables:
             kinds = {field.name: field.type for field in each.arrow if field.name not in (*by, "layering")}
             files = list((out / each.name).rglob("*.parquet"))
             assert files
+            # A run without rows has a file without rows.
+            assert {path.relative_to(out / each.name).parts[0] for path in files} == {
+                "run=exp",
+                "run=nothing",
+            }
             # Some programs read a directory only if there is nothing else in it.
             assert sorted(files) == sorted(path for path in (out / each.name).rglob("*") if path.is_file())
             for path in files:

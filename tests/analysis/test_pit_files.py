@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import pit, pit_files
+from analysis.partitions import NO_VALUE
 from analysis.pit_entry import Interval, Message
 from analysis.pit_files import OCCUPANCY_ARROW, sweep
 from analysis.pit_model import PitModel
@@ -46,7 +47,7 @@ def write(directory, run, node, messages):
         columns["frame"] = [frame for frame, _ in rows]
         stored = [name for name in COLUMNS if name != "interface"]
         table = pa.table({name: pa.array(columns[name], TYPES[name]) for name in stored})
-        place = directory / f"run={run}" / f"node={node}" / f"interface={interface or pit_files.NO_VALUE}"
+        place = directory / f"run={run}" / f"node={node}" / f"interface={interface or NO_VALUE}"
         place.mkdir(parents=True)
         parts = [table.slice(start, 40) for start in range(0, len(table), 40)]
         Random(1).shuffle(parts)

@@ -1,0 +1,86 @@
+"""Tables as Parquet in directories: what those are called, who reads and writes them, files whole or not.
+
+A run stands in a column `layering` in memory and in a directory `run=NAME` on disk. Values are escaped as in
+URLs, by Spark and by partition(), though not in the same letters; whoever reads them unescapes all.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructField, StructType
+
+from analysis.schema import PARTITIONS
+
+By = Mapping[str, str]
+"""The columns that directories are made of: name of the directory's key, name of the column."""
+
+BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
+"""The directories of packets, and the column of each."""
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The value of a directory that stands for none."""
+
+
+def partition(key: str, value: str) -> str:
+    """Return the name of the directory of the rows that have a value."""
+    return f"{key}={quote(value, safe=' ') or NO_VALUE}"
+
+
+def directories(path: Path) -> dict[str, str | None]:
+    """Return what the directories stand for in which a file is, given its path in the table's."""
+    parts = (part.partition("=") for part in path.parts[:-1])
+    return {key: None if value == NO_VALUE else unquote(value) for key, sign, value in parts if sign}
+
+
+def read(spark: SparkSession, path: Path, schema: StructType, *by: str) -> DataFrame:
+    """Read a table of this schema that is in directories of `by`; node and interface are null nowhere if
+    they are among these."""
+    # With a schema that has them, directories such as node=01 are the texts that they are.
+    fields = [
+        StructField("run" if field.name == "layering" else field.name, field.dataType) for field in schema
+    ]
+    found = spark.read.schema(StructType(fields)).parquet(str(path)).withColumnRenamed("run", "layering")
+    # A directory for nothing reads as null.
+    texts = {BY[key]: F.coalesce(BY[key], F.lit("")) for key in by if key != "run"}
+    return found.withColumns(texts).select(*schema.names)
+
+
+def write(table: DataFrame, path: Path, *by: str) -> None:
+    """Write a table in directories of `by`."""
+    table.withColumnRenamed("layering", "run").write.partitionBy(*by).parquet(str(path))
+
+
+class WholeFile:
+    """A Parquet file that is there whole or not at all.
+
+    `options` are pyarrow.parquet.ParquetWriter's.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._new = path.with_name(f".{path.name}.{os.getpid()}")
+        self._file = pq.ParquetWriter(self._new, schema, compression="snappy", store_schema=False, **options)
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+        if len(table):
+            self._file.write_table(table)
+
+    def __enter__(self) -> "WholeFile":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        self._file.close()
+        if kind is None:
+            self._new.replace(self._path)
+        else:
+            self._new.unlink(missing_ok=True)
