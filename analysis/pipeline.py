@@ -34,6 +34,7 @@ from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
+from analysis.partitions import spark_path
 from analysis.pit_lives import lives
 from analysis.reading import strictly
 from analysis.reassemble import reassemble
@@ -177,7 +178,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, _BY, spark):
             strictly(report.path, report.damages)
-    packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
+    packets = spark.read.schema(PACKETS).parquet(spark_path(wire)).select(*PACKETS.names)
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:
@@ -401,8 +402,8 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
 
 def _settle(table: DataFrame, path: Path) -> DataFrame:
     """Write a table as Parquet; return it as it is read from there."""
-    table.write.mode("overwrite").partitionBy("layering").parquet(str(path))
-    written = table.sparkSession.read.schema(table.schema).parquet(str(path))
+    table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
+    written = table.sparkSession.read.schema(table.schema).parquet(spark_path(path))
     return written.select(*table.columns)
 
 

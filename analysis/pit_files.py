@@ -68,6 +68,7 @@ def scan(
     and kind ("restart", "link-down", "link-up"). Without Spark the work is done here. A run's packets end
     with the last one of any of its nodes.
     """
+    packets, out = packets.resolve(), out.resolve()  # tasks work in directories of their own
     nodes: dict[tuple[str, str], list[Group]] = defaultdict(list)
     ends: dict[str, int] = {}
     for path in sorted(packets.rglob("*.parquet")):
