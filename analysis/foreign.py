@@ -16,8 +16,8 @@ from analysis import pit
 from analysis.overhead import overhead, seen_once, summed
 from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
 from analysis.progress import captured_latency
-from analysis.reassemble import KINDS, reassemble
-from analysis.schema import PARTITIONS
+from analysis.reassemble import reassemble
+from analysis.schema import MESSAGES, PARTITIONS
 from analysis.setting import BREAKS
 from analysis.stages import LATENCY, OVERHEAD, PACKETS, PIT_OCCUPANCY, TABLES, TRANSACTIONS, Table
 from analysis.tasks import in_parallel
@@ -49,7 +49,7 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
     out = out.resolve()  # tasks work in directories of their own
     packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
     size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
-    messages = packets.where(F.col("kind").isin(*KINDS))
+    messages = packets.where(F.col("kind").isin(*MESSAGES))
     whole = out / "packets"
     if fragments:
         whole = out / _MESSAGES

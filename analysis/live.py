@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit import NETWORK
 from analysis.pit_model import Message, PitModel, State
+from analysis.schema import MESSAGES
 
 SLICE_NS = 50_000_000
 MOST_SLICES = 240
@@ -26,7 +27,6 @@ MOST_PAIRS = 4000
 
 NOTHING = State(0, 0, 0, 0)
 
-_MESSAGES = ("interest", "lli", "data", "nack")
 _SENDER = ("node", "interface", "direction", "src", "dst", "src_port", "dst_port")
 _FRAGMENT = ("lp_sequence", "frag_index", "frag_count")
 _TOLD = tuple(dict.fromkeys(("layering", "frame", *Message._fields, *_SENDER, *_FRAGMENT)))
@@ -52,7 +52,7 @@ def counts(packets: DataFrame) -> DataFrame:
 
 def messages(packets: DataFrame) -> DataFrame:
     """Return what Followed.follow() needs of whole messages and fragments; it wants them in order."""
-    is_told = F.col("kind").isin("fragment", *_MESSAGES) & F.col("frag_count").isNotNull()
+    is_told = F.col("kind").isin("fragment", *MESSAGES) & F.col("frag_count").isNotNull()
     return packets.where(is_told).select(*_TOLD)
 
 
@@ -98,7 +98,6 @@ class Slices:
         self.origin = 0
         self.width = SLICE_NS
         self.known = False
-        self.doublings = 0
 
     def begin(self, time: int) -> None:
         """Set the origin, unless it is set."""
@@ -114,7 +113,6 @@ class Slices:
         before = self.width
         while self.place(time) >= MOST_SLICES:
             self.width *= 2
-            self.doublings += 1
         return self.width != before
 
 
@@ -239,7 +237,7 @@ class Followed:
         if len(self._joined) > _MOST_JOINING:
             self._joined.popitem(last=False)
         whole = {**parts[0], "time": row["time"], "frame": row["frame"]}
-        return whole if whole["kind"] in _MESSAGES else None
+        return whole if whole["kind"] in MESSAGES else None
 
     def _settle(self, now: int) -> None:
         """Take note of what has changed in every table up to a time."""

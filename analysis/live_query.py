@@ -7,7 +7,6 @@ the lag of a batch is that of its first byte. It is too long by the time between
 
 import json
 import os
-import re
 import shutil
 import tempfile
 from bisect import bisect_right
@@ -20,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, reason
 from analysis.live import NEEDED, Break, Followed, counts, messages
 from analysis.reading import NodeRule
 from analysis.stream import follow_captures
@@ -134,7 +133,8 @@ class LiveQuery:
                     continue
                 break
         if not self._query.isActive:
-            raise AnalysisError(_reason(self._query.exception()))
+            error = self._query.exception()
+            raise AnalysisError(reason(error) if error else "the query has ended")
         if self._told + 1 < self.batches:
             self._read_progress()
 
@@ -188,13 +188,3 @@ class LiveQuery:
 
 def _fields(offset: Any) -> dict[str, dict[str, int]]:
     return (json.loads(offset) if isinstance(offset, str) else offset) or {}
-
-
-def _reason(error: Exception | None) -> str:
-    """Return the line of an error that says what it is about."""
-    if error is None:
-        return "the query has ended"
-    text = str(error)
-    if found := re.search(r"\b(?:CaptureError|OSError|PermissionError): (.*)", text):
-        return found[1].strip()
-    return next((line.strip() for line in text.splitlines() if line.strip()), "the query has failed")

@@ -6,7 +6,6 @@ one file each. All layerings go through every step together: to Spark a job cost
 """
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -27,7 +25,7 @@ from analysis import crossings, pit, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, one_line_errors
 from analysis.extract import extract
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
@@ -46,7 +44,6 @@ from analysis.source import readings
 from analysis.tasks import cached, in_parallel
 from analysis.told import tell
 from analysis.truth import truth, truth_summary
-from captures.pcapng import CaptureError
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
@@ -405,18 +402,3 @@ def _settle(table: DataFrame, path: Path) -> DataFrame:
     table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
     written = table.sparkSession.read.schema(table.schema).parquet(spark_path(path))
     return written.select(*table.columns)
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn what a capture or Spark complains of into an AnalysisError."""
-    try:
-        yield
-    except CaptureError as error:
-        raise AnalysisError(str(error)) from error
-    except PySparkException as error:
-        # A task's exception arrives as its text.
-        damage = re.search(r"^.*\bCaptureError: (.*)$", str(error), re.MULTILINE)
-        if damage is None:
-            raise
-        raise AnalysisError(damage[1]) from error

@@ -7,6 +7,7 @@ entry are in analysis/pit_classic.py and analysis/pit_feed.py.
 from typing import NamedTuple
 
 FOREVER = (1 << 63) - 1
+"""The last time that there is, ns: what lasts longer ends then."""
 
 
 class Message(NamedTuple):

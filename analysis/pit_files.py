@@ -53,20 +53,12 @@ class Group(NamedTuple):
     texts: Mapping[str, str | None]
 
 
-def scan(
-    packets: Path,
-    out: Path,
-    spark: "SparkSession | None" = None,
-    by: Sequence[str] = ("run", "node"),
-    breaks: Mapping[tuple[str, str], pa.Table] | None = None,
-) -> None:
+def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
     """Write `out`/pit_intervals and `out`/pit_occupancy, partitioned by run, from Parquet of packets.
 
-    `packets` is what analysis.extract has written, in directories of `by` (the run's, then the node's) and,
-    if any, interface; of captures with fragments (frag_count > 1), what analysis.reassemble has made of them,
-    written in the same way. `breaks` tells of restarts and links, by run and node: a table of time, interface
-    and kind ("restart", "link-down", "link-up"). Without Spark the work is done here. A run's packets end
-    with the last one of any of its nodes.
+    `packets` is what analysis.extract has written, in directories by run, node and, if any, interface; of
+    captures with fragments (frag_count > 1), what analysis.reassemble has made of them, written in the same
+    way. Without Spark the work is done here. A run's packets end with the last one of any of its nodes.
     """
     packets, out = packets.resolve(), out.resolve()  # tasks work in directories of their own
     nodes: dict[tuple[str, str], list[Group]] = defaultdict(list)
@@ -75,36 +67,32 @@ def scan(
         if any(part.startswith(("_", ".")) for part in path.relative_to(packets).parts):
             continue
         texts = directories(path.relative_to(packets))
-        key = texts.get(by[0]) or "", texts.get(by[1]) or ""
+        key = texts.get("run") or "", texts.get("node") or ""
         for group, last in row_groups(path, texts):
             nodes[key].append(group)
             ends[key[0]] = max(ends.get(key[0], last), last)
     keys = sorted(nodes)
-    known = breaks or {}
     places: dict[str, list[int]] = defaultdict(list)
     for number, (run, _) in enumerate(keys):
         places[run].append(number)
     for table in ("pit_intervals", "pit_occupancy"):
         shutil.rmtree(out / table, ignore_errors=True)
-        for run in places:
-            _part(out, table, by[0], run, 0).parent.mkdir(parents=True)
 
     def follow(number: int) -> dict[str, Any]:
         run, node = keys[number]
         _follow(
             node,
             nodes[keys[number]],
-            known.get(keys[number]),
             ends[run],
-            _part(out, "pit_intervals", by[0], run, number),
-            _part(out, "pit_occupancy", by[0], run, number),
+            _part(out, "pit_intervals", run, number),
+            _part(out, "pit_occupancy", run, number),
         )
         return {}
 
     def add_up(number: int) -> dict[str, Any]:
         run = sorted(places)[number]
-        parts = [_part(out, "pit_occupancy", by[0], run, each) for each in places[run]]
-        _add_up(parts, _part(out, "pit_occupancy", by[0], run, len(keys)))
+        parts = [_part(out, "pit_occupancy", run, each) for each in places[run]]
+        _add_up(parts, _part(out, "pit_occupancy", run, len(keys)))
         return {}
 
     each(spark, follow, len(keys))
@@ -180,14 +168,12 @@ def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Gr
             yield Group(low, str(path), number, found.num_rows, texts), high
 
 
-def _part(out: Path, table: str, key: str, run: str, number: int) -> Path:
-    return out / table / partition(key, run) / f"part-{number:05}.parquet"
+def _part(out: Path, table: str, run: str, number: int) -> Path:
+    return out / table / partition("run", run) / f"part-{number:05}.parquet"
 
 
-def _follow(
-    node: str, groups: Sequence[Group], breaks: pa.Table | None, end: int, intervals: Path, occupancy: Path
-) -> None:
-    model = PitScan(breaks)
+def _follow(node: str, groups: Sequence[Group], end: int, intervals: Path, occupancy: Path) -> None:
+    model = PitScan()
     kept = np.zeros(len(_STATE), np.int64)
     with WholeFile(intervals, INTERVALS_ARROW) as ended, WholeFile(occupancy, OCCUPANCY_ARROW) as changed:
         for window in sweep(groups, COLUMNS):

@@ -10,13 +10,13 @@ from analysis.elements import Flags, Ints
 from analysis.pit_entry import Message
 from analysis.pit_model import PitModel
 from analysis.pit_vector import MOST_LIFETIME, Rows
+from analysis.schema import MESSAGES
 
 COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason"))
 """The columns of packets that are needed."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
-_KINDS = ("interest", "lli", "data", "nack")
-_INTEREST, _LLI, _DATA, _NACK = range(4)
+_INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
 _DIGEST, _FORK = "/sha256digest=", "/32=fork/seq="
 _FEW = 32
 
@@ -32,7 +32,7 @@ class Window:
         self._codes = {name: _numbers(text) for name, text in texts.items()}
         kinds = texts["kind"].dictionary.to_pylist()
         self._kind = _looked_up(
-            [_KINDS.index(kind) if kind in _KINDS else -1 for kind in kinds], self._codes["kind"]
+            [MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in kinds], self._codes["kind"]
         )
         ways = texts["direction"].dictionary.to_pylist()
         way = _looked_up([int(text == "in") for text in ways], self._codes["direction"])

@@ -5,8 +5,9 @@ missing. And how late Data is at one node after another, where a capture shows s
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.pit_entry import FOREVER
 from analysis.stages import FEED_PROGRESS, LATENCY
-from analysis.transactions import FOREVER, wire_size
+from analysis.transactions import wire_size
 
 CAPTURED = "captured"
 """The purpose of what was not published for somebody that is known."""

@@ -8,6 +8,8 @@ that the link has doubled counts once. Every sender counts its fragments by itse
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
+from analysis.schema import MESSAGES
+
 _WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
 _NETWORK = (
     "nack_reason",
@@ -27,7 +29,6 @@ _NETWORK = (
     "payload_bytes",
 )
 _SIZES = ("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes")
-KINDS = ("interest", "lli", "data", "nack")
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
@@ -40,8 +41,8 @@ def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
     are sums. `time` and `frame` are those of the frame that completed it.
     """
     columns = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
-    whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*KINDS))
-    parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *KINDS))
+    whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*MESSAGES))
+    parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *MESSAGES))
     # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
     times = breaks.groupBy("layering", "interface").agg(F.collect_list("time").alias("breaks"))
@@ -61,7 +62,7 @@ def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
         )
         .select("*", F.col("last.time").alias("time"), F.col("last.frame").alias("frame"), "network.*")
         .withColumns({size: _sum(size) for size in _SIZES})
-        .where(F.col("kind").isin(*KINDS))
+        .where(F.col("kind").isin(*MESSAGES))
     )
     return whole.withColumn("frames", F.lit(1).cast("long")).select(*columns).union(joined.select(*columns))
 

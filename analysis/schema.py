@@ -99,5 +99,8 @@ PACKETS = StructType([StructField(column.name, SPARK_TYPES[column.type]) for col
 PACKETS_ARROW = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
 """The same for Arrow."""
 
+MESSAGES = ("interest", "lli", "data", "nack")
+"""The kinds of network-layer packets; the others are frames or parts of them."""
+
 PARTITIONS = ("run", "node", "interface")
 """The columns that `feednet analyze` makes directories of; `run` is `layering`."""

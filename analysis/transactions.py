@@ -21,10 +21,10 @@ Spark sorts on disk if it must.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.pit_entry import FOREVER
 from analysis.stages import TRANSACTIONS
 from captures.layers import GROUP
 
-FOREVER = (1 << 63) - 1
 _SCOPE = ("layering", "node", "interface", "side", "ends")
 _KEY = (*_SCOPE, "name")
 _FEED = (*_SCOPE, "feed")

@@ -86,11 +86,10 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.ends import infer
-    from analysis.errors import AnalysisError
+    from analysis.errors import AnalysisError, one_line_errors
     from analysis.extract import extract
     from analysis.foreign import write_tables
     from analysis.partitions import BY
-    from analysis.pipeline import one_line_errors
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture import write_capture_report
     from analysis.session import check_java, spark_session

@@ -7,7 +7,6 @@ bytes, in whatever order and wherever they are run.
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -138,6 +137,7 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
     import pandas as pd
     from pyspark.errors import PythonException
 
+    from analysis.errors import reason
     from analysis.session import spark_session
 
     def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -156,9 +156,7 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
         for done, row in enumerate(placed, start=1):
             progress(done, len(jobs), row.place)
     except PythonException as error:
-        # A task's exception arrives as its text: the last line of a traceback that is worth a line.
-        said = re.findall(r"^[\w.]*(?:Error|Exception): (.+)$", str(error), re.MULTILINE)
-        raise UserError(f"a run failed on an executor: {said[-1]}") from error
+        raise UserError(f"a run failed on an executor: {reason(error)}") from error
 
 
 def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> Path:

@@ -51,14 +51,20 @@ class View:
         state = self._state()
         name = self._target.path.name
         text = live_page(name, self._target.title, quote(self.script.name), state, self._shown())
-        _replace(self.page, text)
-        _replace(self.script, news(state))
+        self._write(self.page, text)
+        self._write(self.script, news(state))
 
     def write_news(self) -> None:
         """Write the news."""
         from analysis.report.live import news
 
-        _replace(self.script, news(self._state()))
+        self._write(self.script, news(self._state()))
+
+    def _write(self, path: Path, text: str) -> None:
+        from analysis.files import write_whole
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
 
     def end(self, why: str) -> None:
         """Write the last page: it tells why it is, and needs no news."""
@@ -200,14 +206,6 @@ def lag_told(lags: Sequence[float]) -> str:
 
 def _clock(time_s: float, form: str) -> str:
     return datetime.fromtimestamp(time_s).strftime(form)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it finds it whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ The page's text is in page.html; here it gets its numbers. Plots are drawn by Pl
 
 import gzip
 import json
-import os
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from analysis.compare import METRICS
+from analysis.files import write_whole
 from analysis.latency import ALL
 from analysis.manifest import Manifest, Run
 from analysis.pit import NETWORK
@@ -89,9 +89,7 @@ class ComparedRow(NamedTuple):
 
 def write_report(run: Run, tables: Tables) -> None:
     """Write a run's report; the old one stays until the new one is whole."""
-    partial = run.report.with_name(run.report.name + ".partial")
-    partial.write_text(render(run.manifest, tables), encoding="utf-8")
-    os.replace(partial, run.report)
+    write_whole(run.report, render(run.manifest, tables))
 
 
 def render(manifest: Manifest, tables: Tables) -> str:

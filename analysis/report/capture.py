@@ -6,7 +6,6 @@ What is shown is computed by Spark (analysis.captured), so that the page stays s
 capture.html. Every run given is a colour, as layerings are in the report of a run.
 """
 
-import os
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, reason
+from analysis.files import write_whole
 from analysis.pit import NETWORK
 from analysis.report import capture_plots as plots
 from analysis.report import page as rendered
@@ -39,13 +39,9 @@ def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> None:
     The old page stays until the new one is whole. Raises AnalysisError, with one line.
     """
     try:
-        text = render(gather(tables, spark))
-        partial = page.with_name(page.name + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, page)
+        write_whole(page, render(gather(tables, spark)))
     except PySparkException as error:
-        first = next(filter(None, str(error).splitlines()), "")
-        raise AnalysisError(f"{tables}: the report cannot be made: {first}") from error
+        raise AnalysisError(f"{tables}: the report cannot be made: {reason(error)}") from error
     except OSError as error:
         raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
 

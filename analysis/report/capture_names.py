@@ -9,8 +9,8 @@ from analysis.crossings import match
 from analysis.report.capture_findings import NACKS
 from analysis.report.endpoints import Way
 from analysis.report.plot import Rows, Scene, Spec
+from analysis.schema import MESSAGES
 
-KINDS = ("interest", "lli", "data", "nack")
 _ONCE = -1
 
 
@@ -47,7 +47,7 @@ def names_data(
                 columns["d"].append(arrow["way"])
                 for name, text in (("a", "sender"), ("b", "receiver"), ("n", "node")):
                     columns[name].append(nodes.setdefault(arrow[text], len(nodes)))
-                columns["k"].append(KINDS.index(arrow["kind"]))
+                columns["k"].append(MESSAGES.index(arrow["kind"]))
                 columns["w"].append(words.setdefault(arrow["words"], len(words)))
                 columns["f"].append(arrow["frame"])
             if len(columns["t"]) > at:
@@ -57,7 +57,7 @@ def names_data(
             told[layering] = {"subjects": listed, "packets": columns}
     if not told:
         return None
-    return {"nodes": list(nodes), "words": list(words), "kinds": KINDS, "most": MOST_FRAMES, "runs": told}
+    return {"nodes": list(nodes), "words": list(words), "kinds": MESSAGES, "most": MOST_FRAMES, "runs": told}
 
 
 def _arrows(frames: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int]) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from analysis.captured import SLICES
 from analysis.overhead import LAYERS
-from analysis.report.numbers import duration, pretty
 from analysis.report.plot import (
     Figure,
     Menu,
@@ -340,9 +339,3 @@ def quantile(rows: Rows, share: float) -> float | None:
     """Return a quantile of captured.distribution, ns; None if there is nothing."""
     found = quantiles_of(rows)
     return found[round(share * (len(found) - 1))] * 1e6 if found else None
-
-
-def times(rows: Rows) -> str:
-    """Say the median and the 95th percentile: "21 ms, 95 % within 87 ms"."""
-    middle, most = quantile(rows, 0.5), quantile(rows, 0.95)
-    return pretty(None) if middle is None or most is None else f"{duration(middle)}, {duration(most)}"

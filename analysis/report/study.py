@@ -1,11 +1,11 @@
 """The page of a study: each metric against what differs between runs, with confidence intervals, and as
 tables."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.compare import METRICS, Metric
+from analysis.files import write_whole
 from analysis.report import page as render_page
 from analysis.report.findings import WHOLE
 from analysis.report.numbers import NARROW_SPACE, pretty
@@ -15,9 +15,7 @@ from analysis.study import CONFIDENCE, EXTRA, STUDIED, Estimate, Point, Study
 
 def write_study(page: Path, study: Study) -> None:
     """Write the page; an old one stays until the new one is whole. Raises OSError."""
-    partial = page.with_name(page.name + ".partial")
-    partial.write_text(render_study(study), encoding="utf-8")
-    os.replace(partial, page)
+    write_whole(page, render_study(study))
 
 
 def render_study(study: Study) -> str:

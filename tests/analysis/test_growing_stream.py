@@ -199,7 +199,7 @@ def test_what_is_not_what_it_was_is_refused(tmp_path):
     content = bytearray(pcapng(40))
     content[-4] ^= 255
     path.write_bytes(content)
-    assert refused(path, START) == "the two lengths of a block disagree" or "no record begins here"
+    assert refused(path, START) == "no record begins here"
     path.unlink()
     assert refused(path, place) == "is not there any more"
 
