@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit_lives import lasted
+from analysis.pit.outcomes import lasted
 
 SLICES = 120
 """Parts of a run in what is drawn over time."""

@@ -6,7 +6,7 @@ DataFrame in, DataFrame out, as in analysis.captured.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit_entry import FOREVER
+from analysis.pit.entry import FOREVER
 
 MOST_FRAMES = 80
 """Frames of a name that its sequence chart is made from."""

@@ -266,8 +266,8 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 
 def heat(pit_samples: DataFrame, runs: DataFrame, slices: int = 100) -> DataFrame:
-    """Return layering, node, slice, entries, bytes: means of analysis.pit.samples over equal parts of the
-    run."""
+    """Return layering, node, slice, entries, bytes: means of analysis.pit.tables.samples over equal parts of
+    the run."""
     ran = F.col("end_ns") - F.col("start_ns")
     place = F.floor((F.col("time") - F.col("start_ns")) * slices / ran)
     return (

@@ -12,7 +12,7 @@ STEPS = 40
 def in_flight(latencies: DataFrame, pit_samples: DataFrame) -> DataFrame:
     """Return layering, items, samples, entries, bytes: the network's mean PIT while `items` are in flight.
 
-    `pit_samples` is analysis.pit.samples. An item is in flight from its publication to its last
+    `pit_samples` is analysis.pit.tables.samples. An item is in flight from its publication to its last
     delivery (analysis.latency); what was published at the time of a sample counts, what had arrived by then
     does not. Numbers of items are rounded down to STEPS even steps, if there are more.
     """

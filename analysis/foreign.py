@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import pit
 from analysis.overhead import overhead, seen_once, summed
 from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
+from analysis.pit import tables as pit
 from analysis.progress import captured_latency
 from analysis.reassemble import reassemble
 from analysis.schema import MESSAGES, PARTITIONS

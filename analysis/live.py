@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit import NETWORK
-from analysis.pit_model import Message, PitModel, State
+from analysis.pit.model import Message, PitModel, State
+from analysis.pit.tables import NETWORK
 from analysis.schema import MESSAGES
 
 SLICE_NS = 50_000_000

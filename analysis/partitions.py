@@ -66,7 +66,7 @@ def write(table: DataFrame, path: Path, *by: str) -> None:
 
 def write_by_time(packets: DataFrame, path: Path) -> None:
     """Write packets in directories of PARTITIONS so that few row groups of a node overlap in time:
-    whoever reads them by time (analysis.pit_files) holds no more than these."""
+    whoever reads them by time (analysis.pit.files) holds no more than these."""
     # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
     renamed = packets.withColumnRenamed("layering", "run")
     ordered = renamed.repartitionByRange("run", "node", "time")

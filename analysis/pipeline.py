@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from analysis import crossings, pit, service, sharing, totals
+from analysis import crossings, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
@@ -33,7 +33,8 @@ from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
 from analysis.partitions import spark_path
-from analysis.pit_lives import lives
+from analysis.pit import tables as pit
+from analysis.pit.outcomes import lives
 from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report

@@ -124,7 +124,7 @@ PIT_INTERVALS = Table(
         Column("peak_bytes", "int64", "bytes", "the most that its state took"),
         Column("peak_credit", "int64", "items", "the most items that it still owed its downstreams"),
     ),
-    "Told from the packets at the node's interfaces; `analysis/pit_model.py` has the rules. Interests between"
+    "Told from the packets at the node's interfaces; `analysis/pit/model.py` has the rules. Interests between"
     " a node and its own applications are not on any interface. The outcome is what ended the entry. What the"
     " cache or an application answers in the moment of the Interest makes an entry that closes when it opens,"
     " with peaks of 0. Where packets have no direction, entries are those of the link: Interests come in,"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.latency import ALL
-from analysis.pit import NETWORK
+from analysis.pit.tables import NETWORK
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
@@ -77,7 +77,7 @@ def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Tabl
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the metrics of state, from analysis.pit.summary and analysis.bound.feeds_at."""
+    """Return the metrics of state, from analysis.pit.tables.summary and analysis.bound.feeds_at."""
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(pit_summary).items():
@@ -99,8 +99,8 @@ def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
 
 
 def lives_totals(lives: pa.Table) -> Totals:
-    """Return renewals and the metrics of entries' lives, from analysis.pit_lives.lives: of those of all nodes
-    that have ended."""
+    """Return renewals and the metrics of entries' lives, from analysis.pit.outcomes.lives: of those of all
+    nodes that have ended."""
     totals: dict[str, dict[str, Any]] = {}
     for row in lives.to_pylist():
         if row["node"] == NETWORK:

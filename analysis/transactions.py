@@ -21,7 +21,7 @@ Spark sorts on disk if it must.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit_entry import FOREVER
+from analysis.pit.entry import FOREVER
 from analysis.stages import TRANSACTIONS
 from captures.layers import GROUP
 

@@ -5,7 +5,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.pit import COUNTED
+from analysis.pit.tables import COUNTED
 
 _KEY = ["layering", "node", "time"]
 

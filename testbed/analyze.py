@@ -91,7 +91,7 @@ def analyze(
     from analysis.foreign import write_tables
     from analysis.partitions import BY
     from analysis.reading import NodeRule, Reading
-    from analysis.report.capture import write_capture_report
+    from analysis.report.capture.page import write_capture_report
     from analysis.session import check_java, spark_session
     from captures.files import cut
     from captures.layers import Ports

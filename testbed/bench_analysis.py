@@ -5,10 +5,10 @@ repeated, answered by the application, by the cache or by another node's Data, a
 all its nodes, decoded, are tiled to so many rows: each copy is later than the one before, and has names of
 its own. From the same Parquet the occupancy of every PIT, and of all together, is made
 
-- by feednet (analysis.pit.scan) with Spark on two cores, whose session has been started;
+- by feednet (analysis.pit.tables.scan) with Spark on two cores, whose session has been started;
 - by DuckDB, in the best SQL that was found for it, on all cores.
 
-feednet makes the table of entries with it. Of the rules of analysis/pit_model.py the SQL has those that this
+feednet makes the table of entries with it. Of the rules of analysis/pit/model.py the SQL has those that this
 traffic needs. Not: Nacks, CanBePrefix, digests, persistent Interests, LLIs, HopLimit 0, loops, lifetimes
 that differ, MustBeFresh, restarts and links, packets without a direction, Data sent to some of those who
 asked. Both results have to be equal, row by row.
@@ -34,10 +34,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis import pit
 from analysis.extract import extract
 from analysis.manifest import Run
 from analysis.partitions import BY
+from analysis.pit import tables as pit
 from analysis.session import spark_session
 from analysis.source import readings
 from testbed import run as running
@@ -165,7 +165,7 @@ def by_duckdb(packets: Path, out: Path) -> float:
 _MEASURED = """
 import resource, sys
 from pathlib import Path
-from analysis import pit
+from analysis.pit import tables as pit
 pit.scan(Path(sys.argv[1]), Path(sys.argv[2]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """

@@ -135,7 +135,7 @@ class View:
         }
 
     def _row(self, place: int, capture: "Followed", current: int, settings: "Shown") -> dict[str, Any]:
-        from analysis.pit import NETWORK
+        from analysis.pit.tables import NETWORK
 
         if not capture.frames:
             state = "–" if self._over else "waiting"

@@ -21,7 +21,7 @@ from analysis.compare import METRICS
 from analysis.files import write_whole
 from analysis.latency import ALL
 from analysis.manifest import Manifest, Run
-from analysis.pit import NETWORK
+from analysis.pit.tables import NETWORK
 from analysis.report import delay, state, wire
 from analysis.report.findings import WHOLE, findings
 from analysis.report.journey import journey_data

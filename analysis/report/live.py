@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from analysis.live import NOTHING, Followed
-from analysis.pit import NETWORK
-from analysis.pit_model import State
+from analysis.pit.model import State
+from analysis.pit.tables import NETWORK
 from analysis.report import page
 from analysis.report.numbers import pretty
 from analysis.report.plot import COLOURS, Figure, Menu, Spec, figure, line, with_menus

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from analysis.pit import NETWORK
-from analysis.pit_lives import OUTCOMES
+from analysis.pit.outcomes import OUTCOMES
+from analysis.pit.tables import NETWORK
 from analysis.report.plot import (
     Figure,
     Menu,

@@ -1,4 +1,4 @@
-"""A slow and plain model of a node's PIT, written from the text of analysis.pit_model alone.
+"""A slow and plain model of a node's PIT, written from the text of analysis.pit.model alone.
 
 It keeps the table as it is, looks at all of it after every instant, and writes down what there is.
 """

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
-from analysis.pit_files import row_groups
+from analysis.pit.files import row_groups
 from testbed.cli import feednet
 
 pytestmark = pytest.mark.spark
@@ -135,7 +135,7 @@ def test_tables_are_kept_if_there_is_no_page(spark, tmp_path, monkeypatch):
     def fail(*_):
         raise PySparkException("out of memory\nand more")
 
-    monkeypatch.setattr("analysis.report.capture.gather", fail)
+    monkeypatch.setattr("analysis.report.capture.page.gather", fail)
     path, out = write(tmp_path / "a-eth0.pcap", question(A, B, "/b")), tmp_path / "out"
     said = run(path, "--out", out)
     assert said.exit_code == 1
@@ -161,3 +161,20 @@ def test_joined_packets_are_written_by_time(spark, tmp_path, monkeypatch):
     groups.sort()
     assert len(groups) > 4
     assert all(last < least for (_, last), (least, _) in pairwise(groups))
+
+
+def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
+    from analysis.foreign import _at_least_empty
+    from analysis.partitions import directories
+    from analysis.stages import LATENCY
+
+    # As Spark escapes it: less than analysis.partitions does.
+    there = tmp_path / "run=a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}" / "part-0.parquet"
+    there.parent.mkdir()
+    there.touch()
+    runs = ["a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}", "c/d=e", ""]
+    _at_least_empty(tmp_path, LATENCY, runs)
+    made = {path: directories(path.relative_to(tmp_path))["run"] for path in tmp_path.rglob("*.parquet")}
+    assert sorted(run or "" for run in made.values()) == sorted(runs)
+    assert all(not len(pq.read_table(path, partitioning=None)) for path in made.keys() - {there})
+    assert {len(path.relative_to(tmp_path).parts) for path in made} == {2}

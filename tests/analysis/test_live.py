@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analysis import live
 from analysis.live import MOST_SLICES, SLICE_NS, Break, Followed, Progress
-from analysis.pit import NETWORK
+from analysis.pit.tables import NETWORK
 from analysis.reading import Findings, Reading, plain, read_packets
 from captures.files import cut
 

@@ -8,12 +8,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import pit, pit_files
 from analysis.partitions import NO_VALUE
-from analysis.pit_entry import Interval, Message
-from analysis.pit_files import OCCUPANCY_ARROW, sweep
-from analysis.pit_model import PitModel
-from analysis.pit_window import COLUMNS
+from analysis.pit import files as pit_files
+from analysis.pit import tables as pit
+from analysis.pit.entry import Interval, Message
+from analysis.pit.files import OCCUPANCY_ARROW, sweep
+from analysis.pit.model import PitModel
+from analysis.pit.window import COLUMNS
 from analysis.schema import ARROW_TYPES
 from analysis.schema import COLUMNS as PACKETS
 

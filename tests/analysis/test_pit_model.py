@@ -1,6 +1,6 @@
 """The PIT model against cases computed by hand: times are small numbers, each rule of its text has a test."""
 
-from analysis.pit_model import FOREVER, Interval, Message, PitModel, State, Step, follow
+from analysis.pit.model import FOREVER, Interval, Message, PitModel, State, Step, follow
 
 FEED = "/f/key"
 FEED_LENGTH = 10

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis import pit_model
-from analysis.pit_entry import Interval, Message
-from analysis.pit_feed import FeedEntry
-from analysis.pit_model import PitModel
-from analysis.pit_scan import PitScan
-from analysis.pit_window import COLUMNS
+from analysis.pit import model as pit_model
+from analysis.pit.entry import Interval, Message
+from analysis.pit.feed import FeedEntry
+from analysis.pit.model import PitModel
+from analysis.pit.scan import PitScan
+from analysis.pit.window import COLUMNS
 from analysis.schema import ARROW_TYPES
 from analysis.schema import COLUMNS as PACKETS
 

@@ -10,7 +10,7 @@ from handmade import FEED_URI, MS, manifest
 from analysis.compare import METRICS
 from analysis.crossings import CROSSINGS
 from analysis.manifest import Manifest
-from analysis.pit_lives import OUTCOMES
+from analysis.pit.outcomes import OUTCOMES
 from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit

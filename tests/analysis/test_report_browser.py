@@ -18,7 +18,7 @@ from test_report_capture import write_tables
 from test_study import records
 
 from analysis.report import render
-from analysis.report.capture import write_capture_report
+from analysis.report.capture.page import write_capture_report
 from analysis.report.study import render_study
 from analysis.study import LOSS as LINK_LOSS
 from analysis.study import study

@@ -10,9 +10,7 @@ import pytest
 from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.report import unpacked
-from analysis.report.capture import write_capture_report
-from analysis.report.capture_plots import shortened
-from analysis.report.endpoints import (
+from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
     OTHERS,
     Way,
@@ -23,6 +21,8 @@ from analysis.report.endpoints import (
     natural,
     owners,
 )
+from analysis.report.capture.page import write_capture_report
+from analysis.report.capture.plots import shortened
 from analysis.report.plot import quantiles_of
 
 pytestmark = pytest.mark.spark

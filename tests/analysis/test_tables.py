@@ -4,14 +4,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import captured, pit, service, setting, sharing, totals
+from analysis import captured, service, setting, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import METRICS, compare, measure
 from analysis.copies import copies
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.overhead import LAYERS, overhead, traffic
-from analysis.pit_lives import lives
+from analysis.pit import tables as pit
+from analysis.pit.outcomes import lives
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY

@@ -1,6 +1,6 @@
 """The packets tell the truth: PIT state that is derived from captures is what the forwarders counted.
 
-Every layering in every kind of network is held against the model (analysis.pit_model) in every sample; one
+Every layering in every kind of network is held against the model (analysis.pit.model) in every sample; one
 run goes all the way through Spark.
 """
 
@@ -22,7 +22,7 @@ from simulation import load_of, scenario
 from analysis.decode import Link, Network, decode_payload, node_of
 from analysis.manifest import Run
 from analysis.pipeline import analyze
-from analysis.pit_model import FOREVER, Message, PitModel, Step
+from analysis.pit.model import FOREVER, Message, PitModel, Step
 from analysis.setting import Case, setting
 from captures import pcapng
 from captures.frames import parse_udp

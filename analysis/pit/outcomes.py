@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit_files import NETWORK
+from analysis.pit.files import NETWORK
 
 OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
 """Outcomes of analysis.stages.PIT_INTERVALS, in the order in which they are shown."""

@@ -87,9 +87,9 @@ from heapq import heappop, heappush
 import numpy as np
 
 from analysis.elements import Flags, Ints
-from analysis.pit_classic import RECORD_BYTES, ClassicEntry, Key, key_of
-from analysis.pit_entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
-from analysis.pit_feed import RANGE_BYTES, FeedEntry
+from analysis.pit.classic import RECORD_BYTES, ClassicEntry, Key, key_of
+from analysis.pit.entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
+from analysis.pit.feed import RANGE_BYTES, FeedEntry
 
 __all__ = [
     "FOREVER",

@@ -1,7 +1,7 @@
-"""A node's PIT from its packets, a window at a time: what analysis/pit_model.py does packet by packet.
+"""A node's PIT from its packets, a window at a time: what analysis/pit/model.py does packet by packet.
 
 Theory of operation. Classic entries of different names are independent, and almost all of them are plain:
-Interests, and then Data or nothing. These are cut out of a window by numpy (analysis/pit_vector.py). Whatever
+Interests, and then Data or nothing. These are cut out of a window by numpy (analysis/pit/vector.py). Whatever
 is unusual goes to the careful model, name by name and in order of time: Nacks, CanBePrefix, digests,
 persistent Interests, loops, names asked for with and without MustBeFresh; so do LLIs and the items of feeds
 that have them. There is one opinion on what is odd; tests/analysis/test_pit_scan.py holds both against each
@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.elements import Ints
-from analysis.pit_entry import Interval, Message
-from analysis.pit_model import PitModel
-from analysis.pit_results import INTERVALS, STEPS, columns_of, intervals_of, merged, steps_of, table_of
-from analysis.pit_vector import MOST_ROWS, cut
-from analysis.pit_window import COLUMNS, Window, coded, compact, messages
+from analysis.pit.entry import Interval, Message
+from analysis.pit.model import PitModel
+from analysis.pit.results import INTERVALS, STEPS, columns_of, intervals_of, merged, steps_of, table_of
+from analysis.pit.vector import MOST_ROWS, cut
+from analysis.pit.window import COLUMNS, Window, coded, compact, messages
 
 
 class Ended(NamedTuple):

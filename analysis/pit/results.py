@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.elements import Ints
-from analysis.pit_entry import Interval, Step
-from analysis.pit_vector import Episodes, Rows
+from analysis.pit.entry import Interval, Step
+from analysis.pit.vector import Episodes, Rows
 from analysis.stages import PIT_INTERVALS
 
 INTERVALS = pa.schema([PIT_INTERVALS.arrow.field(name) for name in Interval._fields])

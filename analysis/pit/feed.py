@@ -1,11 +1,11 @@
-"""The entry of a feed with long-lived Interests, as packets show it: analysis/pit_model.py has the rules."""
+"""The entry of a feed with long-lived Interests, as packets show it: analysis/pit/model.py has the rules."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from analysis.elements import Flags, Ints
-from analysis.pit_entry import FOREVER, Entry, Ledger, Message
+from analysis.pit.entry import FOREVER, Entry, Ledger, Message
 
 RANGE_BYTES = 28
 """State of a range: face 4, next 8, limit 8, expiry 8 bytes."""

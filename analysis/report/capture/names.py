@@ -6,8 +6,8 @@ from typing import Any
 
 from analysis.captured_names import MOST_FRAMES
 from analysis.crossings import match
-from analysis.report.capture_findings import NACKS
-from analysis.report.endpoints import Way
+from analysis.report.capture.endpoints import Way
+from analysis.report.capture.findings import NACKS
 from analysis.report.plot import Rows, Scene, Spec
 from analysis.schema import MESSAGES
 

@@ -1,9 +1,9 @@
-"""The entry of a classic Interest, as packets show it; the rules are in analysis/pit_model.py."""
+"""The entry of a classic Interest, as packets show it; the rules are in analysis/pit/model.py."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from analysis.pit_entry import Entry, Ledger, Message
+from analysis.pit.entry import Entry, Ledger, Message
 
 RECORD_BYTES = 16
 """State of a record: face 4, nonce 4, expiry 8 bytes."""

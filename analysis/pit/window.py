@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.elements import Flags, Ints
-from analysis.pit_entry import Message
-from analysis.pit_model import PitModel
-from analysis.pit_vector import MOST_LIFETIME, Rows
+from analysis.pit.entry import Message
+from analysis.pit.model import PitModel
+from analysis.pit.vector import MOST_LIFETIME, Rows
 from analysis.schema import MESSAGES
 
 COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason"))

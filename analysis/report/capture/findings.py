@@ -4,15 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from analysis.pit import NETWORK
-from analysis.report.capture_plots import quantile
-from analysis.report.endpoints import Way
+from analysis.pit.tables import NETWORK
+from analysis.report.capture.endpoints import Way
+from analysis.report.capture.plots import quantile
 from analysis.report.findings import Told
 from analysis.report.numbers import duration, pretty
 from analysis.report.plot import Rows
 
 if TYPE_CHECKING:
-    from analysis.report.capture_data import Gathered
+    from analysis.report.capture.data import Gathered
 
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""

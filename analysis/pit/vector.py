@@ -1,4 +1,4 @@
-"""Plain classic PIT entries, for all rows of a window at once by numpy; analysis/pit_model.py has the rules.
+"""Plain classic PIT entries, for all rows of a window at once by numpy; analysis/pit/model.py has the rules.
 
 Theory of operation. Entries of different names do not touch each other, and no state outlives an entry. So
 rows are put in the order of their names, and within each in that of time, and cut into episodes: Interests,
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.elements import Flags, Ints
-from analysis.pit_classic import RECORD_BYTES
+from analysis.pit.classic import RECORD_BYTES
 
 MOST_LIFETIME = 1 << 38
 """Lifetimes from here on (4 minutes) are not plain, ns."""

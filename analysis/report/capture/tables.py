@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.report.capture_data import Gathered
-from analysis.report.capture_plots import quantile
-from analysis.report.endpoints import Way, natural
+from analysis.report.capture.data import Gathered
+from analysis.report.capture.endpoints import Way, natural
+from analysis.report.capture.plots import quantile
 from analysis.report.numbers import volume
 from analysis.report.plot import Rows
 

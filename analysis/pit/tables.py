@@ -1,6 +1,6 @@
 """PIT state from packets: which entries a node held, when, and what they stood for.
 
-Each node's packets go through analysis.pit_scan.PitScan, one node a task: in a DataFrame by reconstruct(), as
+Each node's packets go through analysis.pit.scan.PitScan, one node a task: in a DataFrame by reconstruct(), as
 Parquet of any size by scan(). The result is a history of entries and of changes; the other tables here are
 made from it. The forwarders' own counters check it: analysis.truth.
 
@@ -13,9 +13,9 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
-from analysis.pit_files import NETWORK, scan
-from analysis.pit_scan import PitScan
-from analysis.pit_window import COLUMNS
+from analysis.pit.files import NETWORK, scan
+from analysis.pit.scan import PitScan
+from analysis.pit.window import COLUMNS
 from analysis.session import frame
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 

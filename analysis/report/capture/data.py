@@ -15,8 +15,8 @@ from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
 from analysis.partitions import read
-from analysis.pit import NETWORK
-from analysis.report.endpoints import askers, counted, natural
+from analysis.pit.tables import NETWORK
+from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
 from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.partitions import WholeFile, directories, partition
-from analysis.pit_scan import PitScan
-from analysis.pit_window import COLUMNS
+from analysis.pit.scan import PitScan
+from analysis.pit.window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tasks import each
 

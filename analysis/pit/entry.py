@@ -1,7 +1,7 @@
 """An entry of the Pending Interest Table as packets show it: what changes it, and what it has come to.
 
-The rules are told in analysis/pit_model.py, which finds the entries that a packet concerns; the two kinds of
-entry are in analysis/pit_classic.py and analysis/pit_feed.py.
+The rules are told in analysis/pit/model.py, which finds the entries that a packet concerns; the two kinds of
+entry are in analysis/pit/classic.py and analysis/pit/feed.py.
 """
 
 from typing import NamedTuple

@@ -16,14 +16,21 @@ from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError, reason
 from analysis.files import write_whole
-from analysis.pit import NETWORK
-from analysis.report import capture_plots as plots
+from analysis.pit.tables import NETWORK
 from analysis.report import page as rendered
-from analysis.report.capture_data import MOST_FEEDS, Gathered, gather
-from analysis.report.capture_findings import MOST_RUNS, capture_findings
-from analysis.report.capture_names import names_data
-from analysis.report.capture_tables import clocks, prefix_rows, problems, states, talks
-from analysis.report.endpoints import counted, draw_endpoints, drawn_as, half_width, named_load, natural
+from analysis.report.capture import plots
+from analysis.report.capture.data import MOST_FEEDS, Gathered, gather
+from analysis.report.capture.endpoints import (
+    counted,
+    draw_endpoints,
+    drawn_as,
+    half_width,
+    named_load,
+    natural,
+)
+from analysis.report.capture.findings import MOST_RUNS, capture_findings
+from analysis.report.capture.names import names_data
+from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
 from analysis.report.numbers import duration, volume
 from analysis.report.plot import Figure, Rows
 from analysis.report.state import MOST_NODES, WHAT, pit_heat, pit_over_time

@@ -1,0 +1,1 @@
+"""The page of `feednet analyze`: analysis.report.capture.page writes it."""
