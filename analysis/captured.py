@@ -171,12 +171,12 @@ def pit_summary(levels: DataFrame) -> DataFrame:
 
 def pit_heat(levels: DataFrame, slices: int = 100) -> DataFrame:
     """Return layering, node, slice, entries, bytes: means over time of held() in equal parts of the run."""
-    ran = F.col("end_ns") - F.col("start_ns")
+    ran = (F.col("end_ns") - F.col("start_ns")).cast("double")
     low, high = (
-        F.least(F.lit(slices - 1), F.floor((F.col(end) - F.col("start_ns")) * slices / ran))
+        F.least(F.lit(slices - 1), F.floor((F.col(end) - F.col("start_ns")).cast("double") * slices / ran))
         for end in ("time", "until")
     )
-    # Rounded to whole ns, the parts of a run are alike within 1 ns.
+    # Rounded to whole ns, the parts of a run are alike within 1 ns; of the shortest runs some are empty.
     begins, ends = (
         F.col("start_ns") + F.floor((F.col("slice") + more) * ran / slices).cast("long") for more in (0, 1)
     )
@@ -186,6 +186,7 @@ def pit_heat(levels: DataFrame, slices: int = 100) -> DataFrame:
         .withColumn("slice", F.explode(F.sequence(low.cast("long"), high.cast("long"))))
         .withColumn("share", F.greatest(F.lit(0), share).cast("decimal(20, 0)"))
         .withColumn("width", ends - begins)
+        .where(F.col("width") > 0)
     )
     means = (
         (F.sum(F.col(what).cast("decimal(18, 0)") * F.col("share")).cast("double") / F.first("width")).alias(
@@ -311,7 +312,9 @@ def _summed(table: DataFrame, *keys: str) -> DataFrame:
 
 def _sliced(table: DataFrame, spans: DataFrame, time: str, slices: int) -> DataFrame:
     """Add `slice`: which of so many equal parts of its run a row's time is in."""
-    place = F.floor((F.col(time) - F.col("start_ns")) * slices / (F.col("end_ns") - F.col("start_ns")))
+    # As a number that cannot overflow: a frame without a time makes a run of decades.
+    since = (F.col(time) - F.col("start_ns")).cast("double")
+    place = F.floor(since * slices / (F.col("end_ns") - F.col("start_ns")))
     return (
         table.join(F.broadcast(spans.select("layering", "start_ns", "end_ns")), "layering")
         .where(F.col(time) <= F.col("end_ns"))

@@ -6,6 +6,8 @@ DataFrame in, DataFrame out, as in analysis.captured.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.pit.entry import FOREVER
+
 MOST_FRAMES = 80
 """Frames of a name that its sequence chart is made from."""
 
@@ -71,12 +73,20 @@ def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> Da
             F.min("seq").alias("seq"),
         )
     )
-    run = Window.partitionBy("layering")
-    soonest = F.row_number().over(run.orderBy("first", "name"))
-    worst = F.row_number().over(run.orderBy(F.desc("trouble"), "first", "name"))
-    placed = by_name.withColumns({"soonest": soonest, "worst": worst})
-    is_bad = (F.col("worst") <= most) & (F.col("trouble") > 0)
-    return placed.where((F.col("soonest") <= most) | is_bad).drop("soonest", "worst")
+    soonest = _first(by_name, most, F.col("first"), F.col("name"))
+    bad = by_name.where(F.col("trouble") > 0)
+    worst = _first(bad, most, F.desc("trouble"), F.col("first"), F.col("name"))
+    return soonest.unionByName(worst).dropDuplicates(["layering", "name"])
+
+
+def _first(table: DataFrame, most: int, *order: Column) -> DataFrame:
+    """Return each run's first rows in an order.
+
+    With nothing but this bound on a row's number, Spark drops what is beyond it in every task before the
+    rest meets in one a run.
+    """
+    place = F.row_number().over(Window.partitionBy("layering").orderBy(*order))
+    return table.withColumn("place", place).where(F.col("place") <= most).drop("place")
 
 
 def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
@@ -99,7 +109,8 @@ def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
     ranges = about.where(F.col("of").isNotNull()).select(
         "layering", "subject", F.col("of").alias("feed"), F.col("seq").alias("item")
     )
-    last = F.col("seq") + F.col("send_credit") - 1
+    # A sum of item and credit might not fit.
+    last = F.coalesce(F.try_add(F.col("seq") - 1, F.col("send_credit")), F.lit(FOREVER))
     granted = (
         said.where(F.col("kind") == "lli")
         .join(F.broadcast(ranges), ["layering", "feed"])

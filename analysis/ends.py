@@ -6,6 +6,7 @@ receives, and if it has several neighbours, it is the only one that does.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ NEARLY_ALL = 0.95
 """The share of frames that an address has to take part in."""
 
 WINDOWS = 4
-"""How much of each piece of a capture is looked at, in windows of captures.records."""
+"""How much of a capture is looked at, in windows of captures.records: from all over it if it has pieces."""
 
 _Pairs = Counter[tuple[str, str]]
 
@@ -32,9 +33,14 @@ def infer(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
     and in more than any other does. Raises OSError and captures.pcapng.CaptureError.
     """
     seen: dict[tuple[str, str], _Pairs] = defaultdict(Counter)
+    of: dict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
-        for interface, pairs in _pairs(reading):
-            seen[reading.piece.path, interface] += pairs
+        of[reading.piece.path].append(reading)
+    for path, pieces in of.items():
+        count = min(len(pieces), WINDOWS)
+        for place in range(count):
+            for interface, pairs in _pairs(pieces[place * len(pieces) // count], WINDOWS // count):
+                seen[path, interface] += pairs
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for (path, interface), pairs in seen.items():
         if address := local_address(pairs):
@@ -55,10 +61,8 @@ def local_address(pairs: Mapping[tuple[str, str], int]) -> str | None:
     return ranked[0][0] if ranked[0][1] >= NEARLY_ALL * sum(between.values()) else None
 
 
-def _pairs(reading: Reading) -> Iterator[tuple[str, _Pairs]]:
-    for number, (window, interfaces) in enumerate(read_piece(reading.piece, [])):
-        if number == WINDOWS:
-            return
+def _pairs(reading: Reading, most: int) -> Iterator[tuple[str, _Pairs]]:
+    for window, interfaces in islice(read_piece(reading.piece, []), most):
         records = window.records
         open_ends = [each.link_type not in COOKED and not each.ipv4 for each in interfaces]
         unknown = np.array([*open_ends, False])[records.source] & (records.direction == Direction.UNKNOWN)

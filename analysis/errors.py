@@ -11,6 +11,7 @@ _MENDABLE = re.compile(
     r"\b(?:AnalysisError|UserError|CaptureError|OSError|FileNotFoundError|PermissionError): (.*)"
 )
 """What the user can do something about, among all that a traceback tells."""
+_OF_JAVA = re.compile(r"^An error occurred while calling .*\n: (.+)")
 _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
@@ -29,20 +30,22 @@ def reason(error: Exception) -> str:
     if not said and _TRACEBACK in text:
         said = _RAISED.findall(text)
     if not said:
+        said = _OF_JAVA.findall(text)
+    if not said:
         said = [line for line in text.splitlines() if line.strip()][:1]
     return said[-1].strip() if said else type(error).__name__
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what a capture or, in Spark, a task complains of to the user into an AnalysisError."""
+    """Turn what a capture, Spark or a task of Spark complains of into an AnalysisError."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException  # who only reports an error need not wait for it
 
     try:
         yield
     except CaptureError as error:
         raise AnalysisError(str(error)) from error
-    except PySparkException as error:
-        if not _MENDABLE.search(str(error)):
-            raise
-        raise AnalysisError(reason(error)) from error
+    except (PySparkException, Py4JError) as error:
+        whose = "" if _MENDABLE.search(str(error)) else "Spark has failed: "
+        raise AnalysisError(whose + reason(error)) from error

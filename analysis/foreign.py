@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.overhead import overhead, seen_once, summed
-from analysis.partitions import WholeFile, directories, partition, read, write
+from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
 from analysis.pit import tables as pit
 from analysis.progress import captured_latency
 from analysis.reassemble import reassemble
@@ -46,6 +46,7 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
 
     `fragments`: whether there are any of NDNLPv2, which have to be put together.
     """
+    out = out.resolve()  # tasks work in directories of their own
     packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
     size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
     messages = packets.where(F.col("kind").isin(*MESSAGES))
@@ -54,7 +55,7 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
         whole = out / _MESSAGES
         breaks = spark.createDataFrame(BREAKS.empty_table())
         reassembled = reassemble(packets, breaks)
-        write(reassembled, whole, *PARTITIONS)
+        write_by_time(reassembled, whole)
         messages = read(spark, whole, reassembled.schema, *PARTITIONS)
 
     def keep(name: str, table: DataFrame) -> DataFrame:

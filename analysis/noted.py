@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField
 
 from analysis.stages import EVENTS
+from analysis.transactions import wire_size
 
 _WHERE = ("layering", "node")
 
@@ -32,7 +33,7 @@ def told_by_packets(
         .select(*of_interest, F.col("expires").alias("time"), F.lit("expired").alias("event"))
     )
     refused = messages.where(F.col("kind") == "nack").select(
-        *of_interest, "time", F.col("frame_bytes").alias("bytes"), F.lit("nack").alias("event")
+        *of_interest, "time", wire_size().alias("bytes"), F.lit("nack").alias("event")
     )
     twice = (
         items.where(F.size("again") > 0)

@@ -5,6 +5,7 @@ URLs, by Spark and by partition(), though not in the same letters; whoever reads
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,9 @@ By = Mapping[str, str]
 
 BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 """The directories of packets, and the column of each."""
+
+_PATTERN = re.compile(r"[][{}*?\\]")
+_ROW_GROUP = 16 << 20
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The value of a directory that stands for none."""
@@ -47,7 +51,8 @@ def read(spark: SparkSession, path: Path, schema: StructType, *by: str) -> DataF
     fields = [
         StructField("run" if field.name == "layering" else field.name, field.dataType) for field in schema
     ]
-    found = spark.read.schema(StructType(fields)).parquet(str(path)).withColumnRenamed("run", "layering")
+    found = spark.read.schema(StructType(fields)).parquet(spark_path(path))
+    found = found.withColumnRenamed("run", "layering")
     # A directory for nothing reads as null.
     texts = {BY[key]: F.coalesce(BY[key], F.lit("")) for key in by if key != "run"}
     return found.withColumns(texts).select(*schema.names)
@@ -55,7 +60,25 @@ def read(spark: SparkSession, path: Path, schema: StructType, *by: str) -> DataF
 
 def write(table: DataFrame, path: Path, *by: str) -> None:
     """Write a table in directories of `by`."""
-    table.withColumnRenamed("layering", "run").write.partitionBy(*by).parquet(str(path))
+    renamed = table.withColumnRenamed("layering", "run")
+    renamed.write.partitionBy(*by).parquet(str(path.resolve()))
+
+
+def write_by_time(packets: DataFrame, path: Path) -> None:
+    """Write packets in directories of PARTITIONS so that few row groups of a node overlap in time:
+    whoever reads them by time (analysis.pit.files) holds no more than these."""
+    # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
+    renamed = packets.withColumnRenamed("layering", "run")
+    ordered = renamed.repartitionByRange("run", "node", "time")
+    ordered = ordered.sortWithinPartitions(*PARTITIONS, "time", "frame")
+    writer = ordered.write.partitionBy(*PARTITIONS).option("parquet.block.size", _ROW_GROUP)
+    writer.parquet(str(path.resolve()))
+
+
+def spark_path(path: Path) -> str:
+    """Return a path for Spark to read: absolute, as what is before a colon would be a scheme, and with what
+    Spark would take for a pattern escaped."""
+    return _PATTERN.sub(r"\\\g<0>", str(path.resolve()))
 
 
 class WholeFile:

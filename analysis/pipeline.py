@@ -32,6 +32,7 @@ from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
+from analysis.partitions import spark_path
 from analysis.pit import tables as pit
 from analysis.pit.outcomes import lives
 from analysis.pit.truth import truth, truth_summary
@@ -175,7 +176,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, _BY, spark):
             strictly(report.path, report.damages)
-    packets = spark.read.schema(PACKETS).parquet(str(wire)).select(*PACKETS.names)
+    packets = spark.read.schema(PACKETS).parquet(spark_path(wire)).select(*PACKETS.names)
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:
@@ -399,6 +400,6 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
 
 def _settle(table: DataFrame, path: Path) -> DataFrame:
     """Write a table as Parquet; return it as it is read from there."""
-    table.write.mode("overwrite").partitionBy("layering").parquet(str(path))
-    written = table.sparkSession.read.schema(table.schema).parquet(str(path))
+    table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
+    written = table.sparkSession.read.schema(table.schema).parquet(spark_path(path))
     return written.select(*table.columns)

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.entry import FOREVER
 from analysis.stages import FEED_PROGRESS, LATENCY
+from analysis.transactions import wire_size
 
 CAPTURED = "captured"
 """The purpose of what was not published for somebody that is known."""
@@ -19,7 +20,7 @@ def sightings(messages: DataFrame) -> DataFrame:
     """Return every item at every node (analysis.reassemble's packets in): layering, node, feed, seq, time
     (ns, the first), direction (then), and `again`, time, interface, name and bytes of each time that it
     came in after that."""
-    moment = F.struct("time", "frame", "interface", "direction", "name", F.col("frame_bytes").alias("bytes"))
+    moment = F.struct("time", "frame", "interface", "direction", "name", wire_size().alias("bytes"))
     arrival = F.when(F.col("direction") == "in", moment)
     return (
         messages.where((F.col("kind") == "data") & F.col("feed").isNotNull())

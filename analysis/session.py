@@ -2,7 +2,7 @@
 
 Starting Spark costs more than analysing a small run, so there is one session a process. What the JVM says
 while it starts is banners and warnings about this machine; it is kept back, and shown only if the start
-fails. Later lines are errors and pass through.
+fails. Later it logs nothing, as what fails raises an exception.
 """
 
 import os
@@ -84,7 +84,7 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
         raise AnalysisError(
             f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}"
         ) from error
-    context.setLogLevel("ERROR")
+    context.setLogLevel("OFF")  # what goes wrong comes as an exception
     started.set()
     return session
 

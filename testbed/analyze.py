@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
@@ -99,12 +99,14 @@ def analyze(
 
     assert get_args(NodeRule) == _RULES
     files = _files(captures)
-    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+    place = out.resolve()
+    _utf_8(place)
+    if place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{shown(str(out))} is there already: remove it, or choose another --out")
     own = tuple(map(_local, local))
     usual = Ports()
     ports = Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp)
-    partial = out.with_name(out.name + ".partial")
+    partial = place.with_name(place.name + ".partial")
     try:
         size = sum(path.stat().st_size for _, path, _ in files)
         small = master is None and size <= SMALL_BYTES
@@ -133,13 +135,9 @@ def analyze(
                 runs = list(dict.fromkeys(report.run for report in reports))
                 found = write_tables(partial, runs, spark, fragments=fragments)
             _summarise(partial / "summary.json", reports, inferred, found)
-            if spark and not packets_only:
-                write_capture_report(partial, partial / REPORT, spark)
-        if out.is_dir():
-            out.rmdir()
-        partial.rename(out)
+        _move(partial, place)
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}") from error
+        raise UserError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
     except (CaptureError, AnalysisError) as error:
         raise UserError(str(error)) from error
     finally:
@@ -149,10 +147,33 @@ def analyze(
         click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
     for each in found:
         click.echo(_finding(each))
-    if packets_only:
+    if packets_only or not spark:
         click.echo(f"packets  {out / 'packets'}")
-    else:
-        click.echo(f"tables   {out}\nreport   {out / REPORT}")
+        return
+    click.echo(f"tables   {out}")
+    try:
+        with one_line_errors():
+            write_capture_report(place, place / REPORT, spark)
+    except AnalysisError as error:
+        raise UserError(f"the tables are in {out}, but the report cannot be made: {error}") from error
+    click.echo(f"report   {out / REPORT}")
+
+
+def _move(partial: Path, place: Path) -> None:
+    """Give a finished directory its name; an empty one that is there stays, as the user may be in it."""
+    if not place.is_dir():
+        partial.rename(place)
+        return
+    for each in partial.iterdir():
+        each.rename(place / each.name)
+
+
+def _utf_8(path: Path) -> None:
+    """Raise UserError if a path is no text: it could not be told in tables, nor to Spark."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{shown(str(path))}: this name is not in UTF-8: rename it") from None
 
 
 def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
@@ -165,34 +186,50 @@ def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
         if not equals or "/" in run:
             run, name = "", text
         path = Path(name)
+        _utf_8(path.resolve())
         if not path.exists():
             raise UserError(f"{shown(name)}: no such file")
+        run, named = run or (path.resolve().name if path.is_dir() else stem(name)), run
+        if not named and run in runs:
+            raise UserError(
+                f"{shown(text)}: two captures would be {shown(run)}: name them, RUN={shown(name)};"
+                " captures of the same RUN are analysed together"
+            )
         if path.is_dir():
-            run = run or path.resolve().name
             found = sorted(each for each in path.rglob("*") if each.is_file() and _CAPTURE.search(each.name))
             if not found:
                 raise UserError(f"{shown(name)}: no captures in it (*.pcap, *.pcapng, compressed or not)")
+            for each in found:
+                _utf_8(each)
         else:
             found = [path]
-            if not run and stem(name) in runs:
-                raise UserError(
-                    f"{shown(text)}: two captures would be {shown(stem(name))}: name them, RUN={shown(name)};"
-                    " captures of the same RUN are analysed together"
-                )
-        runs[run or stem(name)] += found
+        runs[run] += found
     files = []
     for run, paths in runs.items():
         if len({path.resolve() for path in paths}) < len(paths):
             raise UserError(f"{shown(run)}: a capture is given twice")
-        folders = defaultdict(set)
-        for path in paths:
-            folders[stem(path.name)].add(path.resolve().parent)
-        for path in paths:
-            name = stem(path.name)
-            # Hosts may have called their files alike; then the directory tells them apart.
-            several = len(folders[name]) > 1
-            files.append((run, path, f"{path.resolve().parent.name}-{name}" if several else name))
+        keys = [(path.resolve().parent, stem(path.name)) for path in paths]
+        names = _called(run, set(keys))
+        files += [(run, path, names[key]) for path, key in zip(paths, keys, strict=True)]
     return files
+
+
+def _called(run: str, keys: Set[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
+    """Name a run's files, each given as its directory and its stem.
+
+    Hosts may have called their files alike; then as many directories above them are added as tell them apart.
+    """
+    depths = dict.fromkeys(keys, 0)
+    while True:
+        names = {key: "-".join([*key[0].parts[len(key[0].parts) - depths[key] :], key[1]]) for key in keys}
+        times = Counter(names.values())
+        alike = sorted(key for key in keys if times[names[key]] > 1)
+        if not alike:
+            return names
+        for key in alike:
+            depths[key] += 1
+            if depths[key] >= len(key[0].parts):
+                raise UserError(f"{shown(run)}: two nodes would be {shown(names[key])}: rename a capture")
 
 
 def _local(text: str) -> tuple[str, str]:
@@ -239,7 +276,7 @@ def _summarise(
                 counted[name] += Counter(getattr(report, name))
         together = {
             "run": run,
-            "path": own[0].path if len(own) == 1 else os.path.commonpath([each.path for each in own]),
+            "path": own[0].path if len(own) == 1 else _common([each.path for each in own]),
             **{name: sum(getattr(each, name) for each in own) for name in ("frames", "gaps", "skipped")},
             **counted,
             "damages": [damage for each in own for damage in each.damages],
@@ -247,6 +284,13 @@ def _summarise(
         captures = [each._asdict() | {"local": inferred.get(each.path, {})} for each in own]
         summary.append(together | of.get(run, {}) | {"captures": captures})
     path.write_text(json.dumps(summary, indent=1, default=dict) + "\n", encoding="utf-8")
+
+
+def _common(paths: Sequence[str]) -> str:
+    """Return the directory that some paths share, of which some may be relative."""
+    if len(set(map(os.path.isabs, paths))) > 1:
+        paths = [*map(os.path.abspath, paths)]
+    return os.path.commonpath(paths)
 
 
 def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> str:

@@ -77,7 +77,6 @@ def _watch(
                 status.update(text)
 
         spark = spark_session(master, small=True)
-        spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said here, in one line
         begun = time.monotonic()
         if not is_begun:
             console.print(f"waiting   for {target.run} to begin")

@@ -60,6 +60,7 @@ def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
     captures with fragments (frag_count > 1), what analysis.reassemble has made of them, written in the same
     way. Without Spark the work is done here. A run's packets end with the last one of any of its nodes.
     """
+    packets, out = packets.resolve(), out.resolve()  # tasks work in directories of their own
     nodes: dict[tuple[str, str], list[Group]] = defaultdict(list)
     ends: dict[str, int] = {}
     for path in sorted(packets.rglob("*.parquet")):

@@ -1,6 +1,7 @@
 """The line of an error that says what it is about."""
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from analysis.errors import AnalysisError, one_line_errors, reason
@@ -40,10 +41,17 @@ def test_without_a_traceback_the_first_line_counts():
         "[CANNOT_DO] It cannot."
     )
     assert reason(ValueError()) == "ValueError"
+    java = "An error occurred while calling o7.parquet.\n: java.io.IOException: No space left\n\tat java.base"
+    assert reason(Py4JError(java)) == "java.io.IOException: No space left"
 
 
-def test_only_what_a_user_can_mend_becomes_one_line():
+def test_whatever_fails_becomes_one_line():
     with pytest.raises(AnalysisError, match=r"^c\.pcap: byte 7: cut$"), one_line_errors():
         raise of_task("captures.pcapng.CaptureError: c.pcap: byte 7: cut")
-    with pytest.raises(PySparkException, match="division by zero"), one_line_errors():
+    with pytest.raises(AnalysisError, match=r"^Spark has failed: division by zero$"), one_line_errors():
         raise of_task("ZeroDivisionError: division by zero")
+    with (
+        pytest.raises(AnalysisError, match=r"^Spark has failed: Answer from Java side is empty$"),
+        one_line_errors(),
+    ):
+        raise Py4JError("Answer from Java side is empty")

@@ -1,12 +1,16 @@
 """Every table of captures that feednet did not make: columns, contents, and other programs that read them."""
 
+from itertools import pairwise
+
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from exchange import IP4, A, B, answer, question, table, write
+from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
+from analysis.pit.files import row_groups
 from testbed.cli import feednet
 
 pytestmark = pytest.mark.spark
@@ -91,6 +95,72 @@ class TestAllTables:
             f" read_parquet('{out}/packets/**/*.parquet', hive_partitioning = true, union_by_name = true)"
             " WHERE run = 'exp' GROUP BY kind ORDER BY kind"
         ).fetchall() == [("data", 2), ("interest", 6)]
+
+
+def run(*arguments):
+    return CliRunner().invoke(feednet, ["analyze", *map(str, arguments)])
+
+
+def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
+    from analysis.stages import TABLES
+
+    empty = write(tmp_path / "empty.pcap")
+    said = run(empty, "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    assert said.output.startswith("empty: 0 frames\nempty: PIT of at most 0 entries")
+    assert [table(tmp_path / "out", each.name) for each in TABLES] == [[]] * len(TABLES)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Nothing in these captures is NDN" in page
+    assert "there is no frame in it" in page
+    # Beside another that has some.
+    full = write(tmp_path / "full.pcap", question(A, B, "/b"), answer(B, A, "/b"))
+    said = run(empty, full, "--out", tmp_path / "both")
+    assert said.exit_code == 0, said.output
+    assert "empty: there is no frame in it" in (tmp_path / "both" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["out", "12:30", "[ab]{c}*"])
+def test_a_relative_directory_of_any_name(spark, tmp_path, monkeypatch, name):
+    # Spark's own working directory is another one, as those of executors are.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("analysis.foreign.FEW_BYTES", 0)
+    write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
+    said = run("a-eth0.pcap", "--out", name)
+    assert said.exit_code == 0, said.output
+    assert [row["outcome"] for row in table(tmp_path / name, "pit_intervals")] == ["satisfied"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "a-eth0.pcap"])
+
+
+def test_tables_are_kept_if_there_is_no_page(spark, tmp_path, monkeypatch):
+    def fail(*_):
+        raise PySparkException("out of memory\nand more")
+
+    monkeypatch.setattr("analysis.report.capture.page.gather", fail)
+    path, out = write(tmp_path / "a-eth0.pcap", question(A, B, "/b")), tmp_path / "out"
+    said = run(path, "--out", out)
+    assert said.exit_code == 1
+    assert (
+        str(said.exception) == f"the tables are in {out}, but the report cannot be made: {out}: out of memory"
+    )
+    assert len(table(out, "transactions")) == 1
+    assert not (out / "report.html").exists()
+
+
+def test_joined_packets_are_written_by_time(spark, tmp_path, monkeypatch):
+    from analysis import partitions
+
+    monkeypatch.setattr(partitions, "_ROW_GROUP", 1 << 10)
+    rows = [("x", f"n{at % 2}", f"i{at % 4}", at * 7919 % 20_000, at) for at in range(20_000)]
+    packets = spark.createDataFrame(
+        rows, "layering string, node string, interface string, time long, frame long"
+    )
+    partitions.write_by_time(packets.repartition(3), tmp_path / "out")
+    groups = []
+    for path in (tmp_path / "out").glob("run=x/node=n0/interface=i0/*.parquet"):
+        groups += [(group.least, last) for group, last in row_groups(path, {})]
+    groups.sort()
+    assert len(groups) > 4
+    assert all(last < least for (_, last), (least, _) in pairwise(groups))
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):

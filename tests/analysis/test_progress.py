@@ -86,6 +86,17 @@ def test_what_packets_tell(spark):
     ]
 
 
+def test_what_came_in_a_stream_has_a_size_of_its_own(spark):
+    in_stream = {"frame_bytes": 0}
+    refused = interest("/n", 6) | in_stream
+    packets = messages(
+        spark, refused, nack(refused, 9), item(1, 10) | in_stream, item(1, 11) | in_stream, item(2, 12)
+    )
+    items = sightings(packets)
+    table = told_by_packets(transactions(packets), items, feed_progress(items, packets), packets)
+    assert rows(table, "event", "bytes") == [("duplicate", 60), ("nack", 60)]
+
+
 def test_what_applications_and_the_scenario_note(spark):
     told = spark.createDataFrame(
         [

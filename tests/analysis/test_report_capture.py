@@ -297,6 +297,33 @@ def test_the_heat_map_shares_a_state_out_among_its_slices(spark, spans):
     )
 
 
+@pytest.mark.parametrize("lasted", [1, 7, 99, 100])
+def test_the_heat_map_of_a_moment(spark, lasted):
+    about = {"layering": "lab", "node": "c", "ranges": 0, "credit": 0}
+    states = [about | {"time": START, "entries": 3, "bytes": 60}]
+    spans = spark.createDataFrame(
+        [("lab", START, START + lasted)], "layering string, start_ns long, end_ns long"
+    )
+    levels = captured.held(made(spark, stages.PIT_OCCUPANCY, states), spans)
+    found = listed(captured.pit_heat(levels), "slice", "entries", "bytes")
+    assert len(found) == lasted
+    assert {row[1:] for row in found} == {(3, 60)}
+
+
+def test_a_frame_without_a_time_makes_a_run_of_decades(spark):
+    rows = [packet("c", "out", 0, C, R, "data", "/x"), packet("c", "out", -START / MS, C, R, "data", "/y")]
+    spans = spark.createDataFrame([("lab", 0, START)], "layering string, start_ns long, end_ns long")
+    found = captured.sightings(made(spark, stages.PACKETS, rows), spans)
+    assert listed(found, "slice", "packets") == [(0, 1), (119, 1)]
+    about = {"layering": "lab", "node": "c", "ranges": 0, "credit": 0}
+    states = [
+        about | {"time": 0, "entries": 2, "bytes": 40},
+        about | {"time": START // 2, "entries": 4, "bytes": 80},
+    ]
+    levels = captured.held(made(spark, stages.PIT_OCCUPANCY, states), spans)
+    assert listed(captured.pit_heat(levels, 4), "slice", "entries") == [(0, 2), (1, 2), (2, 4), (3, 4)]
+
+
 def test_a_curve_keeps_its_corners(spark, spans):
     table = made(spark, stages.PIT_OCCUPANCY, [state("c", time, time % 7) for time in range(100)])
     kept = listed(captured.thinned(table, spans, ("layering", "node"), ["entries"], 2), "time", "entries")
@@ -354,11 +381,35 @@ def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
     assert found == [(f"{FEED}/seq=1", 0), ("/late", 3), ("/n/00", 0), ("/n/01", 0)]
 
 
+def test_of_many_names_most_are_dropped_where_they_are(spark, capsys):
+    asked, progress = (
+        made(spark, stages.TRANSACTIONS, TRANSACTIONS),
+        made(spark, stages.FEED_PROGRESS, PROGRESS),
+    )
+    captured_names.subjects(asked, progress, 3).explain()
+    plan = capsys.readouterr().out
+    assert plan.count("Window [") == 2
+    assert plan.count(", Partial") == 2
+
+
 def test_an_item_is_followed_with_the_llis_that_ask_for_it(spark, packets):
     subject = [{"layering": "lab", "name": f"{FEED}/seq=2", "alias": None, "feed": FEED, "seq": 2}]
     schema = pa.schema([(name, pa.int64() if name == "seq" else pa.string()) for name in subject[0]])
     chosen = spark.createDataFrame(pa.Table.from_pylist(subject, schema))
     assert listed(captured_names.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
+
+
+def test_an_lli_may_ask_for_all_that_numbers_can_count(spark):
+    most = (1 << 63) - 1
+    asks = packet("c", "out", 80, C, R, "lli", f"{FEED}/seq=2", feed=FEED, seq=2, send_credit=most)
+    subjects = [
+        {"layering": "lab", "name": f"{FEED}/seq={seq}", "alias": None, "feed": FEED, "seq": seq}
+        for seq in (1, most)
+    ]
+    schema = pa.schema([(name, pa.int64() if name == "seq" else pa.string()) for name in subjects[0]])
+    chosen = spark.createDataFrame(pa.Table.from_pylist(subjects, schema))
+    found = captured_names.sequences(made(spark, stages.PACKETS, [asks]), chosen)
+    assert listed(found, "subject") == [(f"{FEED}/seq={most}",)]
 
 
 def way(sender, receiver, size, data=0):

@@ -1,6 +1,7 @@
 """`feednet analyze`: what it writes, what it says, and what it refuses."""
 
 import json
+import os
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +11,9 @@ from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
+from analysis.ends import infer
+from analysis.reading import Reading
+from captures.files import cut, read_piece
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 from testbed.cli import feednet
@@ -180,6 +184,67 @@ def test_hosts_that_called_their_files_alike_are_told_apart_by_directory(tmp_pat
         ("h1", "h1-eth0"),
         ("h2", "h2-eth0"),
     }
+
+
+def test_as_many_directories_tell_hosts_apart_as_it_takes(tmp_path):
+    for host in ("h1", "h2"):
+        write(tmp_path / host / "caps" / "eth0.pcap", question(A, B, "/b"))
+    here, there = tmp_path / "h1" / "caps", tmp_path / "h2" / "caps"
+    decode(f"x={here}", f"x={there}", "--out", tmp_path / "out")
+    assert {row["node"] for row in table(tmp_path / "out")} == {"h1-caps", "h2-caps"}
+    with pytest.raises(UserError, match="two captures would be caps: name them, RUN="):
+        decode(here, there, "--out", tmp_path / "two")
+    capture = write(tmp_path / "caps.pcap", question(A, B, "/b"))
+    with pytest.raises(UserError, match="two captures would be caps: name them, RUN="):
+        decode(capture, here, "--out", tmp_path / "two")
+    for place in ("y/a/b-c", "y/a-b/c"):
+        write(tmp_path / place / "e.pcap", question(A, B, "/b"))
+    write(tmp_path / "y" / "c-e.pcap", question(A, B, "/b"))
+    decode(tmp_path / "y", "--out", tmp_path / "y-out")
+    assert len({row["node"] for row in table(tmp_path / "y-out")}) == 3
+
+
+def test_captures_by_absolute_and_relative_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a-eth0", "b-eth0"):
+        write(tmp_path / f"{name}.pcap", question(A, B, "/b"))
+    decode(f"x={tmp_path}/a-eth0.pcap", "x=b-eth0.pcap", "--out", "out")
+    [summary] = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["path"] == str(tmp_path)
+
+
+def test_an_empty_directory_that_the_user_is_in(capture, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    decode(capture, "--out", ".")
+    assert len(table(tmp_path / "here")) == 5
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a-eth0.pcap", "here"]
+
+
+def test_names_that_are_no_text_are_refused(capture, tmp_path):
+    odd = tmp_path / os.fsdecode(b"caf\xe9.pcap")
+    capture.rename(odd)
+    for given in (odd, tmp_path):
+        with pytest.raises(UserError, match=r"this name is not in UTF-8: rename it"):
+            decode(given, "--out", tmp_path / "out")
+
+
+def test_of_a_large_capture_a_few_windows_tell_whose_it_is(tmp_path, monkeypatch):
+    frames = [question(A, B, "/b"), answer(B, A, "/b"), question(C, A, "/a"), answer(A, C, "/a")] * 50
+    path = write(tmp_path / "a-eth0.pcap", *frames)
+    seen = []
+
+    def noting(piece, damages):
+        for window in read_piece(piece, damages):
+            seen.append(piece.first)
+            yield window
+
+    monkeypatch.setattr("analysis.ends.read_piece", noting)
+    pieces = list(cut(path, size=1000))
+    assert len(pieces) > 8
+    assert infer([Reading("x", piece) for piece in pieces]) == {str(path): {"a-eth0": A}}
+    assert len(seen) == 4
+    assert seen[-1] > 100
 
 
 def test_a_stream_goes_on_in_the_next_file_and_not_in_another_nodes(tmp_path):

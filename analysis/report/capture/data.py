@@ -85,21 +85,26 @@ class Gathered(NamedTuple):
 
 
 def gather(tables: Path, spark: SparkSession) -> Gathered:
-    """Compute everything that the page shows. Raises AnalysisError if there are no packets."""
+    """Compute everything that the page shows. Raises AnalysisError if there are no tables of packets.
+
+    A run of which the reports tell but no packet has lasted no time.
+    """
     reports = _reports(tables / "summary.json")
     packets = _read(spark, tables, stages.PACKETS, *PARTITIONS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
     interfaces = _rows(captured.interfaces(packets), "layering", "node", "interface")
-    runs = _spans(interfaces)
-    known = [run for run in reports if run in runs]
-    layerings = known + sorted(runs.keys() - reports.keys(), key=natural)
+    with_frames = _spans(interfaces)
+    runs = dict.fromkeys(reports, Span(0, 1)) | with_frames
+    layerings = [*reports, *sorted(runs.keys() - reports.keys(), key=natural)]
+    if not layerings:
+        raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
     with cached(captured.sightings(packets, spans)) as seen:
         given = _Given(spark, packets, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
-            lambda: _wire(given, several=len(nodes) > len(layerings)),
+            lambda: _wire(given, several=len(nodes) > len(with_frames)),
             lambda: _state(given, len(nodes) + len(layerings)),
             lambda: _service(given),
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),

@@ -48,7 +48,7 @@ def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> None:
     try:
         write_whole(page, render(gather(tables, spark)))
     except PySparkException as error:
-        raise AnalysisError(f"{tables}: the report cannot be made: {reason(error)}") from error
+        raise AnalysisError(f"{tables}: {reason(error)}") from error
     except OSError as error:
         raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
 
@@ -189,7 +189,7 @@ def _capture(given: Gathered, run: str) -> dict[str, Any]:
     return {
         "name": run,
         "file": Path(str(given.reports.get(run, {}).get("path", ""))).name,
-        "lasted": duration(span.end_ns - span.start_ns),
+        "lasted": duration(span.end_ns - span.start_ns) if mine else "–",
         "start": _utc(span.start_ns),
         "frames": sum(row["frames"] for row in mine),
         "nodes": len({row["node"] for row in mine}),

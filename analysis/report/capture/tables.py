@@ -38,6 +38,8 @@ def problems(given: Gathered) -> Iterator[str]:
                 " it captured them (else: --local)."
             )
         mine = [row for row in given.interfaces if row["layering"] == run]
+        if not mine:
+            yield f"{of}there is no frame in it."
         unknown = sum(row["undirected"] for row in mine)
         if unknown:
             frames = sum(row["frames"] for row in mine)
