@@ -109,7 +109,8 @@ def analyze(
     partial = place.with_name(place.name + ".partial")
     try:
         size = sum(path.stat().st_size for _, path, _ in files)
-        small = master is None and size <= SMALL_BYTES
+        small = size <= SMALL_BYTES
+        here = small and master is None
         readings = [
             Reading(run, piece, rule, ports, name, own)  # type: ignore[arg-type]
             for run, path, name in files
@@ -125,8 +126,8 @@ def analyze(
             if not packets_only:
                 check_java()
             # A small capture is decoded while Spark starts.
-            early = aside.submit(extract, readings, partial / "packets", BY, None) if small else None
-            spark = None if packets_only and small else spark_session(master, small=small)
+            early = aside.submit(extract, readings, partial / "packets", BY, None) if here else None
+            spark = None if packets_only and here else spark_session(master, small=small)
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
             _at_least_empty(readings, partial / "packets")
             found = []
