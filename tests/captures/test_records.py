@@ -285,7 +285,7 @@ def test_gzip_members_one_after_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not a capture, by any means at all", b"\x1f\x8b\x08", gzip.compress(b"x")]
+    "content", [b"", b"not a capture, by any means at all", b"\x1f\x8b\x08", gzip.compress(b"x", mtime=0)]
 )
 def test_what_is_no_capture_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "capture"
