@@ -56,7 +56,9 @@ _LP_FRAGMENT, _SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION = (
     0x62,
     0x0340,
 )
-_NACK, _ACK = 0x0320, 0x0344
+_NACK, _ACK, _TX_SEQUENCE = 0x0320, 0x0344, 0x0348
+_LOCAL = (0x032C, 0x0330, 0x0334)
+"""IncomingFaceId, NextHopFaceId, CachePolicy: between a forwarder and its applications, hardly ever seen."""
 _TIP, _LIMIT, _FIRST = 0x0371, 0x0372, 0x0373
 
 
@@ -69,7 +71,7 @@ class _LpGrammar:
         self.slots = {kind: slot for slot, kind in enumerate(self.fields, 1)}
         self.of_kind = np.full(1024, -1)
         self.of_kind[800:960:4] = 0
-        self.of_kind[_NACK] = -1
+        self.of_kind[[_NACK, *_LOCAL]] = -1
         for kind, slot in self.slots.items():
             self.of_kind[kind] = slot
 
@@ -160,6 +162,7 @@ def _walk_lp(octets: Octets, at: Ints, end: Ints) -> _Lp:
         slot = _LP.of_kind[np.minimum(kind, 1023)]
         is_last = kind == _LP_FRAGMENT
         in_order = (kind > last) | (kind == _ACK) & (last == _ACK)
+        fine &= (length == 8) | (kind != _ACK) & (kind != _TX_SEQUENCE)
         fine &= (slot >= 0) & np.where(is_last, at == end, in_order & (at <= end))
         cell = np.maximum(slot, 0) * count + rows
         starts[cell], lengths[cell] = start, length

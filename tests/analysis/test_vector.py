@@ -14,6 +14,7 @@ from forwarder.wire.feed import item_name
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
+from forwarder.wire.tlv import element
 
 
 def at_once(some: list[Frame], gaps: bytes = b"\x05\xff" * 8, ports: Ports = NDN_PORTS) -> list[dict]:
@@ -88,6 +89,17 @@ def test_the_plain_packets_do_not_need_the_careful_decoder(monkeypatch):
     monkeypatch.setattr("analysis.vector.decode_frame", None)
     assert at_once(some) == expected
     assert {row["kind"] for row in expected} == {"interest", "lli", "data", "fragment"}
+
+
+@pytest.mark.parametrize("kind", [0x032C, 0x0330, 0x0334, 0x0344, 0x0348, 0x034C])
+@pytest.mark.parametrize("size", [0, 1, 8])
+def test_header_fields_of_any_length(kind, size):
+    packet = make_interest(from_uri("/a/b"), nonce=1)
+    fields = element(kind, bytes(size)) + element(0x50, packet)
+    link_type, wrap = WRAPS["udp4"]
+    octets = wrap(element(0x64, fields))
+    some = [Frame(octets, len(octets), link_type)]
+    assert at_once(some) == one_by_one(some)
 
 
 def test_ports_can_be_chosen():

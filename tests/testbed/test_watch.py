@@ -62,7 +62,7 @@ def told(path):
 def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
-    from analysis.pit import scan
+    from analysis.pit.files import scan
     from analysis.reading import Findings, Reading, plain, read_packets
     from analysis.reassemble import reassemble
     from analysis.schema import PACKETS
@@ -77,12 +77,13 @@ def pit_peaks(spark, captures, directory):
     ]
     none = spark.createDataFrame([], "layering string, interface string, time long")
     packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS), none).toArrow()
-    pq.write_to_dataset(packets, directory / "packets", ["layering", "node"])
-    scan(directory / "packets", directory / "pit", by=("layering", "node"))
+    packets = packets.rename_columns({"layering": "run"})
+    pq.write_to_dataset(packets, directory / "packets", ["run", "node"])
+    scan(directory / "packets", directory / "pit")
     found = {}
     rows = pq.read_table(directory / "pit" / "pit_occupancy").to_pylist()
     for row in rows:
-        most = found.setdefault(row["layering"], {}).setdefault(row["node"], [0, 0])
+        most = found.setdefault(row["run"], {}).setdefault(row["node"], [0, 0])
         most[:] = max(most[0], row["entries"]), max(most[1], row["bytes"])
     return {name: {node: most for node, most in peaks.items() if most[0]} for name, peaks in found.items()}
 
