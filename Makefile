@@ -29,7 +29,7 @@ demo: $(STAMPS)/run
 	@$(BIN)/feednet run fanout $(if $(FEED),--feed $(FEED))
 
 test: $(STAMPS)/dev lint
-	@$(BIN)/pytest -n 2 --dist loadfile -m 'not mininet'
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not mininet'
 	@$(BIN)/pytest -m mininet
 	@$(MAKE) --no-print-directory test-compiled
 
