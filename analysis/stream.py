@@ -12,6 +12,7 @@ Frames of TCP streams stay segments, as in analysis.source.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -55,9 +56,9 @@ def follow_captures(
         reader = reader.option("most_bytes", most_bytes)
     if every:
         reader = reader.option("every", every)
-    return reader.option(
-        "captures", json.dumps({name: list(paths) for name, paths in captures.items()})
-    ).load()
+    # Whoever reads a piece may be in another directory.
+    places = {name: [os.path.abspath(path) for path in paths] for name, paths in captures.items()}
+    return reader.option("captures", json.dumps(places)).load()
 
 
 class GrowingSource(DataSource):

@@ -34,8 +34,9 @@ __all__ = [
     "with_network",
 ]
 
-_STATE = ("entries", "bytes", "ranges", "credit")
-COUNTED = (*_STATE, "satisfied", "expired")
+STATE = ("entries", "bytes", "ranges", "credit")
+"""What a table holds at a time."""
+COUNTED = (*STATE, "satisfied", "expired")
 """What the forwarders count, too."""
 _DELTAS = ("time", *(f"delta_{name}" for name in COUNTED))
 
@@ -119,10 +120,10 @@ def changes(pit_steps: DataFrame) -> DataFrame:
     """
     at_once = (
         pit_steps.groupBy(*_NODE, "time")
-        .agg(*(F.sum(f"delta_{name}").alias(f"delta_{name}") for name in _STATE))
-        .where(" or ".join(f"delta_{name} != 0" for name in _STATE))
+        .agg(*(F.sum(f"delta_{name}").alias(f"delta_{name}") for name in STATE))
+        .where(" or ".join(f"delta_{name} != 0" for name in STATE))
     )
-    return at_once.select("*", *_state(_STATE, Window.partitionBy(*_NODE).orderBy("time")))
+    return at_once.select("*", *_state(STATE, Window.partitionBy(*_NODE).orderBy("time")))
 
 
 def occupancy(pit_changes: DataFrame) -> DataFrame:

@@ -201,4 +201,6 @@ def test_mininet_within_what_is_in_flight_in_a_millisecond(tmp_path: Path) -> No
         assert len(seen) > 1000
         # A busy machine may keep a process from its packets for longer than a millisecond, now and then.
         assert seen.agrees.mean() > 0.99
+        for what in ("satisfied", "expired"):
+            assert (seen[f"derived_{what}"] - seen[f"counted_{what}"]).abs().max() <= 10
         assert (seen.derived_entries - seen.counted_entries).abs().max() <= 4
