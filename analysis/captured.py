@@ -7,12 +7,11 @@ packets. Sums are of whole numbers: the same tables give the same rows, in whate
 `spans` has layering, start_ns, end_ns: when each run began and ended, by its packets.
 """
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.outcomes import lasted
+from analysis.slices import sliced, with_span
 
 SLICES = 120
 """Parts of a run in what is drawn over time."""
@@ -56,7 +55,7 @@ def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
         return F.when(is_local, with_port).otherwise(F.col(side)).alias(side)
 
     return (
-        _sliced(packets, spans, "time", SLICES)
+        sliced(packets, spans, SLICES)
         .groupBy(*_NODE, "interface", "direction", "kind", end("src"), end("dst"), "slice")
         .agg(
             F.count_if(F.col("kind") != "segment").alias("packets"),
@@ -150,7 +149,7 @@ def held(occupancy: DataFrame, spans: DataFrame) -> DataFrame:
     """
     then = F.lead("time").over(Window.partitionBy(*_NODE).orderBy("time"))
     return (
-        occupancy.join(F.broadcast(spans.select("layering", "start_ns", "end_ns")), "layering")
+        with_span(occupancy, spans)
         .withColumn("until", F.least(F.coalesce(then, F.col("end_ns")), F.col("end_ns")))
         .where(F.col("time") <= F.col("end_ns"))
         .select(*_NODE, "time", "until", "entries", "bytes", "start_ns", "end_ns")
@@ -195,29 +194,6 @@ def pit_heat(levels: DataFrame, slices: int = 100) -> DataFrame:
         for what in ("entries", "bytes")
     )
     return parts.groupBy(*_NODE, "slice").agg(*means)
-
-
-def thinned(
-    table: DataFrame, spans: DataFrame, keys: Sequence[str], of: Sequence[str], bins: int
-) -> DataFrame:
-    """Thin steps over time for drawing: keys, time, and the values `of`.
-
-    Of each of `bins` equal parts of a run the first, last, least and most of each value are kept, so a line
-    drawn through them looks the same.
-    """
-    point = F.struct("time", *of)
-    kept = (
-        _sliced(table, spans, "time", bins)
-        .groupBy(*keys, "slice")
-        .agg(
-            F.array(
-                F.min_by(point, F.struct("time", *of)),
-                F.max_by(point, F.struct("time", *of)),
-                *(extreme(point, F.struct(what, "time")) for what in of for extreme in (F.min_by, F.max_by)),
-            ).alias("points")
-        )
-    )
-    return kept.select(*keys, F.explode(F.array_distinct("points")).alias("point")).select(*keys, "point.*")
 
 
 def outcomes(intervals: DataFrame) -> DataFrame:
@@ -275,7 +251,7 @@ def progress(feed_progress: DataFrame, spans: DataFrame, feeds: DataFrame) -> Da
     """Return layering, node, feed, slice, time, newest, missing: how far each node was at a slice's end."""
     chosen = feed_progress.join(F.broadcast(feeds.select("layering", "feed")), ["layering", "feed"])
     return (
-        _sliced(chosen, spans, "time", SLICES)
+        sliced(chosen, spans, SLICES)
         .groupBy(*_NODE, "feed", "slice")
         .agg(
             F.max("time").alias("time"),
@@ -299,25 +275,8 @@ def feeds(feed_progress: DataFrame, most: int) -> DataFrame:
 def troubles(events: DataFrame, spans: DataFrame) -> DataFrame:
     """Return layering, node, event, slice, count of the events that packets tell."""
     told = events.where(F.col("source") == "packets")
-    return (
-        _sliced(told, spans, "time", SLICES)
-        .groupBy(*_NODE, "event", "slice")
-        .agg(F.count("*").alias("count"))
-    )
+    return sliced(told, spans, SLICES).groupBy(*_NODE, "event", "slice").agg(F.count("*").alias("count"))
 
 
 def _summed(table: DataFrame, *keys: str) -> DataFrame:
     return table.groupBy(*keys).agg(F.sum("packets").alias("packets"), F.sum("bytes").alias("bytes"))
-
-
-def _sliced(table: DataFrame, spans: DataFrame, time: str, slices: int) -> DataFrame:
-    """Add `slice`: which of so many equal parts of its run a row's time is in."""
-    # As a number that cannot overflow: a frame without a time makes a run of decades.
-    since = (F.col(time) - F.col("start_ns")).cast("double")
-    place = F.floor(since * slices / (F.col("end_ns") - F.col("start_ns")))
-    return (
-        table.join(F.broadcast(spans.select("layering", "start_ns", "end_ns")), "layering")
-        .where(F.col(time) <= F.col("end_ns"))
-        .withColumn("slice", F.greatest(F.lit(0), F.least(F.lit(slices - 1), place)).cast("long"))
-        .drop("start_ns", "end_ns")
-    )

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from analysis.paths import delay_ns, ns_per_byte
+from analysis.quantiles import quantile_function
 from analysis.setting import Cases
+from analysis.slices import slice_of, with_span
 
 ENDS = pa.schema(
     [
@@ -185,11 +187,9 @@ def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFram
     `slice` is the place of one of `slices` equal parts of the run, from 0; lost packets are those of
     `packets` that did not arrive; bytes are those of their Ethernet frames. `runs` is analysis.setting.RUNS.
     """
-    ran = F.col("end_ns") - F.col("start_ns")
-    place = F.floor((F.col("sent") - F.col("start_ns")) * slices / ran)
     return (
-        crossed.join(F.broadcast(runs.select("layering", "start_ns", "end_ns")), "layering")
-        .withColumn("slice", F.greatest(F.lit(0), F.least(F.lit(slices - 1), place)).cast("long"))
+        with_span(crossed, runs)
+        .withColumn("slice", slice_of("sent", slices))
         .groupBy("layering", "sender", "receiver", "slice", "kind")
         .agg(
             F.count("*").alias("packets"),
@@ -222,11 +222,10 @@ def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> D
         .where(F.col("delay_ns") >= 0)
     )
     together = hops.withColumns({"sender": F.lit("*"), "receiver": F.lit("*")})
-    shares = F.array(*(F.lit(k / points) for k in range(points + 1)))
     return (
         hops.union(together)
         .groupBy("layering", "sender", "receiver")
-        .agg(F.count("*").alias("hops"), F.percentile("delay_ns", shares).alias("quantiles_ns"))
+        .agg(F.count("*").alias("hops"), quantile_function(F.col("delay_ns"), points).alias("quantiles_ns"))
     )
 
 
@@ -275,12 +274,10 @@ def _items(crossed: DataFrame) -> DataFrame:
 def heat(pit_samples: DataFrame, runs: DataFrame, slices: int = 100) -> DataFrame:
     """Return layering, node, slice, entries, bytes: means of analysis.pit.tables.samples over equal parts of
     the run."""
-    ran = F.col("end_ns") - F.col("start_ns")
-    place = F.floor((F.col("time") - F.col("start_ns")) * slices / ran)
     return (
-        pit_samples.join(F.broadcast(runs.select("layering", "start_ns", "end_ns")), "layering")
+        with_span(pit_samples, runs)
         .where(F.col("time").between(F.col("start_ns"), F.col("end_ns")))
-        .withColumn("slice", F.least(F.lit(slices - 1), place).cast("long"))
+        .withColumn("slice", slice_of("time", slices))
         .groupBy("layering", "node", "slice")
         .agg(F.avg("entries").alias("entries"), F.avg("bytes").alias("bytes"))
     )

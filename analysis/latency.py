@@ -10,6 +10,8 @@ those that a layering is judged by.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.quantiles import in_ms, quantile_function
+
 ALL = "*"
 """The node that stands for all subscribers together."""
 
@@ -86,7 +88,6 @@ def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
     and latency_ratio_p95 (of latency to bound), and quantiles_ns, the quantile function at `points` + 1 even
     steps from 0 to 1. Quantiles are exact, interpolated between the two nearest ranks.
     """
-    shares = F.array(*(F.lit(k / points) for k in range(points + 1)))
     ratio = F.try_divide("latency_ns", "bound_ns")
     own = latencies.where(F.col("purpose") == SUBSCRIBED)
     everyone = own.withColumn("node", F.lit(ALL))
@@ -96,13 +97,10 @@ def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
         .agg(
             F.count("*").alias("deliveries"),
             F.sum("payload_bytes").alias("payload_bytes"),
-            *(
-                (F.percentile("latency_ns", q) / 1e6).alias(f"latency_{name}")
-                for name, q in QUANTILES.items()
-            ),
+            *in_ms("latency", F.col("latency_ns"), QUANTILES),
             (F.percentile("bound_ns", 0.5) / 1e6).alias("bound_p50"),
             F.percentile(ratio, 0.5).alias("latency_ratio_p50"),
             F.percentile(ratio, 0.95).alias("latency_ratio_p95"),
-            F.percentile("latency_ns", shares).alias("quantiles_ns"),
+            quantile_function(F.col("latency_ns"), points).alias("quantiles_ns"),
         )
     )

@@ -26,14 +26,16 @@ from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
 from analysis.errors import AnalysisError, one_line_errors
+from analysis.events import noted_in_run
 from analysis.extract import extract
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
-from analysis.noted import noted_in_run
 from analysis.overhead import overhead, traffic
+from analysis.packet_tables import tell
 from analysis.partitions import spark_path
 from analysis.pit import tables as pit
+from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.truth import truth, truth_summary
 from analysis.reading import strictly
@@ -42,9 +44,9 @@ from analysis.report import Tables, write_report
 from analysis.schema import PACKETS
 from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
+from analysis.slices import thinned
 from analysis.source import readings
 from analysis.tasks import cached, in_parallel
-from analysis.told import tell
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
@@ -53,6 +55,9 @@ SMALL_BYTES = 64 << 20
 """Captures up to this size in all are small: Spark's start weighs more than the work."""
 
 _BY = {"layering": "layering"}
+
+CURVE_BINS = 300
+"""Parts of a run, of each of which a curve over time keeps the extremes."""
 
 QUEUE_SAMPLES = 400
 """Samples of a queue, over the longest run."""
@@ -71,11 +76,7 @@ _EVENTS = pa.schema(
     ]
 )
 _COUNTERS = pa.schema(
-    [("time", pa.int64()), ("node", pa.string())]
-    + [
-        (f"pit_{what}", pa.int64())
-        for what in ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
-    ]
+    [("time", pa.int64()), ("node", pa.string())] + [(f"pit_{what}", pa.int64()) for what in COUNTED]
 )
 
 Progress = Callable[[str], None]
@@ -198,23 +199,23 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
 
             (sizes, late), _ = in_parallel(latencies, changes.count)
             yield Prepared(
-                cases,
-                tables,
-                runs,
-                nodes,
-                feeds,
-                hops,
-                timeline,
-                known,
-                events,
-                noted,
-                packets,
-                messages,
-                sizes,
-                late,
-                histories,
-                steps,
-                changes,
+                cases=cases,
+                tables=tables,
+                runs=runs,
+                nodes=nodes,
+                feeds=feeds,
+                hops=hops,
+                timeline=timeline,
+                setting=known,
+                noted=events,
+                events=noted,
+                packets=packets,
+                messages=messages,
+                sizes=sizes,
+                latencies=late,
+                pit_histories=histories,
+                pit_steps=steps,
+                pit_changes=changes,
             )
 
 
@@ -310,7 +311,8 @@ def _report_tables(given: Prepared) -> Tables:
     by_time = ("layering", "node", "time")
 
     def curves() -> pa.Table:
-        return keep("pit_curves", pit.curves(given.pit_changes, given.runs), *by_time)
+        thin = thinned(given.pit_changes, given.runs, ("layering", "node"), ("entries", "bytes"), CURVE_BINS)
+        return keep("pit_curves", thin, *by_time)
 
     def check() -> tuple[pa.Table, pa.Table, pa.Table]:
         counted = _read_lines(given.cases, _COUNTERS, Run.counters)

@@ -36,7 +36,7 @@ def transactions(messages: DataFrame, *, other_names: bool = True) -> DataFrame:
 
     `other_names`: whether there may be any of for_other_names(), which cost more than all else.
 
-    There are two more columns, for analysis.noted: `expires` (ns), when the last Interest would have, and
+    There are two more columns, for analysis.events: `expires` (ns), when the last Interest would have, and
     `repeats`, time (ns) and bytes of every Interest of the transaction but the first. Interests whose name
     was cut off are left out.
     """

@@ -545,9 +545,9 @@ class Forwarder:
         waiting: list[tuple[int, bytes | None, bytes | None]] = []  # face, token, announcement
         from_network = not face.is_local
         for entry in entries:
-            if entry.in_records:
+            is_waiting = bool(entry.in_records)
+            if is_waiting:
                 counters.satisfied += 1
-                self.pit_satisfied += from_network
             if header is not None and header.announcement is not None:
                 entry.tags = Tags(announcement=header.announcement)
             strategy = entry.strategy
@@ -559,8 +559,8 @@ class Forwarder:
                 if record.expiry > now and not is_back and (is_new or not record.persistent):
                     waiting.append((record.face, record.token, announcement))
             if entry.passed is not None and entry.keep_persistent(now):
-                self.pit_satisfied -= from_network
                 continue
+            self.pit_satisfied += is_waiting and from_network
             if stay > 0 or entry.key[2]:
                 self._satisfy(entry, number, data, stay, now)
             else:

@@ -16,8 +16,8 @@ import click
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
+    from analysis.capture_tables import Found
     from analysis.extract import Report
-    from analysis.foreign import Found
     from analysis.reading import Reading
 
 _RULES = ("auto", "interface", "file", "address")
@@ -85,10 +85,10 @@ def analyze(
     a directory stands for all captures in it. Captures with the same RUN are of one experiment; without RUN a
     capture is a run by itself, called like the file without suffixes.
     """
-    from analysis.ends import infer
+    from analysis.capture_tables import write_tables
     from analysis.errors import AnalysisError, one_line_errors
     from analysis.extract import extract
-    from analysis.foreign import write_tables
+    from analysis.local_address import infer
     from analysis.partitions import BY
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture.page import write_capture_report

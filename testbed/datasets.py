@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from forwarder.management.keys import is_digest_right
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, SEGMENT, component, components, from_uri, to_uri
 from forwarder.wire.packet import DATA, DIGEST_SHA256, INTEREST, Data, make_interest, parse_data
@@ -143,6 +142,8 @@ def _size(buffer: bytes) -> int | None:
 
 
 def _checked(data: Data) -> Data:
+    from forwarder.management.keys import is_digest_right  # with all of management; only answers need it
+
     if data.signature_type == DIGEST_SHA256 and not is_digest_right(data.signed, data.signature):
         raise MalformedPacket("a Data packet with a wrong digest")
     return data

@@ -66,6 +66,10 @@ class State(NamedTuple):
     credit: int
 
 
+COUNTED = Step._fields[1:]
+"""What the forwarders count, too: what a table holds, and two sums."""
+
+
 class Interval(NamedTuple):
     """An entry that has ended; see analysis.stages.PIT_INTERVALS."""
 

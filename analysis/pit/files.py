@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.partitions import WholeFile, directories, partition
+from analysis.pit.entry import State
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
@@ -39,7 +40,7 @@ NETWORK = "*"
 INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.name != "layering"])
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
 
-_STATE = ("entries", "bytes", "ranges", "credit")
+_STATE = State._fields
 _TEXTS = [name for name in COLUMNS if name in ("interface", "direction", "kind", "name", "feed")]
 
 

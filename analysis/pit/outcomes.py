@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.files import NETWORK
+from analysis.quantiles import in_ms, quantile_function
 
 OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
 """Outcomes of analysis.stages.PIT_INTERVALS, in the order in which they are shown."""
@@ -30,7 +31,6 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
 
     Lifetimes are those of entries that lasted().
     """
-    steps = F.array(*(F.lit(k / points) for k in range(points + 1)))
     lifetime = F.when(lasted(), F.col("closed") - F.col("opened"))
     passed_on = (F.col("interests_in") > 0) & (F.col("interests_out") > 0)
     everywhere = pit_intervals.withColumn("node", F.lit(NETWORK))
@@ -43,7 +43,7 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
             F.sum(F.when(passed_on, F.col("interests_in"))).alias("aggregated_in"),
             F.sum(F.when(passed_on, F.col("interests_out"))).alias("aggregated_out"),
             F.sum("renewals").alias("renewals"),
-            *((F.percentile(lifetime, q) / 1e6).alias(f"lifetime_{name}") for name, q in QUANTILES.items()),
-            F.percentile(lifetime, steps).alias("lifetimes_ns"),
+            *in_ms("lifetime", lifetime, QUANTILES),
+            quantile_function(lifetime, points).alias("lifetimes_ns"),
         )
     )

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
+from analysis.pit.entry import COUNTED, State
 from analysis.pit.files import NETWORK, scan
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
@@ -23,7 +24,6 @@ __all__ = [
     "HISTORY",
     "NETWORK",
     "changes",
-    "curves",
     "intervals",
     "occupancy",
     "reconstruct",
@@ -34,10 +34,6 @@ __all__ = [
     "with_network",
 ]
 
-STATE = ("entries", "bytes", "ranges", "credit")
-"""What a table holds at a time."""
-COUNTED = (*STATE, "satisfied", "expired")
-"""What the forwarders count, too."""
 _DELTAS = ("time", *(f"delta_{name}" for name in COUNTED))
 
 HISTORY = StructType([*PIT_INTERVALS.spark.fields, *(StructField(name, LongType()) for name in _DELTAS)])
@@ -120,10 +116,10 @@ def changes(pit_steps: DataFrame) -> DataFrame:
     """
     at_once = (
         pit_steps.groupBy(*_NODE, "time")
-        .agg(*(F.sum(f"delta_{name}").alias(f"delta_{name}") for name in STATE))
-        .where(" or ".join(f"delta_{name} != 0" for name in STATE))
+        .agg(*(F.sum(f"delta_{name}").alias(f"delta_{name}") for name in State._fields))
+        .where(" or ".join(f"delta_{name} != 0" for name in State._fields))
     )
-    return at_once.select("*", *_state(STATE, Window.partitionBy(*_NODE).orderBy("time")))
+    return at_once.select("*", *_state(State._fields, Window.partitionBy(*_NODE).orderBy("time")))
 
 
 def occupancy(pit_changes: DataFrame) -> DataFrame:
@@ -192,35 +188,6 @@ def summary(pit_changes: DataFrame, runs: DataFrame, nodes: DataFrame) -> DataFr
         ]
     seen = in_run.groupBy(*_NODE).agg(*measures)
     return every.select(*_NODE).join(seen, [*_NODE], "left").na.fill(0)
-
-
-def curves(pit_changes: DataFrame, runs: DataFrame, bins: int = 300) -> DataFrame:
-    """Thin pit_changes for drawing: layering, node, time, entries, bytes.
-
-    Of each of `bins` slices of a run the first, last, least and most of both are kept, so a line drawn
-    through them looks the same.
-    """
-    point = F.struct("time", "entries", "bytes")
-    width = F.col("end_ns") - F.col("start_ns")
-    binned = (
-        pit_changes.join(F.broadcast(runs.select("layering", "start_ns", "end_ns")), "layering")
-        .where(F.col("time") <= F.col("end_ns"))
-        .withColumn("bin", F.floor((F.col("time") - F.col("start_ns")) * bins / width))
-    )
-    kept = binned.groupBy(*_NODE, "bin").agg(
-        F.array(
-            F.min_by(point, "time"),
-            F.max_by(point, "time"),
-            # The time decides between equals, so that the same run is drawn the same.
-            *(
-                extreme(point, F.struct(what, "time"))
-                for what in ("entries", "bytes")
-                for extreme in (F.min_by, F.max_by)
-            ),
-        ).alias("points")
-    )
-    points = kept.select(*_NODE, F.explode(F.array_distinct("points")).alias("point"))
-    return points.select(*_NODE, "point.*")
 
 
 def _state(names: tuple[str, ...], by_time: WindowSpec) -> list[Column]:

@@ -5,7 +5,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.pit.tables import COUNTED, STATE
+from analysis.pit.entry import COUNTED, State
 
 _KEY = ["layering", "node", "time"]
 
@@ -33,7 +33,7 @@ def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
     for what in COUNTED:
         theirs = both[f"pit_{what}"]
         columns |= {f"derived_{what}": both[what], f"counted_{what}": theirs}
-        if what in STATE:
+        if what in State._fields:
             agrees += [
                 pc.greater_equal(theirs, both[f"{what}_low"]),
                 pc.less_equal(theirs, both[f"{what}_high"]),

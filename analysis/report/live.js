@@ -81,33 +81,13 @@ function poll(feed) {
 }
 
 (async () => {
-  let script;
-  try {
-    [script, page.data] = [await unpack("plotly"), JSON.parse(await unpack("data"))];
-  } catch (error) {
-    document.getElementById("failed").hidden = false;
-    throw error;
-  }
-  document.head.append(Object.assign(document.createElement("script"), { textContent: script }));
-  page.plots = [...document.querySelectorAll(".plot")].map((element) => ({
-    element,
-    isSmall: false,
-    spec: page.data.figures[element.id],
-    menus: [...document.querySelectorAll(`select[data-plot="${element.id}"]`)],
-  }));
-  for (const plot of page.plots) {
-    for (const menu of plot.menus) menu.addEventListener("change", () => draw(plot));
-  }
+  await openPage();
   document.querySelectorAll("nav button").forEach((button, place) => {
     button.addEventListener("click", () => {
       news.chosen = news.chosen === place ? null : place;
       show();
     });
   });
-  document.querySelectorAll("button[data-save]").forEach((button) => {
-    button.addEventListener("click", () => save(button));
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page.plots.forEach((plot) => draw(plot)));
   feednetLive(page.data.live);
   if (page.data.live.phase !== "over") poll(document.getElementById("live").dataset.feed);
   root.dataset.ready = "true";

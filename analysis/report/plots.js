@@ -199,3 +199,33 @@ async function save(button) {
     download(`${base}.svg`, "image/svg+xml", svgText(document.getElementById(name)));
   }
 }
+
+/* Make Plotly and the page's data out of what the page holds, and find its plots with their menus and the
+   buttons that save. */
+async function openPage() {
+  let script;
+  try {
+    [script, page.data] = [await unpack("plotly"), JSON.parse(await unpack("data"))];
+  } catch (error) {
+    document.getElementById("failed").hidden = false;
+    throw error;
+  }
+  document.head.append(Object.assign(document.createElement("script"), { textContent: script }));
+  page.plots = [...document.querySelectorAll(".plot")].map((element) => ({
+    element,
+    isSmall: element.closest(".multiples") !== null,
+    spec: page.data.figures[element.id],
+    menus: [...document.querySelectorAll(`select[data-plot="${element.id}"]`)],
+  }));
+  for (const plot of page.plots) {
+    for (const menu of plot.menus) menu.addEventListener("change", () => draw(plot));
+  }
+  document.querySelectorAll("button[data-save]").forEach((button) => {
+    button.addEventListener("click", () => save(button));
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+}
+
+function drawAll() {
+  page.plots.forEach((plot) => draw(plot));
+}

@@ -18,7 +18,7 @@ from analysis.report.plot import (
     shares_within,
     with_menus,
 )
-from analysis.report.wire import stacked_bars
+from analysis.report.wire import share_bars
 
 MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
@@ -35,7 +35,7 @@ _OUTCOME_LOOKS = {
     "open": ("still open at the end", "--other"),
 }
 OUTCOME_STACK = [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES]
-"""Outcomes of PIT entries as wire.stacked_bars takes them: what each is called, and its colour."""
+"""Outcomes of PIT entries as wire.share_bars takes them: what each is called, and its colour."""
 
 WHAT = ("entries", "bytes")
 """What a PIT is measured by; captures know of `ranges` and `credit`, too."""
@@ -191,18 +191,15 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
 
 def outcomes(lives: Rows, scene: Scene) -> Figure:
     """Return what ended the PIT entries, in shares."""
-    together = {row["layering"]: row for row in lives if row["node"] == NETWORK and row["entries"]}
-    amounts = {(x, outcome): together[x][outcome] for x in together for outcome in OUTCOMES}
-    each = {layering: row["entries"] / 100 for layering, row in together.items()}
-    data, layout = stacked_bars(
-        amounts, OUTCOME_STACK, each, scene, "% of the entries", "share of PIT entries, %"
-    )
-    layout["xaxis"]["range"] = [0, 100]
-    return figure(
+    together = [row for row in lives if row["node"] == NETWORK]
+    return share_bars(
         "pit-outcomes",
         "What ended PIT entries",
         "Stacked bars, one for each layering: the share of PIT entries by what ended them",
-        data,
-        layout,
-        ("outcome", "layering", "share of PIT entries, %"),
+        {(row["layering"], outcome): row[outcome] for row in together for outcome in OUTCOMES},
+        OUTCOME_STACK,
+        "outcome",
+        scene,
+        "% of the entries",
+        "share of PIT entries, %",
     )

@@ -1,6 +1,6 @@
 """The report's plots of what crosses the wire: over time, per delivered item, and where a link is shared."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from analysis.manifest import Manifest
@@ -236,6 +236,30 @@ def queue(rows: Rows, manifest: Manifest) -> Figure:
         layout,
         ("layering", "time, s", "bytes waiting"),
     )
+
+
+def share_bars(
+    name: str,
+    title: str,
+    text: str,
+    amounts: Mapping[tuple[str, str], float],
+    stack: list[tuple[str, str, str]],
+    part: str,
+    scene: Scene,
+    unit: str,
+    axis: str,
+) -> Figure:
+    """Return stacked_bars of what each layering's amounts are of their sum, in percent.
+
+    `part` is what the parts are called in the CSV, where `axis` names the shares.
+    """
+    totals: defaultdict[str, float] = defaultdict(float)
+    for (layering, _), amount in amounts.items():
+        totals[layering] += amount
+    each = {layering: total / 100 for layering, total in totals.items()}
+    data, layout = stacked_bars(amounts, stack, each, scene, unit, axis)
+    layout["xaxis"]["range"] = [0, 100]
+    return figure(name, title, text, data, layout, (part, "layering", axis))
 
 
 def stacked_bars(

@@ -114,9 +114,9 @@ def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], direct
 
 
 _PITS_BY_TASKS = """
-import analysis.foreign
+import analysis.capture_tables
 from testbed.cli import main
-analysis.foreign.FEW_BYTES = 0  # as if every capture were too large for the driver to follow its PITs
+analysis.capture_tables.FEW_BYTES = 0  # as if every capture were too large for the driver to follow its PITs
 main()
 """
 

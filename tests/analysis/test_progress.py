@@ -3,7 +3,7 @@
 import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
-from analysis.noted import noted_in_run, told_by_packets
+from analysis.events import noted_in_run, told_by_packets
 from analysis.overhead import overhead, seen_once, summed
 from analysis.progress import captured_latency, feed_progress, sightings
 from analysis.stages import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD

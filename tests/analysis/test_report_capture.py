@@ -24,6 +24,7 @@ from analysis.report.capture.endpoints import (
 from analysis.report.capture.page import write_capture_report
 from analysis.report.capture.plots import shortened
 from analysis.report.plot import quantiles_of
+from analysis.slices import thinned
 
 pytestmark = pytest.mark.spark
 
@@ -326,7 +327,7 @@ def test_a_frame_without_a_time_makes_a_run_of_decades(spark):
 
 def test_a_curve_keeps_its_corners(spark, spans):
     table = made(spark, stages.PIT_OCCUPANCY, [state("c", time, time % 7) for time in range(100)])
-    kept = listed(captured.thinned(table, spans, ("layering", "node"), ["entries"], 2), "time", "entries")
+    kept = listed(thinned(table, spans, ("layering", "node"), ["entries"], 2), "time", "entries")
     assert len(kept) <= 8
     first = [(START + time * MS, time % 7) for time in (0, 55, 57, 58, 99)]
     assert set(first) <= set(kept)

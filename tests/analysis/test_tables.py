@@ -16,6 +16,7 @@ from analysis.pit.outcomes import lives
 from analysis.pit.truth import truth, truth_summary
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
+from analysis.slices import thinned
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 pytestmark = pytest.mark.spark
@@ -347,13 +348,14 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
     changes = pit.changes(table)
-    assert rows(pit.curves(changes, runs, bins=1), "time", "entries", "bytes") == [
+    what = ("layering", "node"), ("entries", "bytes")
+    assert rows(thinned(changes, runs, *what, bins=1), "time", "entries", "bytes") == [
         (0, 1, 10),
         (1, 4, 40),
         (4, 0, 0),  # the first of the two least
         (7, 1, 10),
     ]
-    assert len(rows(pit.curves(changes, runs, bins=1000))) == len(shape)
+    assert len(rows(thinned(changes, runs, *what, bins=1000))) == len(shape)
 
 
 # --- latency ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
-from analysis.ends import infer
+from analysis.local_address import infer
 from analysis.reading import Reading
 from captures.files import cut, read_piece
 from forwarder.wire.name import from_uri
@@ -239,7 +239,7 @@ def test_of_a_large_capture_a_few_windows_tell_whose_it_is(tmp_path, monkeypatch
             seen.append(piece.first)
             yield window
 
-    monkeypatch.setattr("analysis.ends.read_piece", noting)
+    monkeypatch.setattr("analysis.local_address.read_piece", noting)
     pieces = list(cut(path, size=1000))
     assert len(pieces) > 8
     assert infer([Reading("x", piece) for piece in pieces]) == {str(path): {"a-eth0": A}}

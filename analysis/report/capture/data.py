@@ -21,6 +21,7 @@ from analysis.report.plot import Rows
 from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS
 from analysis.session import frame
+from analysis.slices import thinned
 from analysis.stages import Table
 from analysis.tasks import cached, in_parallel
 
@@ -196,7 +197,7 @@ def _state(given: _Given, lines: int) -> dict[str, Rows]:
     bins = max(40, min(300, POINTS // (6 * lines)))
     with cached(captured.held(occupancy, given.spans)) as levels:
         summary = _rows(captured.pit_summary(levels), *by_node)
-        curves = captured.thinned(occupancy, given.spans, by_node, what, bins) if summary else None
+        curves = thinned(occupancy, given.spans, by_node, what, bins) if summary else None
         heat = captured.pit_heat(levels.where(F.col("node") != NETWORK)) if summary else None
         found = {
             "pit_summary": summary,

@@ -28,7 +28,7 @@ from analysis.report.plot import (
     with_menus,
 )
 from analysis.report.state import MOST_NODES, OUTCOME_STACK, node_heat
-from analysis.report.wire import KINDS, LAYER_LOOKS, stacked_bars, stacked_over_time
+from analysis.report.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
 
 ALL = "all"
 MOST_OF_TRAFFIC = 12
@@ -113,46 +113,38 @@ def traffic_heat(by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure | 
 def layers(overhead: Rows, scene: Scene) -> Figure | None:
     """Return what the bytes on the wire were: bars stacked by layer, in percent."""
     amounts = {(row["layering"], row["layer"]): row["bytes"] for row in overhead}
-    totals: Counter[str] = Counter()
-    for (layering, _), size in amounts.items():
-        totals[layering] += size
-    if not any(totals.values()):
+    if not any(amounts.values()):
         return None
-    stack = [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS]
-    each = {layering: total / 100 for layering, total in totals.items()}
-    data, layout = stacked_bars(amounts, stack, each, scene, "% of the bytes:", "share of the bytes, %")
-    layout["xaxis"]["range"] = [0, 100]
-    return figure(
+    return share_bars(
         "layers",
         "What the bytes were, by layer",
         "Stacked bars, one for each capture: the share of the bytes that each protocol layer took",
-        data,
-        layout,
-        ("layer", "layering", "share of the bytes, %"),
+        amounts,
+        [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS],
+        "layer",
+        scene,
+        "% of the bytes:",
+        "share of the bytes, %",
     )
 
 
 def outcomes(rows: Rows, scene: Scene) -> Figure | None:
     """Return how PIT entries ended: bars stacked by outcome, in percent."""
     amounts: Counter[tuple[str, str]] = Counter()
-    totals: Counter[str] = Counter()
     for row in rows:
         amounts[row["layering"], row["outcome"]] += row["entries"]
-        totals[row["layering"]] += row["entries"]
-    if not totals:
+    if not amounts:
         return None
-    each = {layering: total / 100 for layering, total in totals.items()}
-    data, layout = stacked_bars(
-        amounts, OUTCOME_STACK, each, scene, "% of the entries", "share of the entries, %"
-    )
-    layout["xaxis"]["range"] = [0, 100]
-    return figure(
+    return share_bars(
         "outcomes",
         "How PIT entries ended",
         "Stacked bars, one for each capture: the share of PIT entries that were satisfied, expired, or other",
-        data,
-        layout,
-        ("outcome", "layering", "share of the entries, %"),
+        amounts,
+        OUTCOME_STACK,
+        "outcome",
+        scene,
+        "% of the entries",
+        "share of the entries, %",
     )
 
 

@@ -123,7 +123,7 @@ def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
 def test_a_relative_directory_of_any_name(spark, tmp_path, monkeypatch, name):
     # Spark's own working directory is another one, as those of executors are.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("analysis.foreign.FEW_BYTES", 0)
+    monkeypatch.setattr("analysis.capture_tables.FEW_BYTES", 0)
     write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
     said = run("a-eth0.pcap", "--out", name)
     assert said.exit_code == 0, said.output
@@ -164,7 +164,7 @@ def test_joined_packets_are_written_by_time(spark, tmp_path, monkeypatch):
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
-    from analysis.foreign import _at_least_empty
+    from analysis.capture_tables import _at_least_empty
     from analysis.partitions import directories
     from analysis.stages import LATENCY
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.overhead import overhead, seen_once, summed
+from analysis.packet_tables import tell
 from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
 from analysis.pit import tables as pit
 from analysis.progress import captured_latency
@@ -21,7 +22,6 @@ from analysis.schema import MESSAGES, PARTITIONS
 from analysis.setting import BREAKS
 from analysis.stages import LATENCY, OVERHEAD, PACKETS, PIT_OCCUPANCY, TABLES, TRANSACTIONS, Table
 from analysis.tasks import in_parallel
-from analysis.told import tell
 
 FEW_BYTES = 4 << 20
 """Parquet of packets, of which this process follows the PITs itself."""
