@@ -439,6 +439,8 @@ class Forwarder:
         hops: Sequence[NextHop] = self.fib.lookup(name, ends)
         if is_scoped or len(hops) != 1 or hops[0].face == face.number or interest.forwarding_hint:
             hops = self._next_hops(entry, face, interest, hops, is_scoped)
+        if feeds is not None and len(feeds) and len(hops) > 1:
+            hops = feeds.ordered(name, hops)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
         if faces or not self._is_observable or not face.is_local or entry.deadline < 0:

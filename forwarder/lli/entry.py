@@ -11,7 +11,7 @@ from forwarder.lli.upstream import NEVER, Upstream
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
-_REMEMBERED_NONCES: Final = 4
+_REMEMBERED_NONCES: Final = 16
 _REISSUE_INTERVAL: Final = 500 * MS
 
 
@@ -28,13 +28,15 @@ class FeedEntry:
         tried: faces that have failed since an item last came.
         reissue: the next LLI replaces one to a face that has failed.
         reissued_at: when an LLI that is passed on up to the source was last sent, ns.
+        to_pass_on: nonces of reissued LLIs that have come too soon after that one, by face, the oldest first.
         rest_until: no way is looked for before, ns.
         nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
         latest: the item that has come last, which the cache need not have kept.
         run: items that follow each other and wait to be verified together, with the headers they came with.
-        refused: a next hop has refused since an item last came.
+        refused: a next hop has refused since an item last came, one that was no downstream itself.
+        displaced: the upstream face was that of a downstream, which has been refused for it.
         proof_sent: when a fork's proof last went to a face, ns.
         deadline: when the entry wants to be woken, ns.
     """
@@ -43,6 +45,7 @@ class FeedEntry:
         "backfill",
         "cache",
         "deadline",
+        "displaced",
         "face",
         "feed",
         "hop_limit",
@@ -55,6 +58,7 @@ class FeedEntry:
         "reissued_at",
         "rest_until",
         "run",
+        "to_pass_on",
         "tried",
         "upstream",
         "upstream_first",
@@ -70,6 +74,7 @@ class FeedEntry:
         self.tried: set[int] = set()
         self.reissue = False
         self.reissued_at = -_REISSUE_INTERVAL
+        self.to_pass_on: dict[int, int] = {}
         self.nonces: tuple[tuple[int, int | None], ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
@@ -77,6 +82,7 @@ class FeedEntry:
         self.latest: Item | None = None
         self.run: list[tuple[Item, LpPacket | None]] = []
         self.refused = False
+        self.displaced = False
         self.proof_sent: dict[int, int] = {}
         self.deadline = NEVER
 
@@ -105,15 +111,24 @@ class FeedEntry:
         """Remember an LLI that is sent, and the face whose LLI caused it."""
         self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
 
-    def may_reissue(self, now: int) -> bool:
-        """Tell whether it is time for an LLI that is passed on up to the source.
+    @property
+    def may_reissue_at(self) -> int:
+        """When it is time for another LLI that is passed on up to the source, ns.
 
         Such an LLI finds the loop that aggregation hides. Each downstream's probe is one, and they are many.
         """
-        if now < self.reissued_at + _REISSUE_INTERVAL:
-            return False
-        self.reissued_at = now
-        return True
+        return self.reissued_at + _REISSUE_INTERVAL
+
+    def pass_on(self) -> tuple[int, int] | None:
+        """Return the nonce and the face of the reissued LLI whose turn it is to be passed on, if one waits.
+
+        None of them is dropped: where the probes round a loop came in step, each node would pass on none.
+        """
+        waiting = next((face for face in self.to_pass_on if face in self.ranges), None)
+        if waiting is None:
+            self.to_pass_on.clear()
+            return None
+        return self.to_pass_on.pop(waiting), waiting
 
     def item(self, seq: int) -> Data | None:
         """Return an item to be pushed."""

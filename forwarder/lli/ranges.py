@@ -116,18 +116,20 @@ class Ranges:
         granted.nonce = lli.nonce
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
-            again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]
-            found = [data for data in again if data is not None]
-            if len(found) == len(again):
-                granted.is_answered = True
-                return found
             if granted.again <= granted.again_limit:
                 first, limit = min(first, granted.again), max(limit, granted.again_limit)
+            else:
+                again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]
+                found = [data for data in again if data is not None]
+                if len(found) == len(again):
+                    granted.is_answered = True
+                    return found
             granted.again, granted.again_limit = first, limit
         else:
             granted.expiry = expiry
             granted.next = min(granted.next, first)
             granted.limit = max(granted.limit, limit)
+            granted.again_limit = min(granted.again_limit, granted.next - 1)  # the rest is to be sent anyway
         granted.announce = True
         granted.is_answered = False
         return []

@@ -8,7 +8,7 @@ be served, asks for what is wanted, and settles the entry's alarm. docs/controll
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from random import Random
@@ -18,7 +18,7 @@ from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_run
-from forwarder.fib import Fib
+from forwarder.fib import Fib, NextHop
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
@@ -39,6 +39,7 @@ MOST_FEEDS_PER_FACE: Final = 512
 _PROOF_INTERVAL: Final = 100 * MS
 _SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
+_KNOCK_MS: Final = 1_000
 _REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
 
@@ -143,12 +144,9 @@ class FeedTable:
         for data in again:
             self._push(face, data.wire)
         self._serve(entry, face, now)
-        is_reissued = lli.must_be_fresh and not is_repeated and entry.may_reissue(now)
-        entry.reissue = entry.reissue or is_reissued
-        self._ask(entry, now, cause)
-        if is_reissued and entry.reissue:
-            # Nothing new to ask for, and yet it has to find out whether the way leads back to its sender.
-            self._send_llis(entry, entry.upstream.touch(now), cause, now)
+        if lli.must_be_fresh and not is_repeated:
+            entry.to_pass_on[face] = cause[0]
+        self._pass_on(entry, now, cause)
         granted = entry.ranges.get(face)
         if granted is not None and entry.face is None and not self._can_progress(entry, granted):
             entry.ranges.drop(face)
@@ -161,11 +159,11 @@ class FeedTable:
     def on_state(self, face: int, state: LpPacket, now: int) -> None:
         """Take in a FeedState that came without an item: the answer to an LLI."""
         self.flush(now)
+        self._silent.pop(face, None)
         entry = self._entries.get(state.feed or b"")
         if entry is None or face != entry.face or state.feed_state is None:
             return
         self.counters["states_in"] += 1
-        self._silent.pop(face, None)
         entry.upstream.answered(*state.feed_state, now)
         if state.first is not None:
             entry.upstream_first = state.first
@@ -178,12 +176,13 @@ class FeedTable:
     def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
         """Take in the refusal of an LLI that was sent upstream."""
         self.flush(now)
+        self._silent.pop(face, None)
         parts = split_item(lli.name)
         entry = self._entries.get(parts[0]) if parts else None
         if entry is None or face != entry.face or not entry.has_sent(lli.nonce):
             return
         self.counters["nacks_in"] += 1
-        entry.refused = True
+        entry.refused = entry.refused or not entry.displaced
         self._fail_over(entry, reason, now)
         self._settle(entry, now)
 
@@ -299,6 +298,23 @@ class FeedTable:
             return None
         return parse_data(cache.fork.packet(cache.feed))
 
+    def ordered(self, name: bytes, hops: Sequence[NextHop]) -> Sequence[NextHop]:
+        """Return the next hops for a classic Interest; the upstream of its feed, if it lives, comes first.
+
+        A strategy begins anew with each Interest. One for an item that is missing would go to the cheapest
+        hop again and again, though that has nothing.
+        """
+        parts = split_item(name)
+        entry = self._entries.get(parts[0]) if parts is not None else None
+        if (
+            parts is None
+            or entry is None
+            or parts[1] < entry.upstream_first
+            or not entry.upstream.is_credible
+        ):
+            return hops
+        return sorted(hops, key=lambda hop: hop.face != entry.face)
+
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
         self.flush(now)
@@ -332,14 +348,18 @@ class FeedTable:
                 self._serve_all(entry, now)
             if entry.ranges:
                 llis = entry.upstream.wake(now)
-                entry.reissue = entry.reissue or (entry.upstream.is_probing and entry.may_reissue(now))
-                self._send_llis(entry, llis, None, now)
+                cause = None
+                if entry.upstream.is_probing and now >= entry.may_reissue_at:
+                    cause = entry.pass_on()
+                    entry.reissue = True
+                    entry.reissued_at = now
+                self._send_llis(entry, llis, cause, now)
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
                 if entry.backfill is not None:
                     hops = self._past_hops(entry, entry.ranges.first_wanted())
                     self._fetch_all(entry, entry.backfill.wake(hops, now), now)
-                self._ask(entry, now, None)
+                self._pass_on(entry, now, None)
             self._settle(entry, now)
 
     def __len__(self) -> int:
@@ -381,7 +401,7 @@ class FeedTable:
         """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
         if not entry.ranges:
             if entry.face is not None:
-                if entry.upstream.is_doubtful:
+                if entry.upstream.is_doubtful(now):
                     self._silent[entry.face] = now + _SHUNNED
                 self._send_llis(entry, entry.upstream.cancel(now), None, now)
             self._timers.cancel(entry)
@@ -393,6 +413,8 @@ class FeedTable:
             deadlines.append(now + _REST)
         elif entry.ranges.last_expiry() - now >= MS:  # else there is no lifetime left to ask for
             deadlines.append(entry.upstream.deadline)
+        if entry.face is not None and entry.to_pass_on:
+            deadlines.append(entry.may_reissue_at)
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -485,17 +507,22 @@ class FeedTable:
     def _can_progress(self, entry: FeedEntry, granted: Range) -> bool:
         """Tell whether a downstream can be served from the past, though no upstream is left."""
         is_lost = entry.backfill is not None and entry.backfill.is_lost
-        return self._is_past(entry, granted.wanted) and not is_lost
+        is_past = granted.wanted < entry.upstream.next and self._is_past(entry, granted.wanted)
+        return is_past and not is_lost
 
     def _refuse_all(self, entry: FeedEntry, reason: int, now: int) -> None:
         """Tell every downstream that cannot be served that it will get no more."""
         for face, granted in entry.ranges.items():
             if self._can_progress(entry, granted):
                 continue
-            credit = granted.limit - granted.next + 1
-            asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
-            entry.ranges.drop(face)
-            self._send_nack(face, asked.packet(entry.feed, granted.nonce or 0), reason)
+            self._refuse_range(entry, face, granted, reason, now)
+
+    def _refuse_range(self, entry: FeedEntry, face: int, granted: Range, reason: int, now: int) -> None:
+        """Tell a downstream that it will get no more."""
+        credit = granted.limit - granted.next + 1
+        asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
+        entry.ranges.drop(face)
+        self._send_nack(face, asked.packet(entry.feed, granted.nonce or 0), reason)
 
     def _refuse(self, entry: FeedEntry, face: int, lli: Interest, reason: int, now: int) -> None:
         entry.ranges.drop(face)
@@ -508,10 +535,26 @@ class FeedTable:
 
     # Upstream.
 
+    def _pass_on(self, entry: FeedEntry, now: int, cause: Cause) -> None:
+        """Ask; and pass on the reissued LLI whose turn it is, though there be nothing new to ask for."""
+        if not entry.to_pass_on or now < entry.may_reissue_at:
+            self._ask(entry, now, cause)
+            return
+        if not self._find_way(entry, now):
+            entry.to_pass_on.clear()
+            return
+        entry.reissue = True
+        entry.reissued_at = now
+        cause = entry.pass_on() or cause
+        self._ask(entry, now, cause)
+        if entry.reissue:
+            self._send_llis(entry, entry.upstream.touch(now), cause, now)
+
     def _ask(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask upstream for what downstreams may be sent and the cache does not have."""
         if not entry.ranges:
             return
+        self._find_way(entry, now)
         up = entry.upstream
         first, last = entry.ranges.first_wanted(), entry.ranges.last_wanted()
         if entry.cache.fork is not None:
@@ -578,27 +621,44 @@ class FeedTable:
             self.counters["fetches"] += 1
             self._fetch(face, entry.feed, seq, now)
 
+    def _is_shunned(self, face: int, now: int) -> bool:
+        return self._silent.get(face, 0) > now
+
     def _hops(self, entry: FeedEntry) -> list[int]:
         return [hop.face for hop in self._fib.lookup(entry.feed)]
 
     def _find_way(self, entry: FeedEntry, now: int) -> bool:
         """Settle on an upstream face; return whether an LLI may go there."""
         if entry.face is None and now >= entry.rest_until:
-            hops = [face for face in self._hops(entry) if face not in entry.ranges]
-            hops.sort(key=lambda face: self._silent.get(face, 0) > now)  # stable: by cost otherwise
-            entry.face = next((face for face in hops if face not in entry.tried), None)
-            if entry.face is not None:
-                rtt = self._rtts.setdefault(entry.face, Rtt())
+            hops = [face for face in self._hops(entry) if face not in entry.tried]
+            hops.sort(key=lambda face: (face in entry.ranges, self._is_shunned(face, now)))  # else by cost
+            face = next(iter(hops), None)
+            if face is not None and entry.refused and self._is_shunned(face, now):
+                self._knock(entry, face)
+                entry.rest_until = now + _REST
+                face = None
+            granted = entry.ranges.get(face) if face is not None else None
+            if face is not None and (granted is None or len(entry.ranges) > 1):
+                entry.displaced = granted is not None
+                if granted is not None:
+                    self._refuse_range(entry, face, granted, NO_ROUTE, now)
+                entry.face = face
+                rtt = self._rtts.setdefault(face, Rtt())
                 entry.upstream = Upstream(entry.upstream.next, rtt, recovery=self._repair)
                 entry.upstream_first = 0
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
+
+    def _knock(self, entry: FeedEntry, face: int) -> None:
+        """Ask a shunned face whether it answers, without waiting for it: others wait to be refused."""
+        self.counters["llis_out"] += 1
+        lli = Lli(entry.ranges.first_wanted(), 1, _KNOCK_MS)
+        self._send(face, lli.packet(entry.feed, self._rng.getrandbits(32), entry.hop_limit))
 
     def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
         """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""
         failed = entry.face
         assert failed is not None
-        was_silent = entry.upstream.state is State.SILENT
-        if was_silent:
+        if entry.upstream.state is State.SILENT:
             self._silent[failed] = now + _SHUNNED
         cancel = entry.upstream.cancel(now)
         if not is_gone:
@@ -609,17 +669,22 @@ class FeedTable:
         self._ask(entry, now, None)
         if entry.face is not None:
             return
-        if was_silent and not is_gone and not entry.refused and self._ask_nobody_else(entry, now):
+        silent = {face for face in entry.tried if self._is_shunned(face, now)}
+        if is_gone:
+            silent.discard(failed)
+        if silent and not entry.refused and self._ask_nobody_else(entry, silent, now):
             return
         self._refuse_all(entry, reason, now)
         entry.tried.clear()
         entry.refused = False
         entry.rest_until = now + _REST
 
-    def _ask_nobody_else(self, entry: FeedEntry, now: int) -> bool:
+    def _ask_nobody_else(self, entry: FeedEntry, silent: set[int], now: int) -> bool:
         """Take the silence for that of a forwarder that cannot push, and pull through one, if any."""
+        entry.tried -= silent
+        has_way = self._find_way(entry, now)
         entry.tried.clear()
-        if self._find_way(entry, now):
+        if has_way:
             entry.upstream.assume_legacy()
             self._ask(entry, now, None)
         return entry.face is not None

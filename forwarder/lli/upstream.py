@@ -246,10 +246,9 @@ class Upstream:
         """Whether there is reason to think that an item would come from there if there were one."""
         return self._is_heard and self._tries == 0
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether it has left more than one LLI unanswered."""
-        return self._tries > 1
+    def is_doubtful(self, now: int) -> bool:
+        """Tell whether it has left an LLI unanswered for a time-out, or for the LLI's whole lifetime."""
+        return self._tries > 0 or (self._unanswered and now >= self.expiry)
 
     def is_missing(self, seq: int) -> bool:
         """Tell whether an item is asked for and has not come."""

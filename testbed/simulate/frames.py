@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from forwarder.link import LinkService
-from forwarder.wire.feed import split_item
+from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.packet import DATA, INTEREST, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
@@ -13,7 +13,7 @@ class Frame(NamedTuple):
     """A frame, read.
 
     Attributes:
-        kind: lli, cancel, interest, item, data, nack, idle, fragment, or malformed.
+        kind: lli, cancel, interest, item, proof, data, nack, idle, fragment, or malformed.
         feed: the feed's name, empty if it is of none.
         seq: the item's number; for an LLI the first one; 0 if it names none.
         credit: of an LLI, else 1.
@@ -83,8 +83,10 @@ def _read(packet: bytes) -> Frame:
         )
     if kind[0] == DATA:
         data = parse_data(lp.fragment)
-        feed, seq = split_item(data.name) or (b"", 0)
-        return _with_state("item" if seq else "data", lp, feed, seq, lp.fragment)
+        for word, parts in (("item", split_item(data.name)), ("proof", split_fork(data.name))):
+            if parts is not None:
+                return _with_state(word, lp, *parts, lp.fragment)
+        return _with_state("data", lp, b"", 0, lp.fragment)
     raise MalformedPacket("neither Interest nor Data")
 
 
@@ -101,7 +103,7 @@ def describe(frame: Frame) -> str:
             return f"LLI {frame.seq}+{frame.credit}"
         case "cancel":
             return f"cancel {frame.seq}"
-        case "interest" | "nack":
+        case "interest" | "nack" | "proof":
             return f"{frame.kind} {frame.seq}" if frame.seq else frame.kind
         case "item":
             return f"item {frame.seq}{state}{mark}"

@@ -36,29 +36,31 @@ class Violation(Exception):
 
 
 class _Grant:
-    __slots__ = ("classic", "expiry", "first", "limit", "nonce", "paid")
+    __slots__ = ("classic", "expiry", "first", "is_open", "last", "limit", "nonce", "paid")
 
     def __init__(self, frame: Frame, first: int, limit: int, expiry: int, *, classic: bool) -> None:
         self.first = first
         self.limit = limit
+        self.last = frame.seq + frame.credit - 1  # limit may lie beyond, where it meets another grant
         self.expiry = expiry
         self.nonce = frame.nonce
         self.classic = classic
         self.paid: set[int] = set()
+        self.is_open = True  # a sender forgets a range that is used up, or ends at a fork
 
-    def is_open(self) -> bool:
-        """Tell whether its last item is still to come: a sender forgets a range that is used up."""
-        return self.limit not in self.paid
+    def covers(self, seq: int, now: int) -> bool:
+        """Tell whether it allows an item that has not been sent since it was made."""
+        return self.first <= seq <= self.limit and self.expiry > now and seq not in self.paid
 
 
 class Grants:
     """The ranges that have arrived at each end of each link.
 
-    A grant pays for each of its items once. An LLI prolongs the grants that it finds, as the range of its
-    downstream is one; one that lies apart from a range that is still open grants what is between, for the
-    renewal in between was lost; credit 0 ends all of the feed, and so does a Nack that is sent; the
-    duplicate of the newest LLI grants nothing. A classic Interest, and any at a node without push, grants its
-    one item.
+    A classic Interest, and any at a node without push, grants its one item once. The LLIs of a downstream
+    make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the grants
+    that it finds, and lasts as long as those that are open; one that lies apart from a range that is still
+    open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed, and so
+    does a Nack that is sent; the duplicate of the newest LLI grants nothing while its range is open.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:
@@ -79,36 +81,35 @@ class Grants:
             grants = [grant for grant in grants if grant.classic]
         else:
             ours = [grant for grant in grants if not grant.classic]
-            if not (ours and ours[-1].nonce == frame.nonce and ours[-1].is_open()):
+            if not (ours and ours[-1].nonce == frame.nonce and ours[-1].is_open):
                 for grant in ours:
                     grant.expiry = max(grant.expiry, expiry)
-                still_open = [grant for grant in ours if grant.is_open()]
+                still_open = [grant for grant in ours if grant.is_open]
                 last = frame.seq + frame.credit - 1
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
                 last = max([last, *(grant.first - 1 for grant in still_open)])
+                expiry = max([expiry, *(grant.expiry for grant in still_open)])
                 grants.append(_Grant(frame, first, last, expiry, classic=False))
         self._grants[key] = grants
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
+        grants = self._grants.get((node, peer, frame.feed), [])
         if frame.kind == "nack" and frame.is_lli:
-            self._refused((node, peer, frame.feed))
+            grants[:] = [grant for grant in grants if grant.classic]  # a range that is refused is gone
+        elif frame.kind == "proof":
+            for grant in grants:
+                grant.is_open = False
         if frame.kind != "item":
             return
-        # What several grants could pay for, a classic Interest does, then the newest LLI: the least is left
-        # to be sent.
-        grants = self._grants.get((node, peer, frame.feed), [])
-        newest_first = [*reversed(grants)]
-        for grant in sorted(newest_first, key=lambda grant: not grant.classic):
-            if grant.first <= frame.seq <= grant.limit and grant.expiry > now and frame.seq not in grant.paid:
-                grant.paid.add(frame.seq)
-                return
-        raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
-
-    def _refused(self, key: tuple[str, str, bytes]) -> None:
-        """Note that an LLI is refused, and its feed's range with it."""
-        if key in self._grants:
-            self._grants[key] = [grant for grant in self._grants[key] if grant.classic]
+        # What both could pay for, a classic Interest does: it is good for this item only.
+        covering = [grant for grant in grants if grant.covers(frame.seq, now)]
+        paying = [grant for grant in covering if grant.classic][-1:] or covering
+        if not paying:
+            raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
+        for grant in paying:
+            grant.paid.add(frame.seq)
+            grant.is_open = grant.is_open and frame.seq != grant.last
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Tell whether an LLI that arrives asks again for what was sent."""

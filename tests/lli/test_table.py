@@ -535,10 +535,18 @@ def test_without_another_upstream_downstreams_are_told() -> None:
     assert relay.core.pit_entries() == 0
 
 
-def test_a_next_hop_that_is_a_downstream_is_no_upstream() -> None:
+def test_a_next_hop_that_is_a_downstream_is_the_last_to_be_asked_and_is_refused_for_it() -> None:
     relay = two_ways()
     relay.lli(C, 1, 8)
-    assert relay.refuse(UP) == ["1 lli 1+0", f"2 nack {NO_ROUTE} of lli 1+8", f"4 nack {NO_ROUTE} of lli 1+8"]
+    assert relay.refuse(UP) == ["1 lli 1+0", f"4 nack {NO_ROUTE} of lli 1+8", "4 lli 1+8 fresh"]
+    assert relay.refuse(C) == ["4 lli 1+0", f"2 nack {NO_ROUTE} of lli 1+8"]
+
+
+def test_the_only_downstream_is_not_asked() -> None:
+    relay = two_ways()
+    relay.lli(C, 1, 8)
+    relay.lli(A, 1, 0)
+    assert relay.refuse(UP) == ["1 lli 1+0", f"4 nack {NO_ROUTE} of lli 1+8"]
 
 
 # A ring of forwarders whose routes lead around: nobody has the feed.
