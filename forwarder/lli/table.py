@@ -159,7 +159,6 @@ class FeedTable:
     def on_state(self, face: int, state: LpPacket, now: int) -> None:
         """Take in a FeedState that came without an item: the answer to an LLI."""
         self.flush(now)
-        self._silent.pop(face, None)
         entry = self._entries.get(state.feed or b"")
         if entry is None or face != entry.face or state.feed_state is None:
             return
@@ -176,7 +175,6 @@ class FeedTable:
     def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
         """Take in the refusal of an LLI that was sent upstream."""
         self.flush(now)
-        self._silent.pop(face, None)
         parts = split_item(lli.name)
         entry = self._entries.get(parts[0]) if parts else None
         if entry is None or face != entry.face or not entry.has_sent(lli.nonce):
@@ -325,6 +323,10 @@ class FeedTable:
             self._settle(entry, now)
         for known in (self._rtts, self._fetch_rtts, self._silent):
             known.pop(face, None)  # last: failing over notes that it was silent
+
+    def heard(self, face: int) -> None:
+        """Note that FeedState has come from a face, of whatever feed: it answers."""
+        self._silent.pop(face, None)
 
     def face_up(self, face: int) -> None:
         """Note that a face may be tried again."""
