@@ -531,7 +531,9 @@ class Forwarder:
             self.counters.out_of_scope += 1
             return
         feeds = self.feeds
-        verdict = feeds.on_data(number, data, header, now) if feeds is not None and len(feeds) else _FOREIGN
+        verdict = (
+            feeds.on_data(number, data, header, now) if feeds is not None and len(feeds.store) else _FOREIGN
+        )
         entries = self.pit.match(data) if verdict is not _FORGED else []
         counters = self.counters
         may_keep = header is None or not header.no_cache

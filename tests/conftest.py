@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from fresh_seeds import first_fresh_seed
 from hypothesis import settings
 
 settings.register_profile("shared-machine", deadline=None)
@@ -35,8 +36,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 raise pytest.UsageError(f"{name} is not compiled: {found}")
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    return "forwarder: " + ("compiled by mypyc" if config.getoption("compiled") else "plain Python")
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [
+        "forwarder: " + ("compiled by mypyc" if config.getoption("compiled") else "plain Python"),
+        f"fresh seeds of this commit: from {first_fresh_seed()}",
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -116,14 +116,15 @@ class Ranges:
         granted.nonce = lli.nonce
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
-            if granted.again <= granted.again_limit:
-                first, limit = min(first, granted.again), max(limit, granted.again_limit)
-            else:
+            waits = granted.again <= granted.again_limit
+            if not waits or limit < granted.again or first > granted.again_limit:
                 again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]
                 found = [data for data in again if data is not None]
                 if len(found) == len(again):
                     granted.is_answered = True
                     return found
+            if waits:
+                first, limit = min(first, granted.again), max(limit, granted.again_limit)
             granted.again, granted.again_limit = first, limit
         else:
             granted.expiry = expiry

@@ -201,7 +201,7 @@ class FeedTable:
             return self._on_proof(face, data, now)
         entry = self._entries.get(parts[0])
         if entry is None:
-            return Verdict.FOREIGN
+            return self._check_unfollowed(face, *parts, data)
         seq = parts[1]
         if self._joins_run(entry, face, seq, data, header):
             return Verdict.ITEM
@@ -209,6 +209,17 @@ class FeedTable:
         if entry.feed not in self._entries:
             return Verdict.FOREIGN
         return self._on_item(entry, face, seq, data, header, now)
+
+    def _check_unfollowed(self, face: int, feed: bytes, seq: int, data: Data) -> Verdict:
+        """Judge an item of a feed without an entry: forgeries must not spoil the content store."""
+        if self.store.find(feed) is not None:
+            try:
+                open_item(feed, seq, data)
+            except RejectedItem as error:
+                self.counters[f"rejected_{error.reason}"] += 1
+                return Verdict.FORGED
+            self.heard(face)  # a legacy forwarder answers a knock by a bare item
+        return Verdict.FOREIGN
 
     def _on_item(
         self, entry: FeedEntry, face: int, seq: int, data: Data, header: LpPacket | None, now: int
@@ -325,7 +336,7 @@ class FeedTable:
             known.pop(face, None)  # last: failing over notes that it was silent
 
     def heard(self, face: int) -> None:
-        """Note that FeedState has come from a face, of whatever feed: it answers."""
+        """Note that FeedState, or an item, has come from a face, of whatever feed: it answers."""
         self._silent.pop(face, None)
 
     def face_up(self, face: int) -> None:
@@ -623,8 +634,14 @@ class FeedTable:
             self.counters["fetches"] += 1
             self._fetch(face, entry.feed, seq, now)
 
-    def _is_shunned(self, face: int, now: int) -> bool:
-        return self._silent.get(face, 0) > now
+    def _shunned_until(self, face: int, now: int) -> int:
+        """Return until when others come first, ns; 0 if they do not. Who has been silent last comes last."""
+        until = self._silent.get(face, 0)
+        return until if until > now else 0
+
+    def _is_given_up(self, entry: FeedEntry, face: int, now: int) -> bool:
+        """Tell whether a face is not to be waited for: it keeps silent, and another has refused."""
+        return entry.refused and self._shunned_until(face, now) > 0
 
     def _hops(self, entry: FeedEntry) -> list[int]:
         return [hop.face for hop in self._fib.lookup(entry.feed)]
@@ -633,9 +650,9 @@ class FeedTable:
         """Settle on an upstream face; return whether an LLI may go there."""
         if entry.face is None and now >= entry.rest_until:
             hops = [face for face in self._hops(entry) if face not in entry.tried]
-            hops.sort(key=lambda face: (face in entry.ranges, self._is_shunned(face, now)))  # else by cost
+            hops.sort(key=lambda face: (face in entry.ranges, self._shunned_until(face, now)))  # else by cost
             face = next(iter(hops), None)
-            if face is not None and entry.refused and self._is_shunned(face, now):
+            if face is not None and self._is_given_up(entry, face, now):
                 self._knock(entry, face)
                 entry.rest_until = now + _REST
                 face = None
@@ -671,7 +688,7 @@ class FeedTable:
         self._ask(entry, now, None)
         if entry.face is not None:
             return
-        silent = {face for face in entry.tried if self._is_shunned(face, now)}
+        silent = {face for face in entry.tried if self._shunned_until(face, now)}
         if is_gone:
             silent.discard(failed)
         if silent and not entry.refused and self._ask_nobody_else(entry, silent, now):

@@ -16,8 +16,9 @@ from forwarder.lli import consumer, table
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.credit import FixedCredit
+from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
-from forwarder.lli.ranges import Ranges
+from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import NEVER, Upstream
 from forwarder.wire.feed import split_fork
@@ -161,6 +162,116 @@ def _entry_kept(original: Any) -> Callable[..., Any]:
     return settle
 
 
+def _dropped_too_soon(original: Any) -> Callable[..., Any]:
+    def pass_on(self: FeedEntry) -> None:
+        self.to_pass_on.clear()
+
+    return pass_on
+
+
+def _no_downstream(original: Any) -> Callable[..., Any]:
+    return lambda self, entry: [face for face in original(self, entry) if face not in entry.ranges]
+
+
+def _cheapest_first(original: Any) -> Callable[..., Any]:
+    return lambda self, name, hops: hops
+
+
+def _past_presumed(original: Any) -> Callable[..., Any]:
+    def can_progress(self: FeedTable, entry: FeedEntry, granted: Range) -> bool:
+        return self._is_past(entry, granted.wanted)
+
+    return can_progress
+
+
+def _met_twice(original: Any) -> Callable[..., Any]:
+    def grant(self: Ranges, face: int, *rest: Any) -> Any:
+        granted = self.get(face)
+        waiting = (granted.again, granted.again_limit) if granted is not None else (1, 0)
+        if granted is not None:
+            granted.again_limit = granted.again - 1
+        found = original(self, face, *rest)
+        if granted is not None and granted is self.get(face) and waiting[0] <= waiting[1]:
+            granted.again, granted.again_limit = waiting
+        return found
+
+    return grant
+
+
+def _dropped_silently(original: Any) -> Callable[..., Any]:
+    def refuse_range(self: FeedTable, entry: FeedEntry, face: int, *_: Any) -> None:
+        entry.ranges.drop(face)
+
+    return refuse_range
+
+
+def _never_again(original: Any) -> Callable[..., Any]:
+    def ready(self: Range, get: Callable[[int], Data | None]) -> Any:
+        data = get(self.next) if self.next <= self.limit else None
+        return None if data is None else (self.next, data)
+
+    return ready
+
+
+def _one_further(original: Any) -> Callable[..., Any]:
+    return lambda self, first: original(self, first + 1)
+
+
+def _pending_forgotten(original: Any) -> Callable[..., Any]:
+    def appended(self: Producer, seq: int, now: int) -> None:
+        self._pending.clear()
+        original(self, seq, now)
+
+    return appended
+
+
+def _asked_once(original: Any) -> Callable[..., Any]:
+    def repair(self: Upstream, now: int) -> Any:
+        for seq in self._repaired.keys() & self._missing.keys():
+            self._missing[seq] = NEVER
+        return original(self, now)
+
+    return repair
+
+
+def _for_all(original: Any) -> Callable[..., Any]:
+    def drop(self: Ranges, face: int) -> bool:
+        faces = [other for other, _ in self.items()]
+        return [original(self, other) for other in faces] != []
+
+    return drop
+
+
+def _nonce_made_up(original: Any) -> Callable[..., Any]:
+    return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
+
+
+def _first_unheard(original: Any) -> Callable[..., Any]:
+    def on_state(self: FeedTable, face: int, state: Any, now: int) -> None:
+        deaf = copy(state)
+        deaf.first = None
+        original(self, face, deaf, now)
+
+    return on_state
+
+
+def _evicted(original: Any) -> Callable[..., Any]:
+    def tip(self: FeedCache) -> int:
+        return max(self, default=0)
+
+    return property(tip)  # type: ignore[return-value]
+
+
+def _backfilled_once(original: Any) -> Callable[..., Any]:
+    def wake(self: Backfill, hops: Any, now: int) -> Any:
+        for seq, asked in list(self._asked.items()):
+            if asked.due <= now:
+                self._asked[seq] = asked._replace(due=NEVER)
+        return []
+
+    return wake
+
+
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "credit off by one": (Patch(Ranges, "grant", _off_by_one),),
     "missed rewind": (Patch(Ranges, "grant", _never_rewound),),
@@ -199,6 +310,37 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
     "producer's grants kept": (Patch(Producer, "wake", _nothing(None)),),
     "past not fetched": (Patch(Backfill, "want", _nothing([])),),
+    "reissued LLI dropped": (Patch(FeedEntry, "pass_on", _dropped_too_soon),),
+    "downstream never asked": (Patch(FeedTable, "_hops", _no_downstream),),
+    "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
+    "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", _nothing(result=False)),),
+    "past presumed": (Patch(FeedTable, "_can_progress", _past_presumed),),
+    "silent hop waited for": (Patch(FeedTable, "_is_given_up", _nothing(result=False)),),
+    "wish met twice": (Patch(Ranges, "grant", _met_twice),),
+    "refused without a word": (Patch(FeedTable, "_refuse_range", _dropped_silently),),
+    "duplicate LLI heeded": (Patch(Ranges, "is_repeated", _nothing(result=False)),),
+    "nothing sent again": (Patch(Range, "ready", _never_again),),
+    "lifetime not renewed": (Patch(Upstream, "_refresh_at", _nothing(NEVER)),),
+    "stray Nack believed": (Patch(FeedEntry, "has_sent", _nothing(result=True)),),
+    "answer without news": (Patch(Upstream, "is_credible", lambda _: property(lambda _: True)),),
+    "link up unheard": (Patch(FeedTable, "face_up", _nothing(None)),),
+    "rest without end": (Patch(table, "_REST", lambda _: NEVER // 2),),
+    "no second try": (
+        Patch(consumer, "_MAX_RETRY", lambda _: NEVER // 2),
+        Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
+    ),
+    "pulled once": (Patch(Upstream, "_pull_again", _nothing([])),),
+    "repaired once": (Patch(Upstream, "_repair", _asked_once),),
+    "turn never comes": (Patch(FeedTable, "_next_turn", _nothing(NEVER)),),
+    "cancel for all": (Patch(Ranges, "drop", _for_all),),
+    "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
+    "First unheard": (Patch(FeedTable, "on_state", _first_unheard),),
+    "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
+    "pending Interests forgotten": (Patch(Producer, "appended", _pending_forgotten),),
+    "knock unheard": (Patch(FeedTable, "heard", _nothing(None)),),
+    "tip forgotten by eviction": (Patch(FeedCache, "tip", _evicted),),
+    "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
+    "idle answer ignored": (Patch(FeedTable, "on_state", _nothing(None)),),
 }
 """Bugs by name."""
 

@@ -521,9 +521,12 @@ class _World:
 
     def _inject(self, wire: Wire, kind: str, salt: int) -> None:
         """Let an attacker's frame arrive; unless it is a valid one, it must change nothing but counters."""
-        if not wire.cable.up or not self._specs[wire.b].push:
-            return  # who does not check items may be fooled: that is why feeds are checked
+        if not wire.cable.up:
+            return
         index = salt // 2 % len(self.story.feeds)
+        feeds = self._places[wire.b].host.forwarder.feeds
+        if feeds is None or feeds.store.find(self._names[index]) is None:
+            return  # who does not check items may be fooled: that is why feeds are checked
         device = self._devices[index, 0][1]
         target = Target(
             self._names[index], items_of(self.story.feeds[index], 0), device.published, wire.heard

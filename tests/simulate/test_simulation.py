@@ -1,17 +1,23 @@
 """Some thousands of small worlds: what must hold, holds."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from fresh_seeds import first_fresh_seed
 
 from testbed.simulate.chart import draw
 from testbed.simulate.search import play_seeds
 from testbed.simulate.shrink import shrink
-from testbed.simulate.story import FORGERIES, MISCHIEF, make_story
+from testbed.simulate.story import FORGERIES, MISCHIEF, Story, make_story
 from testbed.simulate.world import play
 
-SEEDS = 3000
+SEEDS = 1500
+FRESH = 1500
 CHUNK = 500
+STORIES = sorted((Path(__file__).parent / "stories").glob("*.json"))
+"""Found by seeds that nobody had played before; each violated an invariant once."""
 
 HAPPENS = {
     *("frame lost", "frame twice", "frame late", "frame lost: cut", "frame lost: queue full"),
@@ -29,13 +35,28 @@ def coverage() -> Counter[str]:
     return Counter()
 
 
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_what_once_went_wrong_does_not(path: Path) -> None:
+    outcome = play(Story.from_json(json.loads(path.read_text(encoding="utf-8"))))
+    assert outcome.violation is None
+
+
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_what_must_hold_holds(first: int, coverage: Counter[str]) -> None:
+    coverage.update(played(first))
+
+
+@pytest.mark.parametrize("chunk", range(FRESH // CHUNK))
+def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to(chunk: int) -> None:
+    played(first_fresh_seed() + chunk * CHUNK)
+
+
+def played(first: int) -> Counter[str]:
     found = play_seeds(range(first, first + CHUNK))
-    coverage.update(found.coverage)
     if found.failures:
         short = shrink(make_story(found.failures[0].seed))
         pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")
+    return found.coverage
 
 
 def test_everything_has_happened(coverage: Counter[str]) -> None:
