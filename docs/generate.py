@@ -420,7 +420,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (table, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
     (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),
     (table, "MOST_FEEDS_PER_FACE", str, "feeds that one network face can follow through a node: half of all, so that some are left for others"),
-    (table, "_KNOCK_MS", _ms, "how long a shunned hop may push the one item that it is knocked at for"),
+    (table, "_FEW_TRIES", str, "the same for a hop that kept silent before, once another has refused: who waits for this node waits longer"),
     (table, "_SHUNNED", _ns, "how long other next hops are preferred to one that has not answered: two of the longest pauses between a consumer's tries"),
     (feeds, "LAST_ITEM", _power, "highest number of an item: one more can still be counted; credit never reaches beyond"),
     (items, "_REMEMBERED", str, "items that a process knows to be genuine: a consumer need not check again what its forwarder has"),

@@ -349,8 +349,6 @@ class Forwarder:
         if lp.frag_count > 1:
             raise MalformedPacket("the link service reassembles before the core")
         kind = lp.fragment[0] if lp.fragment else 0
-        if self.feeds is not None and lp.feed_state is not None:
-            self.feeds.heard(face.number)
         if lp.nack_reason is not None:
             self._on_nack(face, lp.fragment, lp.nack_reason, now)
         elif kind == INTEREST:

@@ -23,7 +23,7 @@ from forwarder.lli.backfill import Backfill
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS, Range
-from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.lli.upstream import MAX_TRIES, NEVER, Lli, Recovery, State, Upstream
 from forwarder.timers import TimerWheel
 from forwarder.wire.feed import LAST_ITEM, check_feed_name, split_fork, split_item
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_feed_state, make_lp
@@ -39,7 +39,7 @@ MOST_FEEDS_PER_FACE: Final = 512
 _PROOF_INTERVAL: Final = 100 * MS
 _SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
-_KNOCK_MS: Final = 1_000
+_FEW_TRIES: Final = 2
 _REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
 
@@ -159,6 +159,7 @@ class FeedTable:
     def on_state(self, face: int, state: LpPacket, now: int) -> None:
         """Take in a FeedState that came without an item: the answer to an LLI."""
         self.flush(now)
+        self._silent.pop(face, None)
         entry = self._entries.get(state.feed or b"")
         if entry is None or face != entry.face or state.feed_state is None:
             return
@@ -201,7 +202,7 @@ class FeedTable:
             return self._on_proof(face, data, now)
         entry = self._entries.get(parts[0])
         if entry is None:
-            return self._check_unfollowed(face, *parts, data)
+            return self._check_unfollowed(*parts, data)
         seq = parts[1]
         if self._joins_run(entry, face, seq, data, header):
             return Verdict.ITEM
@@ -210,7 +211,7 @@ class FeedTable:
             return Verdict.FOREIGN
         return self._on_item(entry, face, seq, data, header, now)
 
-    def _check_unfollowed(self, face: int, feed: bytes, seq: int, data: Data) -> Verdict:
+    def _check_unfollowed(self, feed: bytes, seq: int, data: Data) -> Verdict:
         """Judge an item of a feed without an entry: forgeries must not spoil the content store."""
         if self.store.find(feed) is not None:
             try:
@@ -218,7 +219,6 @@ class FeedTable:
             except RejectedItem as error:
                 self.counters[f"rejected_{error.reason}"] += 1
                 return Verdict.FORGED
-            self.heard(face)  # a legacy forwarder answers a knock by a bare item
         return Verdict.FOREIGN
 
     def _on_item(
@@ -334,10 +334,6 @@ class FeedTable:
             self._settle(entry, now)
         for known in (self._rtts, self._fetch_rtts, self._silent):
             known.pop(face, None)  # last: failing over notes that it was silent
-
-    def heard(self, face: int) -> None:
-        """Note that FeedState, or an item, has come from a face, of whatever feed: it answers."""
-        self._silent.pop(face, None)
 
     def face_up(self, face: int) -> None:
         """Note that a face may be tried again."""
@@ -639,9 +635,12 @@ class FeedTable:
         until = self._silent.get(face, 0)
         return until if until > now else 0
 
-    def _is_given_up(self, entry: FeedEntry, face: int, now: int) -> bool:
-        """Tell whether a face is not to be waited for: it keeps silent, and another has refused."""
-        return entry.refused and self._shunned_until(face, now) > 0
+    def _tries_for(self, entry: FeedEntry, face: int, now: int) -> int:
+        """Return the tries after which a face counts as silent: few if it was so before, and others refuse.
+
+        Who waits for this node gives it MAX_TRIES, and has to hear of the refusals before.
+        """
+        return _FEW_TRIES if entry.refused and self._shunned_until(face, now) else MAX_TRIES
 
     def _hops(self, entry: FeedEntry) -> list[int]:
         return [hop.face for hop in self._fib.lookup(entry.feed)]
@@ -652,26 +651,20 @@ class FeedTable:
             hops = [face for face in self._hops(entry) if face not in entry.tried]
             hops.sort(key=lambda face: (face in entry.ranges, self._shunned_until(face, now)))  # else by cost
             face = next(iter(hops), None)
-            if face is not None and self._is_given_up(entry, face, now):
-                self._knock(entry, face)
-                entry.rest_until = now + _REST
-                face = None
             granted = entry.ranges.get(face) if face is not None else None
             if face is not None and (granted is None or len(entry.ranges) > 1):
                 entry.displaced = granted is not None
                 if granted is not None:
                     self._refuse_range(entry, face, granted, NO_ROUTE, now)
                 entry.face = face
-                rtt = self._rtts.setdefault(face, Rtt())
-                entry.upstream = Upstream(entry.upstream.next, rtt, recovery=self._repair)
+                entry.upstream = Upstream(
+                    entry.upstream.next,
+                    self._rtts.setdefault(face, Rtt()),
+                    recovery=self._repair,
+                    max_tries=self._tries_for(entry, face, now),
+                )
                 entry.upstream_first = 0
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
-
-    def _knock(self, entry: FeedEntry, face: int) -> None:
-        """Ask a shunned face whether it answers, without waiting for it: others wait to be refused."""
-        self.counters["llis_out"] += 1
-        lli = Lli(entry.ranges.first_wanted(), 1, _KNOCK_MS)
-        self._send(face, lli.packet(entry.feed, self._rng.getrandbits(32), entry.hop_limit))
 
     def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
         """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from forwarder.lli.estimates import MAX_TIMEOUT, MS, Rtt, Window
+from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MS, Rtt, Window
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 
@@ -142,6 +142,7 @@ class Upstream:
         rtt: what is known of the way there; may be shared among feeds.
         max_lifetime_ms: InterestLifetime of an LLI at most.
         recovery: how to ask for what is missing.
+        max_tries: LLIs, or rounds of repair, without any sign of life, before it is SILENT.
 
     Attributes:
         state: see State.
@@ -168,6 +169,7 @@ class Upstream:
         "_longest_gap",
         "_losses",
         "_max_lifetime_ms",
+        "_max_tries",
         "_missing",
         "_pace",
         "_pulled",
@@ -197,6 +199,7 @@ class Upstream:
         rtt: Rtt,
         max_lifetime_ms: int = 3_600_000,
         recovery: Recovery = Recovery.IN_NETWORK,
+        max_tries: int = MAX_TRIES,
     ) -> None:
         self.state = State.IDLE
         self.head = first
@@ -210,6 +213,7 @@ class Upstream:
         self.deadline = NEVER
         self._rtt = rtt
         self._max_lifetime_ms = max_lifetime_ms
+        self._max_tries = max_tries
         self._recovery = recovery
         self._missing: dict[int, int] = {}  # item before head -> when to ask for it (again), ns
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
@@ -247,8 +251,8 @@ class Upstream:
         return self._is_heard and self._tries == 0
 
     def is_doubtful(self, now: int) -> bool:
-        """Tell whether it has left an LLI unanswered for a time-out, or for the LLI's whole lifetime."""
-        return self._tries > 0 or (self._unanswered and now >= self.expiry)
+        """Tell whether it has left an LLI unanswered for a time-out, or for longer than the first one is."""
+        return self._tries > 0 or (self._unanswered and now - self._asked_at > INITIAL_TIMEOUT)
 
     def is_missing(self, seq: int) -> bool:
         """Tell whether an item is asked for and has not come."""
@@ -421,7 +425,7 @@ class Upstream:
 
     def _time_out(self) -> None:
         self._tries += 1
-        if self._tries >= MAX_TRIES:
+        if self._tries >= self._max_tries:
             self._move(Event.UNANSWERED)
 
     def _look_for_gaps(self) -> None:

@@ -20,7 +20,7 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import NEVER, Upstream
+from forwarder.lli.upstream import MAX_TRIES, NEVER, Upstream
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
 
@@ -315,7 +315,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
     "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", _nothing(result=False)),),
     "past presumed": (Patch(FeedTable, "_can_progress", _past_presumed),),
-    "silent hop waited for": (Patch(FeedTable, "_is_given_up", _nothing(result=False)),),
+    "silent hop waited for": (Patch(FeedTable, "_tries_for", _nothing(MAX_TRIES)),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
     "refused without a word": (Patch(FeedTable, "_refuse_range", _dropped_silently),),
     "duplicate LLI heeded": (Patch(Ranges, "is_repeated", _nothing(result=False)),),
@@ -337,7 +337,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "First unheard": (Patch(FeedTable, "on_state", _first_unheard),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
     "pending Interests forgotten": (Patch(Producer, "appended", _pending_forgotten),),
-    "knock unheard": (Patch(FeedTable, "heard", _nothing(None)),),
     "tip forgotten by eviction": (Patch(FeedCache, "tip", _evicted),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
     "idle answer ignored": (Patch(FeedTable, "on_state", _nothing(None)),),
