@@ -126,6 +126,7 @@ class _World:
         self._connected: dict[str, set[str]] = {}
         self._frames = 0
         self._has_quotas = any(node.cache_feeds < len(story.feeds) for node in story.nodes)
+        self._has_legacy = not all(node.push for node in story.nodes)
         self._under_way: dict[int, tuple[Wire, str]] = {}
         self._calm = story.calm * US
         self._grants = Grants(node.name for node in story.nodes if not node.push)
@@ -220,6 +221,8 @@ class _World:
                 continue
             if self._has_quotas and reader.told is not None:
                 continue
+            if self._has_legacy and self.story.feeds[index].fork is not None:
+                continue  # a proof does not cross a forwarder that nobody has asked for it
             published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
             if reader.subscribed and not reader.delivery.is_done(published):
                 hungry.append(name)
