@@ -6,6 +6,8 @@
 4. State returns to zero when subscriptions end: `check_ended`.
 5. A malformed or forged packet changes no state but counters: `digest` before and after.
 
+And where nothing happens, little is sent: `check_quiet`.
+
 They know frames, items and the public face of a host; what the forwarder thinks it has granted is not asked.
 """
 
@@ -23,6 +25,9 @@ from forwarder.host import Host
 from testbed.simulate.frames import Frame
 
 MS_NS = 1_000_000
+
+QUIET_LLIS = 60
+"""LLIs a feed and direction of a link, beside renewals, for half a minute in which nothing happens."""
 
 
 class Violation(Exception):
@@ -163,6 +168,23 @@ class Delivery:
     def is_done(self, published: int) -> bool:
         """Tell whether the application has all of `published` items, or has been told why not."""
         return self.error is not None or self.held >= published
+
+
+def check_quiet(asked: Mapping[tuple[str, str, bytes], int], seconds: int, shortest_ms: int) -> None:
+    """Check that feeds on which nothing happens cost little.
+
+    A lifetime is renewed half way, by the downstream's repetition and by the relay's own; probes become
+    rarer and rarer. QUIET_LLIS are left for what was begun before.
+
+    Args:
+        asked: LLIs sent meanwhile from one node to another, by both and the feed.
+        seconds: how long nothing has happened.
+        shortest_ms: the shortest lifetime of a subscription.
+    """
+    most = 2 * seconds * 2000 // shortest_ms + QUIET_LLIS
+    for (a, b, _), count in asked.items():
+        if count > most:
+            raise Violation("quiet", a, f"{count} LLIs to {b} in {seconds} s in which nothing happens")
 
 
 def check_ended(name: str, host: Host) -> None:

@@ -217,14 +217,6 @@ def _one_further(original: Any) -> Callable[..., Any]:
     return lambda self, first: original(self, first + 1)
 
 
-def _pending_forgotten(original: Any) -> Callable[..., Any]:
-    def appended(self: Producer, seq: int, now: int) -> None:
-        self._pending.clear()
-        original(self, seq, now)
-
-    return appended
-
-
 def _asked_once(original: Any) -> Callable[..., Any]:
     def repair(self: Upstream, now: int) -> Any:
         for seq in self._repaired.keys() & self._missing.keys():
@@ -244,22 +236,6 @@ def _for_all(original: Any) -> Callable[..., Any]:
 
 def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
-
-
-def _first_unheard(original: Any) -> Callable[..., Any]:
-    def on_state(self: FeedTable, face: int, state: Any, now: int) -> None:
-        deaf = copy(state)
-        deaf.first = None
-        original(self, face, deaf, now)
-
-    return on_state
-
-
-def _evicted(original: Any) -> Callable[..., Any]:
-    def tip(self: FeedCache) -> int:
-        return max(self, default=0)
-
-    return property(tip)  # type: ignore[return-value]
 
 
 def _backfilled_once(original: Any) -> Callable[..., Any]:
@@ -320,25 +296,18 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "refused without a word": (Patch(FeedTable, "_refuse_range", _dropped_silently),),
     "duplicate LLI heeded": (Patch(Ranges, "is_repeated", _nothing(result=False)),),
     "nothing sent again": (Patch(Range, "ready", _never_again),),
-    "lifetime not renewed": (Patch(Upstream, "_refresh_at", _nothing(NEVER)),),
     "stray Nack believed": (Patch(FeedEntry, "has_sent", _nothing(result=True)),),
-    "answer without news": (Patch(Upstream, "is_credible", lambda _: property(lambda _: True)),),
-    "link up unheard": (Patch(FeedTable, "face_up", _nothing(None)),),
-    "rest without end": (Patch(table, "_REST", lambda _: NEVER // 2),),
     "no second try": (
         Patch(consumer, "_MAX_RETRY", lambda _: NEVER // 2),
         Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
     ),
     "pulled once": (Patch(Upstream, "_pull_again", _nothing([])),),
     "repaired once": (Patch(Upstream, "_repair", _asked_once),),
-    "turn never comes": (Patch(FeedTable, "_next_turn", _nothing(NEVER)),),
     "cancel for all": (Patch(Ranges, "drop", _for_all),),
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
-    "First unheard": (Patch(FeedTable, "on_state", _first_unheard),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
-    "pending Interests forgotten": (Patch(Producer, "appended", _pending_forgotten),),
-    "tip forgotten by eviction": (Patch(FeedCache, "tip", _evicted),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
+    "nobody shunned": (Patch(FeedTable, "_shunned_until", _nothing(0)),),
     "idle answer ignored": (Patch(FeedTable, "on_state", _nothing(None)),),
 }
 """Bugs by name."""

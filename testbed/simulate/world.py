@@ -26,7 +26,7 @@ from testbed.simulate.actors import US, Device, Reader, Target, inject
 from testbed.simulate.feeds import items_of, name_of
 from testbed.simulate.frames import Frame, describe
 from testbed.simulate.frames import Reader as FrameReader
-from testbed.simulate.invariants import Delivery, Grants, Violation, check_ended, digest
+from testbed.simulate.invariants import Delivery, Grants, Violation, check_ended, check_quiet, digest
 from testbed.simulate.links import Cable, Wire, routes
 from testbed.simulate.story import MISCHIEF, Fate, Story
 
@@ -130,6 +130,7 @@ class _World:
         self._under_way: dict[int, tuple[Wire, str]] = {}
         self._calm = story.calm * US
         self._grants = Grants(node.name for node in story.nodes if not node.push)
+        self._llis: Counter[tuple[str, str, bytes]] = Counter()
         self._upstreams: dict[tuple[str, bytes], str] = {}
         self._specs = {node.name: node for node in story.nodes}
         self._places = {node.name: _Place(node.name) for node in story.nodes}
@@ -172,7 +173,10 @@ class _World:
         lifetime = max((wanted.lifetime_ms for wanted in story.subscribers), default=0) * 1_000_000
         if lifetime == LONG_NS and all(node.push for node in story.nodes):
             # What was left behind while all went wrong is over; then cancelling ends all there is, at once.
+            before = Counter(self._llis)
             self._run_until(self.now + lifetime)
+            shortest = min(wanted.lifetime_ms for wanted in story.subscribers)
+            check_quiet(self._llis - before, lifetime // SECOND_NS, shortest)
             lifetime = 0
         for name, (_, reader) in self._readers.items():
             if reader.subscribed:
@@ -417,6 +421,8 @@ class _World:
     def _watch(self, wire: Wire, frame: Frame) -> None:
         """Count what a sent frame shows of the protocol at work."""
         self._count(f"sent {frame.kind}")
+        if frame.kind == "lli":
+            self._llis[wire.a, wire.b, frame.feed] += 1
         if frame.kind in ("lli", "interest") and frame.seq:
             key = (wire.a, frame.feed)
             before = self._upstreams.get(key)
