@@ -364,8 +364,8 @@ def range_examples() -> str:
         again = held.grant(1, first, _grant(first, granted, nonce=2), 0, log.get)
         left = held.get(1)
         after = f"{left.next} .. {left.limit}" if left else "none"
-        if left and left.again <= left.again_limit:
-            after += f", and {left.again} .. {left.again_limit} again when at hand"
+        if left and left.again:
+            after += f", and {left.again[0]} .. {left.again[-1]} again when at hand"
         sent = f"{first} .. {first + len(again) - 1}" if len(again) > 1 else str(first) if again else ""
         rows.append((f"({first}, {granted})", title, sent, after))
     return grid(("LLI (s, credit)", "it is", "sent again at once", "range after"), rows)
@@ -411,7 +411,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (backfill, "MAX_ROUNDS", str, "times that every next hop is asked for an item before it counts as gone"),
     (consumer, "_FIRST_RETRY", _ns, "pause after a refusal, doubling: routes take time to appear"),
     (consumer, "_MAX_RETRY", _ns, "end of that doubling: how long a network that is whole again may go unnoticed"),
-    (ranges, "_MOST_AGAIN", str, "items that one LLI can ask for again: a repair is short, and a stranger's must be"),
+    (ranges, "_MOST_AGAIN", str, "items that wait at most to be sent again to one downstream: a repair is short, and a stranger's must be"),
     (ranges, "_REMEMBERED_NONCES", str, "LLIs of one downstream among which a duplicate made by the link is looked for"),
     (consumer, "_REMEMBERED_NONCES", str, "LLIs sent by a consumer to which a Nack counts"),
     (entry, "_REMEMBERED_NONCES", str, "LLIs sent upstream among which one that has come round a loop is looked for"),

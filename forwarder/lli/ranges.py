@@ -19,8 +19,7 @@ class Range:
     Attributes:
         next: the next item to send.
         limit: the last item that may be sent.
-        again, again_limit: items before `next` that are to be sent again, once they are at hand; none if the
-            first is beyond the second.
+        again: items before `next` that are to be sent again, in order, once they are at hand.
         expiry: when the grant ends, ns.
         nonce: of the newest LLI.
         is_answered: the newest LLI has been, by an item or by a FeedState.
@@ -30,7 +29,6 @@ class Range:
 
     __slots__ = (
         "again",
-        "again_limit",
         "announce",
         "expiry",
         "is_answered",
@@ -42,8 +40,7 @@ class Range:
 
     def __init__(self, first: int, limit: int, expiry: int, nonce: int | None) -> None:
         self.next = first
-        self.again = 1
-        self.again_limit = 0
+        self.again: tuple[int, ...] = ()
         self.limit = limit
         self.expiry = expiry
         self.nonce = nonce
@@ -54,24 +51,22 @@ class Range:
     @property
     def wanted(self) -> int:
         """The next item to send, one that is asked for again first."""
-        return self.again if self.again <= self.again_limit else self.next
+        return self.again[0] if self.again else self.next
 
     def ready(self, get: Callable[[int], Data | None]) -> tuple[int, Data] | None:
         """Return the item that can be sent next, with its number; None if there is none at hand."""
-        for seq, last in ((self.again, self.again_limit), (self.next, self.limit)):
-            if seq <= last and (data := get(seq)) is not None:
-                return seq, data
-        return None
+        due = (*self.again[:1], self.next) if self.next <= self.limit else self.again[:1]
+        return next(((seq, data) for seq in due if (data := get(seq)) is not None), None)
 
     def skip(self, first: int) -> None:
         """Give up what lies before an item: it cannot be had here."""
-        self.again = max(self.again, first)
+        self.again = tuple(seq for seq in self.again if seq >= first)
         self.next = max(self.next, first)
 
     @property
     def wanted_until(self) -> int:
         """The last item of those that `wanted` begins."""
-        return self.again_limit if self.again <= self.again_limit else self.limit
+        return self.again[-1] if self.again else self.limit
 
 
 class Ranges:
@@ -116,21 +111,17 @@ class Ranges:
         granted.nonce = lli.nonce
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
-            waits = granted.again <= granted.again_limit
-            if not waits or limit < granted.again or first > granted.again_limit:
-                again = [get(seq) for seq in range(max(first, limit - _MOST_AGAIN + 1), limit + 1)]
-                found = [data for data in again if data is not None]
-                if len(found) == len(again):
-                    granted.is_answered = True
-                    return found
-            if waits:
-                first, limit = min(first, granted.again), max(limit, granted.again_limit)
-            granted.again, granted.again_limit = first, limit
+            again = range(max(first, limit - _MOST_AGAIN + 1), limit + 1)
+            found = [data for data in map(get, again) if data is not None]
+            if len(found) == len(again) and not set(again).intersection(granted.again):
+                granted.is_answered = True
+                return found
+            granted.again = tuple(sorted({*granted.again, *again}))[-_MOST_AGAIN:]
         else:
             granted.expiry = expiry
             granted.next = min(granted.next, first)
             granted.limit = max(granted.limit, limit)
-            granted.again_limit = min(granted.again_limit, granted.next - 1)  # the rest is to be sent anyway
+            granted.again = tuple(seq for seq in granted.again if seq < granted.next)  # the rest is anyway
         granted.announce = True
         granted.is_answered = False
         return []
@@ -160,8 +151,8 @@ class Ranges:
         announce = granted.announce or seq < tip
         granted.announce = False
         granted.is_answered = True
-        if seq == granted.again <= granted.again_limit:
-            granted.again += 1
+        if granted.again and seq == granted.again[0]:
+            granted.again = granted.again[1:]
         else:
             granted.next = seq + 1
         self.settle(face)
@@ -170,7 +161,7 @@ class Ranges:
     def settle(self, face: int) -> None:
         """Forget a range that is used up."""
         granted = self._by_face.get(face)
-        if granted and granted.next > granted.limit and granted.again > granted.again_limit:
+        if granted and granted.next > granted.limit and not granted.again:
             del self._by_face[face]
 
     def drop(self, face: int) -> bool:

@@ -41,12 +41,11 @@ class Violation(Exception):
 
 
 class _Grant:
-    __slots__ = ("classic", "expiry", "first", "is_open", "last", "limit", "nonce", "paid")
+    __slots__ = ("classic", "expiry", "first", "is_open", "limit", "nonce", "paid")
 
     def __init__(self, frame: Frame, first: int, limit: int, expiry: int, *, classic: bool) -> None:
         self.first = first
         self.limit = limit
-        self.last = frame.seq + frame.credit - 1  # limit may lie beyond, where it meets another grant
         self.expiry = expiry
         self.nonce = frame.nonce
         self.classic = classic
@@ -92,7 +91,6 @@ class Grants:
                 still_open = [grant for grant in ours if grant.is_open]
                 last = frame.seq + frame.credit - 1
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
-                last = max([last, *(grant.first - 1 for grant in still_open)])
                 expiry = max([expiry, *(grant.expiry for grant in still_open)])
                 grants.append(_Grant(frame, first, last, expiry, classic=False))
         self._grants[key] = grants
@@ -114,7 +112,7 @@ class Grants:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
         for grant in paying:
             grant.paid.add(frame.seq)
-            grant.is_open = grant.is_open and frame.seq != grant.last
+            grant.is_open = grant.is_open and frame.seq != grant.limit
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Tell whether an LLI that arrives asks again for what was sent."""

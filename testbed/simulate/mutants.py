@@ -187,12 +187,12 @@ def _past_presumed(original: Any) -> Callable[..., Any]:
 def _met_twice(original: Any) -> Callable[..., Any]:
     def grant(self: Ranges, face: int, *rest: Any) -> Any:
         granted = self.get(face)
-        waiting = (granted.again, granted.again_limit) if granted is not None else (1, 0)
+        waiting = granted.again if granted is not None else ()
         if granted is not None:
-            granted.again_limit = granted.again - 1
+            granted.again = ()
         found = original(self, face, *rest)
-        if granted is not None and granted is self.get(face) and waiting[0] <= waiting[1]:
-            granted.again, granted.again_limit = waiting
+        if granted is not None and granted is self.get(face):
+            granted.again = (*waiting, *granted.again)
         return found
 
     return grant

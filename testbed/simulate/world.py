@@ -42,8 +42,15 @@ MAX_FRAMES = 40_000
 MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
+MOST_SENT = 64
+"""Frames whose order is remembered."""
+
 _ALARM, _FRAME, _STEP = range(3)
 _HEARD = 32  # frames of a link that an attacker remembers
+
+
+Feature = tuple[tuple[str, ...], str, tuple[str, ...], frozenset[str]]
+"""What the holders of a node were, what came in, what they are then, and the kinds of frames under way."""
 
 
 class Row(NamedTuple):
@@ -67,6 +74,8 @@ class Outcome:
         coverage: how often what happened.
         rows: for the chart, if they were asked for.
         fates: what befell frames.
+        sent: the first MOST_SENT frames: from, to, and which of that link and direction.
+        features: which holder did what with what, if they were asked for.
         caught_up: ns from the last disturbance until everyone had everything; None if not so far.
     """
 
@@ -76,12 +85,17 @@ class Outcome:
     coverage: Counter[str] = field(default_factory=Counter)
     rows: list[Row] = field(default_factory=list)
     fates: list[Fate] = field(default_factory=list)
+    sent: list[tuple[str, str, int]] = field(default_factory=list)
+    features: set[Feature] = field(default_factory=set)
     caught_up: int | None = None
 
 
-def play(story: Story, *, record: bool = False) -> Outcome:
-    """Play a story to its end or to the first invariant that does not hold; `record` keeps the rows."""
-    world = _World(story, record=record)
+def play(story: Story, *, record: bool = False, watch: bool = False) -> Outcome:
+    """Play a story to its end or to the first invariant that does not hold.
+
+    `record` keeps the rows, `watch` the features.
+    """
+    world = _World(story, record=record, watch=watch)
     try:
         world.run()
     except Violation as violation:
@@ -113,13 +127,14 @@ class _Place:
 
 
 class _World:
-    def __init__(self, story: Story, *, record: bool) -> None:
+    def __init__(self, story: Story, *, record: bool, watch: bool = False) -> None:
         self.story = story
         self.now = 0
         self.running = ""
         self.outcome = Outcome()
         self.hasher = hashlib.blake2b(digest_size=16)
         self._record = record
+        self._is_watching = watch
         self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
         self._scheduled = 0
         self._is_well = False
@@ -127,7 +142,7 @@ class _World:
         self._frames = 0
         self._has_quotas = any(node.cache_feeds < len(story.feeds) for node in story.nodes)
         self._has_legacy = not all(node.push for node in story.nodes)
-        self._under_way: dict[int, tuple[Wire, str]] = {}
+        self._under_way: dict[int, tuple[Wire, str, str]] = {}
         self._calm = story.calm * US
         self._grants = Grants(node.name for node in story.nodes if not node.push)
         self._llis: Counter[tuple[str, str, bytes]] = Counter()
@@ -203,7 +218,7 @@ class _World:
 
     def note_under_way(self) -> None:
         """Note the frames that have been sent and have not arrived."""
-        for wire, text in self._under_way.values():
+        for wire, text, _ in self._under_way.values():
             self._note(wire.a, wire.b, f"{text} (under way)")
 
     def _count(self, what: str) -> None:
@@ -342,7 +357,9 @@ class _World:
 
     def _prod(self, place: _Place) -> None:
         self.running = place.name
+        before = self._holders(place)
         place.host.wake(self.now)
+        self._note_feature(place, before, "alarm")
         self._settle(place)
 
     # Frames
@@ -363,6 +380,8 @@ class _World:
         del wire.heard[:-_HEARD]
         n = wire.count
         wire.count += 1
+        if len(self.outcome.sent) < MOST_SENT:
+            self.outcome.sent.append((wire.a, wire.b, n))
         cable = wire.cable
         if not cable.up:
             self._lose(wire, text, "cut")
@@ -394,7 +413,7 @@ class _World:
     def _carry(self, wire: Wire, payload: bytes, frame: Frame, text: str, arrival: int) -> None:
         epoch = wire.cable.epoch
         number = self._scheduled
-        self._under_way[number] = (wire, text)
+        self._under_way[number] = (wire, text, frame.kind)
 
         def arrive() -> None:
             del self._under_way[number]
@@ -410,13 +429,32 @@ class _World:
         if frame.kind == "lli" and self._grants.is_rewind(wire.b, wire.a, frame):
             self._count("rewind")
         self._grants.arrived(wire.b, wire.a, frame, self.now)
-        self._deliver(wire, payload)
+        self._deliver(wire, payload, frame.kind)
 
-    def _deliver(self, wire: Wire, payload: bytes) -> None:
+    def _deliver(self, wire: Wire, payload: bytes, kind: str) -> None:
         place = self._places[wire.b]
         self.running = place.name
+        before = self._holders(place)
         place.host.receive(place.faces[wire.a], payload, self.now)
+        self._note_feature(place, before, kind)
         self._settle(place)
+
+    def _holders(self, place: _Place) -> tuple[str, ...]:
+        """Describe what a node's holders are up to, if anybody wants to know."""
+        feeds = place.host.forwarder.feeds
+        if not self._is_watching or feeds is None:
+            return ()
+        return tuple(
+            f"{'' if entry.face is None else entry.upstream.state.value} {min(len(entry.ranges), 2)}"
+            f"{' past' * (entry.backfill is not None)}{' fork' * (entry.cache.fork is not None)}"
+            f"{' gap' * (entry.upstream.next < entry.upstream.head)}"
+            for entry in feeds
+        )
+
+    def _note_feature(self, place: _Place, before: tuple[str, ...], event: str) -> None:
+        if self._is_watching:
+            under_way = frozenset(kind for _, _, kind in self._under_way.values())
+            self.outcome.features.add((before, event, self._holders(place), under_way))
 
     def _watch(self, wire: Wire, frame: Frame) -> None:
         """Count what a sent frame shows of the protocol at work."""
@@ -548,10 +586,10 @@ class _World:
         if kind in MISCHIEF:
             # The attacker's LLI is an LLI.
             self._grants.arrived(wire.b, wire.a, FrameReader().read(payload, self.now), self.now)
-            self._deliver(wire, payload)
+            self._deliver(wire, payload, kind)
             return
         host = self._places[wire.b].host
         before = digest(host)
-        self._deliver(wire, payload)
+        self._deliver(wire, payload, kind)
         if digest(host) != before:
             raise Violation("forgery", wire.b, f"an injected packet ({kind}) has changed state")
