@@ -397,6 +397,7 @@ def _power(value: int) -> str:
 _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (estimates, "INITIAL_TIMEOUT", _ns, "before there is a measurement: over a continental round trip, under human patience"),
     (estimates, "MIN_TIMEOUT", _ns, "a repetition sooner than a scheduler's hiccup helps nobody"),
+    (estimates, "_GRANULARITY", _ns, "a path without any variation would time out just when the answer comes: QUIC's (RFC 9002)"),
     (estimates, "MAX_TIMEOUT", _ns, "a path that comes back is found again within this"),
     (upstream, "MAX_TRIES", str, "a link that loses 20 % each way keeps silent as often in one case of sixty, one that loses 5 % in one of 11000"),
     (estimates, "_MIN_REORDER", _ns, "on a link without delay, what is out of order is still given the time of a few packets"),

@@ -8,6 +8,7 @@ INITIAL_TIMEOUT: Final = 250 * MS
 """Before there is a measurement: over a continental RTT, under human patience."""
 MIN_TIMEOUT: Final = 20 * MS
 MAX_TIMEOUT: Final = 4_000 * MS
+_GRANULARITY: Final = 1 * MS
 _MIN_REORDER: Final = 500_000
 _MAX_REORDER_SHIFT: Final = 3
 
@@ -49,7 +50,7 @@ class Rtt:
         base = (
             INITIAL_TIMEOUT
             if self.smoothed is None
-            else max(self.smoothed + 4 * self._variation, MIN_TIMEOUT)
+            else max(self.smoothed + max(4 * self._variation, _GRANULARITY), MIN_TIMEOUT)
         )
         return min(base << min(tries, 10), MAX_TIMEOUT)
 

@@ -28,7 +28,8 @@ MAX_TRIES: Final = 4
 IDLE_PROBE: Final = 1_000 * MS
 """First time-out of a holder that has no reason to believe that anything is missing, at most."""
 MAX_IDLE_PROBES: Final = 3
-"""Doublings of that time-out: what looks like an idle feed may be a link that loses a lot."""
+"""Doublings of that time-out at most: what looks like an idle feed may be a link that loses a lot."""
+_MOST_DOUBLINGS: Final = 10  # from a shorter one
 _LOSSES_REMEMBERED: Final = 64
 PULL_WINDOW: Final = 32
 """Items asked for at a time of an upstream that cannot push."""
@@ -387,7 +388,7 @@ class Upstream:
             return self._ask(max(self._asked_first, self.head), now, again=True)
         self.is_probing = True
         if self._is_quiet(now, self._patience()):
-            self._idle_probes = min(self._idle_probes + 1, MAX_IDLE_PROBES)
+            self._idle_probes = min(self._idle_probes + 1, _MOST_DOUBLINGS)
         return self._ask(self.head, now)
 
     def cancel(self, now: int) -> list[Lli]:
@@ -417,7 +418,7 @@ class Upstream:
         """How long a silence may be before the holder probes: a path that loses is probed sooner."""
         longest = self._recent_gap if self._losses else self._longest_gap
         usual = max(min(2 * longest, IDLE_PROBE), self._rtt.timeout())
-        return usual << self._idle_probes
+        return min(usual << self._idle_probes, IDLE_PROBE << MAX_IDLE_PROBES)
 
     def _tail_timeout(self) -> int:
         """How long an item may take that the upstream has said to hold: it may be pacing a burst."""
