@@ -18,7 +18,7 @@ from forwarder.wire.tlv import MalformedPacket
 _REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
 _REMEMBERED_NONCES: Final = 8
 _FIRST_RETRY: Final = 250 * MS
-_MAX_RETRY: Final = 8_000 * MS
+MAX_RETRY: Final = 8_000 * MS
 
 
 class Consumer:
@@ -173,7 +173,7 @@ class Consumer:
     def _wait(self, error: str, now: int) -> None:
         self._errors.append(error)
         self._begin_anew()
-        self._retry_at = now + min(_FIRST_RETRY << min(self._refusals, 10), _MAX_RETRY)
+        self._retry_at = now + min(_FIRST_RETRY << min(self._refusals, 10), MAX_RETRY)
         self._refusals += 1
 
     def _on_state(self, header: LpPacket, now: int) -> None:

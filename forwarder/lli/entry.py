@@ -13,6 +13,7 @@ from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
 _REMEMBERED_NONCES: Final = 16
 _REISSUE_INTERVAL: Final = 500 * MS
+_REISSUE_WAIT: Final = 2_000 * MS
 
 
 class FeedEntry:
@@ -28,6 +29,8 @@ class FeedEntry:
         tried: faces that have failed since an item last came.
         reissue: the next LLI replaces one to a face that has failed.
         reissued_at: when an LLI that is passed on up to the source was last sent, ns.
+        has_own_reissue: that one was a probe of this node's own, for nobody else.
+        has_heard_reissue: a downstream has sent one since this node's last probe.
         to_pass_on: nonces of reissued LLIs that have come too soon after that one, by face, the oldest first.
         rest_until: no way is looked for before, ns.
         nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
@@ -48,6 +51,8 @@ class FeedEntry:
         "displaced",
         "face",
         "feed",
+        "has_heard_reissue",
+        "has_own_reissue",
         "hop_limit",
         "latest",
         "nonces",
@@ -74,6 +79,8 @@ class FeedEntry:
         self.tried: set[int] = set()
         self.reissue = False
         self.reissued_at = -_REISSUE_INTERVAL
+        self.has_own_reissue = False
+        self.has_heard_reissue = False
         self.to_pass_on: dict[int, int] = {}
         self.nonces: tuple[tuple[int, int | None], ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
@@ -111,13 +118,26 @@ class FeedEntry:
         """Remember an LLI that is sent, and the face whose LLI caused it."""
         self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
 
-    @property
-    def may_reissue_at(self) -> int:
-        """When it is time for another LLI that is passed on up to the source, ns.
+    def may_reissue(self, now: int) -> bool:
+        """Tell whether it is time for another LLI that is passed on up to the source.
 
         Such an LLI finds the loop that aggregation hides. Each downstream's probe is one, and they are many.
         """
-        return self.reissued_at + _REISSUE_INTERVAL
+        return now >= self.reissued_at + _REISSUE_INTERVAL
+
+    def reissues(self, now: int, *, is_own: bool) -> None:
+        """Note that the next LLI is to be passed on up to the source, be it a probe of this node's own."""
+        self.reissue = True
+        self.reissued_at = now
+        self.has_own_reissue = is_own
+
+    @property
+    def pass_on_at(self) -> int:
+        """When one that has come too soon goes alone, ns; NEVER if it waits for another LLI to take it along.
+
+        After another downstream's it waits: they take turns. After a probe of this node's own it must not.
+        """
+        return self.reissued_at + _REISSUE_WAIT if self.has_own_reissue else NEVER
 
     def pass_on(self) -> tuple[int, int] | None:
         """Return the nonce and the face of the reissued LLI whose turn it is to be passed on, if one waits.

@@ -139,13 +139,14 @@ class FeedTable:
             left = lli.hop_limit - 1
             entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
-        cause = (lli.nonce or 0, face)
+        cause = (lli.nonce or 0, face) if lli.send_credit else None
         again = entry.ranges.grant(face, first, lli, now, entry.item)
         for data in again:
             self._push(face, data.wire)
         self._serve(entry, face, now)
-        if lli.must_be_fresh and not is_repeated:
+        if cause is not None and lli.must_be_fresh and not is_repeated:
             entry.to_pass_on[face] = cause[0]
+            entry.has_heard_reissue = True
         self._pass_on(entry, now, cause)
         granted = entry.ranges.get(face)
         if granted is not None and entry.face is None and not self._can_progress(entry, granted):
@@ -357,12 +358,11 @@ class FeedTable:
                 self._serve_all(entry, now)
             if entry.ranges:
                 llis = entry.upstream.wake(now)
-                cause = None
-                if entry.upstream.is_probing and now >= entry.may_reissue_at:
-                    cause = entry.pass_on()
-                    entry.reissue = True
-                    entry.reissued_at = now
-                self._send_llis(entry, llis, cause, now)
+                if entry.upstream.is_probing:
+                    if entry.may_reissue(now) and not entry.has_heard_reissue:
+                        entry.reissues(now, is_own=True)
+                    entry.has_heard_reissue = False
+                self._send_llis(entry, llis, None, now)
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
                 if entry.backfill is not None:
@@ -423,7 +423,7 @@ class FeedTable:
         elif entry.ranges.last_expiry() - now >= MS:  # else there is no lifetime left to ask for
             deadlines.append(entry.upstream.deadline)
         if entry.face is not None and entry.to_pass_on:
-            deadlines.append(entry.may_reissue_at)
+            deadlines.append(entry.pass_on_at)
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -546,14 +546,13 @@ class FeedTable:
 
     def _pass_on(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask; and pass on the reissued LLI whose turn it is, though there be nothing new to ask for."""
-        if not entry.to_pass_on or now < entry.may_reissue_at:
+        if not entry.to_pass_on or not entry.may_reissue(now) or (cause is None and now < entry.pass_on_at):
             self._ask(entry, now, cause)
             return
         if not self._find_way(entry, now):
             entry.to_pass_on.clear()
             return
-        entry.reissue = True
-        entry.reissued_at = now
+        entry.reissues(now, is_own=False)
         cause = entry.pass_on() or cause
         self._ask(entry, now, cause)
         if entry.reissue:
@@ -710,6 +709,10 @@ class FeedTable:
                 self._fetch_all(entry, [(entry.face, lli.first)], now)
                 continue
             self.counters["llis_out"] += 1
+            if cause is None and lli.credit and entry.to_pass_on:
+                cause = entry.pass_on()
+                if cause is not None:
+                    entry.reissues(now, is_own=False)
             if cause is not None:
                 nonce, origin = cause
                 cause = None

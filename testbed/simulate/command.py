@@ -1,9 +1,13 @@
-"""`feednet simulate`: plays seeds until an invariant fails, and shows the shortest story that it fails in."""
+"""`feednet simulate`: plays stories until an invariant fails, and shows the shortest that it fails in.
+
+Stories come from seeds, from a search for what none has done before, or from every schedule of a few faults.
+"""
 
 import json
 import os
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -13,12 +17,17 @@ from rich.table import Table
 
 from testbed.errors import UserError
 from testbed.simulate.chart import draw
+from testbed.simulate.exhaust import cover_all
+from testbed.simulate.explore import Explored, explore_all
 from testbed.simulate.search import Found, search
 from testbed.simulate.shrink import shrink
 from testbed.simulate.story import Story, make_story
-from testbed.simulate.world import play
+from testbed.simulate.world import CATCH_UP_NS, MOST_SENT, play
 
 _console = Console(highlight=False, soft_wrap=True)
+
+_SAY_EVERY = 10
+"""Seconds between two lines of progress where there is no terminal."""
 
 
 @click.command()
@@ -30,6 +39,22 @@ _console = Console(highlight=False, soft_wrap=True)
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
 @click.option("--keep-going", is_flag=True, help="Play all seeds, and list those that fail.")
+@click.option("--explore", type=click.IntRange(min=1), help="Play so many stories that lead to what is new.")
+@click.option("--exhaustive", is_flag=True, help="Play short exchanges under every schedule of faults.")
+@click.option(
+    "--frames",
+    type=click.IntRange(1, MOST_SENT),
+    default=12,
+    show_default=True,
+    help="Frames that --exhaustive lets faults befall: the first ones.",
+)
+@click.option(
+    "--faults",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Faults at a time, of --exhaustive.",
+)
 def simulate(
     seeds: int,
     first: int,
@@ -39,17 +64,26 @@ def simulate(
     save: Path | None,
     shrinking: bool,
     keep_going: bool,
+    explore: int | None,
+    exhaustive: bool,
+    frames: int,
+    faults: int,
 ) -> None:
     """Play whole networks in virtual time, one a seed, and check what must hold after every event.
 
     Exit status 1 if an invariant is violated.
     """
-    if story is not None:
+    workers = jobs or os.cpu_count() or 1
+    if exhaustive:
+        failed = _cover(frames, faults, workers, save=save)
+    elif explore is not None:
+        failed = _explore(first, explore, workers, shrinking=shrinking, save=save)
+    elif story is not None:
         failed = _show(_load(story), shrinking=shrinking, save=save)
     elif seed is not None:
         failed = _show(make_story(seed), shrinking=shrinking, save=save)
     else:
-        found = _search(first, seeds, jobs or os.cpu_count() or 1, keep_going=keep_going)
+        found = _search(first, seeds, workers, keep_going=keep_going)
         failed = bool(found.failures)
         _summarise(found)
         for failure in found.failures if keep_going else found.failures[:1]:
@@ -73,22 +107,67 @@ def _search(first: int, seeds: int, jobs: int, *, keep_going: bool) -> Found:
     )
     with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
         task = progress.add_task("simulating", total=seeds, speed="")
-        batches = search(first, seeds, jobs)
-        for batch in batches:
-            found.add(batch)
-            rate = found.seeds / (time.monotonic() - begun)
-            progress.update(
-                task, completed=found.seeds, speed=f"{rate:.0f} seeds/s, {len(found.failures)} failed"
-            )
-            if found.failures and not keep_going:
-                break
-        batches.close()
+        said = begun
+        try:
+            with closing(search(first, seeds, jobs)) as batches:
+                for batch in batches:
+                    found.add(batch)
+                    now = time.monotonic()
+                    so_far = f"{found.seeds / (now - begun):.0f} seeds/s, {len(found.failures)} failed"
+                    progress.update(task, completed=found.seeds, speed=so_far)
+                    if not _console.is_terminal and now > said + _SAY_EVERY:
+                        said = now
+                        _console.print(f"{found.seeds} of {seeds} seeds, {so_far}")
+                    if found.failures and not keep_going:
+                        break
+        except KeyboardInterrupt:
+            _conclude(found, first, begun)
+            _console.print(f"stopped   the rest begins at --first {first + found.seeds}, or a little before")
+            raise
+    _conclude(found, first, begun)
+    return found
+
+
+def _conclude(found: Found, first: int, begun: float) -> None:
     rate = found.seeds / (time.monotonic() - begun)
+    slowest = f" (seed {found.slowest_seed})" if found.slowest_seed is not None else ""
     _console.print(
         f"{found.seeds} seeds from {first}, {rate:.0f} a second, {len(found.failures)} failed; "
-        f"the slowest caught up within {found.slowest / 1e9:.1f} s"
+        f"the slowest caught up within {found.slowest / 1e9:.1f} s{slowest}, "
+        f"{CATCH_UP_NS / 1e9:.0f} s are allowed"
     )
-    return found
+
+
+def _explore(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path | None) -> bool:
+    """Search for what no story has done before; return whether an invariant failed."""
+    found = Explored()
+    begun = time.monotonic()
+    with closing(explore_all(seed, stories, jobs)) as parts:
+        for part in parts:
+            found.stories += part.stories
+            found.features |= part.features
+            found.failures += part.failures
+            if found.failures:
+                break
+    rate = found.stories / (time.monotonic() - begun)
+    _console.print(
+        f"{found.stories} stories, {rate:.0f} a second, {len(found.features)} different steps of holders, "
+        f"{len(found.failures)} failed"
+    )
+    return bool(found.failures) and _show(found.failures[0][0], shrinking=shrinking, save=save)
+
+
+def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
+    """Play short exchanges under every schedule; return whether an invariant failed."""
+    _console.print(f"every schedule of at most {faults} faults among the first {frames} frames")
+    failed = False
+    with closing(cover_all(frames, faults, jobs)) as exchanges:
+        for covered in exchanges:
+            what = f"{covered.slowest / 1e9:5.1f} s" if covered.violation is None else "FAILS"
+            _console.print(f"{covered.name:44} {covered.schedules:8} schedules  {what}", markup=False)
+            if covered.story is not None and not failed:
+                failed = _show(covered.story, shrinking=False, save=save)
+    return failed
 
 
 def _summarise(found: Found) -> None:

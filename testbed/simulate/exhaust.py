@@ -5,7 +5,7 @@ first frames; then each of these with a second fault at a later frame, and so on
 not changed by it, so faults that are added in the order of frames make every set of them just once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -65,7 +65,7 @@ def cover(name: str, frames: int, faults: int) -> Covered:
     return Covered(name, frames, faults, count, slowest)
 
 
-def cover_all(frames: int, faults: int, jobs: int) -> Iterator[Covered]:
+def cover_all(frames: int, faults: int, jobs: int) -> Generator[Covered, None, None]:
     """Try every exchange, in `jobs` processes; yield what was covered, in the order of EXCHANGES."""
     work = partial(cover, frames=frames, faults=faults)
     if jobs == 1:

@@ -6,7 +6,7 @@ are changed a little to make others: times, luck, links, subscribers, who cuts o
 stories is always new, so that the search does not dwell on what it began with.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
@@ -52,7 +52,7 @@ def explore(seed: int, stories: int) -> Explored:
     return found
 
 
-def explore_all(seed: int, stories: int, jobs: int) -> Iterator[Explored]:
+def explore_all(seed: int, stories: int, jobs: int) -> Generator[Explored, None, None]:
     """Search in `jobs` processes, each by itself; yield what each has met, in rounds of some stories."""
     part = 250
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]

@@ -298,7 +298,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "nothing sent again": (Patch(Range, "ready", _never_again),),
     "stray Nack believed": (Patch(FeedEntry, "has_sent", _nothing(result=True)),),
     "no second try": (
-        Patch(consumer, "_MAX_RETRY", lambda _: NEVER // 2),
+        Patch(consumer, "MAX_RETRY", lambda _: NEVER // 2),
         Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
     ),
     "pulled once": (Patch(Upstream, "_pull_again", _nothing([])),),

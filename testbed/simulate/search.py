@@ -22,13 +22,17 @@ class Failure:
 
 @dataclass
 class Found:
-    """What some seeds have shown; `slowest` is the longest that a story took to catch up, ns."""
+    """What some seeds have shown.
+
+    `slowest` is the longest that a story took to catch up, ns, and `slowest_seed` whose that was.
+    """
 
     seeds: int = 0
     failures: list[Failure] = field(default_factory=list)
     coverage: Counter[str] = field(default_factory=Counter)
     stories: Counter[str] = field(default_factory=Counter)
     slowest: int = 0
+    slowest_seed: int | None = None
 
     def add(self, other: "Found") -> None:
         """Add what other seeds have shown."""
@@ -36,7 +40,8 @@ class Found:
         self.failures = sorted([*self.failures, *other.failures], key=lambda failure: failure.seed)
         self.coverage += other.coverage
         self.stories += other.stories
-        self.slowest = max(self.slowest, other.slowest)
+        if other.slowest > self.slowest:
+            self.slowest, self.slowest_seed = other.slowest, other.slowest_seed
 
 
 def play_seeds(seeds: Sequence[int]) -> Found:
@@ -47,7 +52,8 @@ def play_seeds(seeds: Sequence[int]) -> Found:
         found.seeds += 1
         found.coverage += outcome.coverage
         found.stories += Counter(outcome.coverage.keys())
-        found.slowest = max(found.slowest, outcome.caught_up or 0)
+        if (outcome.caught_up or 0) > found.slowest:
+            found.slowest, found.slowest_seed = outcome.caught_up or 0, seed
         if (violation := outcome.violation) is not None:
             found.failures.append(Failure(seed, violation.invariant, str(violation)))
     return found

@@ -21,7 +21,9 @@ from typing import NamedTuple
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.lli.upstream import Recovery
+from forwarder.lli.consumer import MAX_RETRY
+from forwarder.lli.estimates import MAX_TIMEOUT
+from forwarder.lli.upstream import MAX_TRIES, Recovery
 from testbed.simulate.actors import US, Device, Reader, Target, inject
 from testbed.simulate.feeds import items_of, name_of
 from testbed.simulate.frames import Frame, describe
@@ -31,8 +33,9 @@ from testbed.simulate.links import Cable, Wire, routes
 from testbed.simulate.story import MISCHIEF, Fate, Story
 
 SECOND_NS = 1_000_000_000
-CATCH_UP_NS = 40 * SECOND_NS
-"""Virtual time after the last thing that happens, in which everyone catches up."""
+CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
+"""Virtual time after the last thing that happens, in which everyone catches up: a pause between two tries, or
+between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
