@@ -499,7 +499,8 @@ class Upstream:
             return []
         self._sample = not again
         self._asked_at = self._sent_at = self._quiet_since = now
-        self._asked_first = first
+        # What an LLI before has asked for, and nobody has answered, is asked for again with it.
+        self._asked_first = min(first, self._asked_first) if self._unanswered else first
         self._unanswered = True
         self.expiry = now + lifetime_ms * MS
         self._move(Event.ASK)
