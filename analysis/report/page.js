@@ -8,6 +8,7 @@
       const layering = Number(button.dataset.layering);
       const isHidden = !page.hidden.delete(layering) && Boolean(page.hidden.add(layering));
       button.setAttribute("aria-pressed", String(!isHidden));
+      for (const own of document.querySelectorAll(`[data-panel="${layering}"]`)) own.hidden = isHidden;
       offerShown();
       drawAll();
     });

@@ -135,7 +135,7 @@ function traceRows(trace) {
     return names.map((name, place) => [trace.name, name, ...fences.map((key) => at(trace[key], place))]);
   }
   if (trace.orientation === "h") {
-    return trace.y.map((y, place) => [trace.name, y, trace.x[place]]);
+    return trace.y.map((y, place) => [trace.name, y, trace.x[place], ...(trace.customdata?.[place] ?? [])]);
   }
   return Array.from(trace.x, (x, place) => [trace.name, x, trace.y[place], ...(trace.customdata?.[place] ?? [])]);
 }
@@ -143,7 +143,7 @@ function traceRows(trace) {
 function plotRows(plot) {
   const { variants, columns } = plot.spec;
   const rows = Object.entries(variants ?? { "": plot.spec }).flatMap(([key, { data }]) =>
-    data.filter((trace) => trace.fill !== "toself").flatMap((trace) =>
+    data.filter((trace) => trace.hoverinfo !== "skip").flatMap((trace) =>
       traceRows(trace).map((row) => [...(variants ? key.split("|") : []), ...row])));
   return [columns, ...rows];
 }
@@ -232,7 +232,7 @@ async function openPage() {
     element,
     isSmall: element.closest(".multiples") !== null,
     spec: page.data.figures[element.id],
-    menus: [...document.querySelectorAll(`select[data-plot="${element.id}"]`)],
+    menus: [...document.querySelectorAll(`select[data-plot~="${element.id}"]`)],
   }));
   for (const plot of page.plots) {
     for (const menu of plot.menus) menu.addEventListener("change", () => draw(plot));
