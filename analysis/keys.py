@@ -26,7 +26,7 @@ class Words(NamedTuple):
         return f"{self.what}, {self.unit}" if self.unit else self.what
 
 
-_WORDS = {
+WORDS = {
     NET: Words("network"),
     VERSION: Words("version of feednet"),
     SOURCE: Words("directory"),
@@ -67,7 +67,7 @@ _WORDS = {
     "sample_interval_ms": Words("time between samples", "ms"),
 }
 
-_PARAMETERS = {
+PARAMETERS = {
     "window": Words("window", "items"),
     "buffer": Words("buffer", "items"),
     "credit": Words("credit", "items"),
@@ -79,7 +79,7 @@ _PARAMETERS = {
     "periodic_ms": Words("time between sync Interests", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
 }
-"""Of layerings, by name."""
+"""The parameters of layerings, by name."""
 
 _UNSET = {
     "topology.link.bw_mbit": "unlimited",
@@ -94,12 +94,12 @@ _LONGEST = 40
 
 def words(key: str) -> Words:
     """Return what a key is called; of one that is not known, what can be read off the key."""
-    if (known := _WORDS.get(key)) is not None:
+    if (known := WORDS.get(key)) is not None:
         return known
     first, _, rest = key.partition(".")
     if first == "parameters":
         layering, _, name = rest.partition(".")
-        known = _PARAMETERS.get(name) or _read(name)
+        known = PARAMETERS.get(name) or _read(name)
         return Words(f"{known.what} of {layering}", known.unit)
     if first == "strategies":
         return Words(f"forwarding strategy of {rest}")

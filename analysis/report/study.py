@@ -23,6 +23,10 @@ _NETWORKS = {
 }
 
 
+_TOLD_ELSEWHERE = (NET, VERSION, "publisher")
+"""Settings that the page has among its facts; the publisher is the first of the publishers."""
+
+
 def write_study(page: Path, study: Study) -> None:
     """Write the page; an old one stays until the new one is whole. Raises OSError."""
     write_whole(page, render_study(study))
@@ -102,7 +106,7 @@ def _moment(created: str) -> str:
 def _shared(study: Study) -> Iterator[tuple[str, str]]:
     """Yield what was set alike in all runs: names of settings, and what was set."""
     for key, value in study.shared.items():
-        if key not in (NET, VERSION) and value not in (None, []):
+        if key not in _TOLD_ELSEWHERE and value not in (None, []):
             yield words(key).what, _setting(key, value)
 
 

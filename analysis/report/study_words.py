@@ -26,6 +26,8 @@ _TOLD = {
 }
 """Metrics that findings are about, the most telling first, and what the first on it has."""
 
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+
 _NAMED = 3
 """Layerings, or settings, that are named where there are no more."""
 
@@ -37,7 +39,9 @@ def told(value: Estimate | None) -> str:
     """Write an estimate: "33.9 ± 1.2", without an interval "33.9"."""
     if value is None:
         return pretty(None)
-    return pretty(value.mean) if value.half is None else f"{pretty(value.mean)} ± {_two(value.half)}"
+    if value.half is None:
+        return pretty(value.mean)
+    return f"{pretty(value.mean)}{NO_BREAK_SPACE}±{NO_BREAK_SPACE}{_two(value.half)}"
 
 
 def _two(half: float) -> str:
