@@ -84,7 +84,7 @@ def _facts(study: Study) -> Iterator[tuple[str, str]]:
             f"{study.words.what}: {', '.join(point_words(study, Point(x)) for x in study.xs)}",
         )
     if len(study.groups) > 1:
-        yield "And", "; ".join(study.groups)
+        yield "What else differs", "; ".join(study.groups)
     if NET in study.shared:
         yield "Network", _NETWORKS.get(study.shared[NET], study.shared[NET])
     created = sorted(origin.created for origin in study.origins if origin.created)

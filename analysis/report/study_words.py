@@ -140,7 +140,10 @@ def _first(study: Study, metric: Metric) -> Told | None:
     at = places[best]
     together = [x for x in study.layerings if places[x] == at]
     where = " throughout" if len(at) == len(study.points) > 1 else _at(study, at)
-    lead = f"{_and(together)} {'has' if len(together) == 1 else 'have'} {_TOLD[metric.key]}{where}."
+    lead = f"{_and(together)} {'has' if len(together) == 1 else 'have'}"
+    if len(together) > _NAMED:
+        lead = f"{len(together)} of {len(study.layerings)} layerings share"
+    lead = f"{lead} {_TOLD[metric.key]}{where}."
     return Told(lead, _standing(study, metric, at[-1], together) + _elsewhere(study, first, together))
 
 
@@ -167,8 +170,9 @@ def _standing(study: Study, metric: Metric, point: Point, leaders: list[str]) ->
     """Write the figures of those who are first at a point, and of the next."""
     values = _ranked(study, metric, point)
     every = _leaders(study, metric, point)
-    said = [f"{told(values[x])}{NARROW_SPACE}{metric.unit} under {x}" for x in leaders]
-    text = f"{_upper(_at(study, [point]).strip())}: {_and(said)}" if study.key else _and(said)
+    said = f"{told(values[leaders[0]])}{NARROW_SPACE}{metric.unit} under {leaders[0]}"
+    said += f", and alike under {_and(leaders[1:])}" if leaders[1:] else ""
+    text = f"{_upper(_at(study, [point]).strip())}: {said}" if study.key else said
     following = next(x for x in values if x not in every)
     text += f", then {told(values[following])} under {following}"
     difference = study.difference(metric.key, following, leaders[0], point)
@@ -229,10 +233,11 @@ def _at(study: Study, points: list[Point]) -> str:
     """Write where: " at 1, 2 and 5 %", " with asf"."""
     if not study.key:
         return ""
-    if len(points) > _NAMED and not study.is_numeric:
-        return f" with {len(points)} of {len(study.points)} settings"
     if not study.is_numeric or len(study.groups) > 1:
-        return f" with {_and([point_words(study, point) for point in points])}"
+        if len(points) > _NAMED:
+            return f" with {len(points)} of {len(study.points)} settings"
+        said = [point_words(study, point) for point in points]
+        return f" with {_and(said) if len(study.groups) == 1 else '; '.join(said)}"
     numbers = _and([pretty(float(point.x)) for point in points])
     if study.words.unit:
         return f" at {numbers}{NARROW_SPACE}{study.words.unit}"

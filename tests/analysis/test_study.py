@@ -443,3 +443,15 @@ def test_the_emulator_and_mininet_are_compared_over_the_seeds_that_both_ran_with
     (told,) = findings(study("s", "S", emulated + mininet + again))
     assert told.lead == "Median latency, Mininet (relay) against emulator:"
     assert told.text == f"poll 2 times more (20{NARROW_SPACE}ms, not 10{NARROW_SPACE}ms)."
+
+
+def test_with_two_networks_each_plot_offers_both_and_findings_stay_short():
+    other = many(net="Mininet (relay)")
+    got = study("s", "S", many(net="emulator") + other)
+    assert got.groups == ["emulator", "Mininet (relay)"]
+    drawn = figures(render_study(got))
+    assert set(drawn["study-latency_p50"]["variants"]) == {"emulator", "Mininet (relay)"}
+    lines = [trace for trace in drawn["panel-0"]["data"] if not trace.get("fill")]
+    assert [trace["name"] for trace in lines] == ["poll, emulator", "poll, Mininet (relay)"]
+    assert len({trace["line"]["dash"] for trace in lines}) == 2
+    assert max(len(finding.lead) for finding in findings(got)) < 100
