@@ -4,16 +4,21 @@ from collections.abc import Sequence
 
 from analysis.compare import METRICS
 from analysis.report.plot import Rows
-from analysis.study import STUDIED, Estimate, Study
+from analysis.study import STUDIED, Estimate, Point, Study
+
+_DECIMALS = 9
+"""What is nearer to 0 than these can tell is 0: no metric is as small as that."""
 
 
-def number(value: float | None) -> str:
-    """Write a number with four significant digits at most, a dash for an unknown one."""
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number with that many significant digits at most, never with an exponent; a dash for an unknown
+    one."""
     if value is None:
         return "-"
     if abs(value) >= 1000:
         return f"{value:.0f}"
-    return f"{value:.4g}"
+    text = f"{round(float(f'{value:.{digits}g}'), _DECIMALS) + 0.0:.{_DECIMALS}f}"  # no -0
+    return text.rstrip("0").rstrip(".")
 
 
 def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
@@ -28,28 +33,29 @@ def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
 
 
 def study_text(study: Study) -> str:
-    """Write a study: for each metric a line a layering, and a column a point, mean and half the interval's
-    width."""
+    """Write a study: for each metric a line a layering and group, and a column for each value of what
+    differs, mean and half the interval's width."""
+    known = {key for key, _, _ in study.values}
+    heads = [x if isinstance(x, str) else f"{number(x)} {study.words.unit}".rstrip() for x in study.xs]
     blocks = []
     for metric in STUDIED:
-        if not any(key == metric.key for key, _, _ in study.values):
+        if metric.key not in known:
             continue
-        heads = [
-            f"{point:g} {study.unit}".rstrip() if not isinstance(point, str) else point
-            for point in study.points
-        ]
         lines = [[f"{metric.title}, {metric.unit}", *heads]]
         for layering in study.layerings:
-            values = (study.values.get((metric.key, layering, point)) for point in study.points)
-            lines.append([f"  {layering}", *map(_estimate, values)])
+            for group in study.groups:
+                values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
+                name = ", ".join(filter(None, (layering, group)))
+                lines.append([f"  {name}", *map(_estimate, values)])
         blocks.append(_aligned(lines, left=1))
-    return "\n".join(blocks)
+    said = f"{study.title or study.scenario}, by {study.words.what}\n\n" if study.key else ""
+    return said + "\n".join(blocks)
 
 
 def _estimate(value: Estimate | None) -> str:
-    if value is None:
-        return number(None)
-    return number(value.mean) if value.half is None else f"{number(value.mean)} ± {value.half:.2g}"
+    if value is None or value.half is None:
+        return number(value and value.mean)
+    return f"{number(value.mean)} ± {number(value.half, 2)}"
 
 
 def _aligned(lines: list[list[str]], left: int) -> str:

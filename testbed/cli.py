@@ -7,11 +7,13 @@ Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 13
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -132,12 +134,15 @@ def run(
     if (jobs or on_spark) and not sweeps and repeat == 1:
         raise UserError("--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat")
     if sweeps or repeat > 1:
-        if net == "mininet":
-            raise UserError("--sweep, --repeat: runs are emulated; leave --net mininet out")
+        where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
+        if where == "mininet" and (jobs or on_spark):
+            raise UserError("--jobs, --on-spark: runs over Mininet go one after the other; leave them out")
+        boxed = partial(sweeping.run_boxed, why=why, impairment=impairment) if where == "mininet" else None
         axes = [sweeping.parse_axis(text) for text in sweeps]
         planned = sweeping.plan(scenario, axes, repeat, options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
-        _sweep(chosen.title, planned, directory, jobs or os.cpu_count() or 1, master, on_spark, no_report)
+        workers = jobs or os.cpu_count() or 1
+        _sweep(chosen.title, planned, directory, workers, master, on_spark, no_report, boxed)
         return
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
@@ -254,8 +259,9 @@ def _sweep(
     master: str | None,
     on_spark: bool,
     no_report: bool,
+    boxed: Callable[..., None] | None,
 ) -> None:
-    """Run the jobs of a sweep, and compare what they came to."""
+    """Run the jobs of a sweep, over Mininet if `boxed` does that, and compare what they came to."""
     from analysis.errors import AnalysisError
 
     if on_spark or not no_report:
@@ -263,26 +269,30 @@ def _sweep(
     sweeping.make_directory(directory)
     console.print(f"[bold]{title}[/]")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
-    console.print(f"sweep     {len(planned)} runs in the emulator, {where}")
+    where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
+    console.print(f"sweep     {len(planned)} runs {where}")
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task("emulating", total=len(planned))
+            task = progress.add_task("running", total=len(planned))
 
             def told(done: int, of: int, what: str) -> None:
                 progress.update(task, completed=done, total=of, description=what)
 
             since = time.monotonic()
-            if on_spark:
+            if boxed is not None:
+                boxed(planned, directory, progress=told)
+            elif on_spark:
                 sweeping.emulate_on_spark(planned, directory, master, told)
             else:
                 sweeping.emulate_all(planned, directory, workers, told)
-            console.print(f"emulated  {len(planned)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+            console.print(f"ran       {len(planned)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
             if no_report:
                 console.print(f"captures  {directory}")
                 return
             since = time.monotonic()
-            page = sweeping.measure(planned, directory, master, told)
+            command = shlex.join(["feednet", *sys.argv[1:]])
+            page = sweeping.measure(planned, directory, command, master, told)
             console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
     except AnalysisError as error:
         raise UserError(str(error)) from error

@@ -1,8 +1,9 @@
 """Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
 
 A sweep is a directory of runs, OUT/<settings>/seed=<n>, each like that of `feednet run`; what they came to
-(analysis.study); and a page that compares them. Runs are emulated: the same settings and seed give the same
-bytes, in whatever order and wherever they are run.
+(analysis.study); and a page that compares them. Emulated runs of the same settings and seed give the same
+bytes, in whatever order and wherever they are run; runs over Mininet go one after the other, as each of them
+wants all cores for itself.
 """
 
 import json
@@ -11,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import chdir
+from datetime import UTC, datetime
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -129,6 +131,25 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
             raise
 
 
+def run_boxed(
+    jobs: Sequence[Job], directory: Path, *, why: str, impairment: running.Impairment, progress: Progress
+) -> None:
+    """Run all jobs over Mininet, one after the other; raise UserError. Manifests say `why` over Mininet."""
+    for done, job in enumerate(jobs):
+        chosen = scenarios.load(job.scenario, **job.options)
+        load = workload.load(chosen)
+        running.run(
+            chosen,
+            load,
+            "mininet",
+            why,
+            directory / job.place,
+            impairment=impairment,
+            progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
+        )
+    progress(len(jobs), len(jobs), "")
+
+
 def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
     """Run all jobs as one Spark job, a task each; raise UserError.
 
@@ -159,8 +180,12 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
         raise UserError(f"a run failed on an executor: {reason(error)}") from error
 
 
-def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> Path:
+def measure(
+    jobs: Sequence[Job], directory: Path, command: str, master: str | None, progress: Progress
+) -> Path:
     """Analyse the runs of a sweep, many at once, and write what they came to and their page; return the page.
+
+    `command` is what made the runs, for the page.
 
     Raises analysis.errors.AnalysisError.
     """
@@ -169,7 +194,7 @@ def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: 
     from analysis.pipeline import measure_cases
     from analysis.report.study import write_study
     from analysis.setting import Case
-    from analysis.study import Record, settings_of, study, write_sweep
+    from analysis.study import Record, origin_of, record_of, settings_of, study, write_sweep
 
     runs = [Run(directory / job.place) for job in jobs]
     records: list[Record] = []
@@ -180,12 +205,13 @@ def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: 
         rows = {row["layering"]: row for row in measure_cases(cases, tables, master).to_pylist()}
         for name, case in cases.items():
             values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
-            records.append(Record(settings_of(case.run), case.manifest.seed, case.layering, values))
+            records.append(record_of(case.run, case.layering, settings_of(case.run), values))
         shutil.rmtree(tables, ignore_errors=True)
     first = runs[0].manifest
-    write_sweep(directory, first.scenario, first.title, records)
+    origin = origin_of(runs[0], command, datetime.now(UTC).isoformat(timespec="seconds"))
+    write_sweep(directory, first.scenario, first.title, origin, records)
     page = directory / "study.html"
-    write_study(page, study(first.scenario, first.title, records))
+    write_study(page, study(first.scenario, first.title, records, [origin]))
     return page
 
 

@@ -3,10 +3,13 @@
 (async () => {
   await openPage();
   document.querySelectorAll("nav button").forEach((button) => {
+    page.places.set(button.dataset.name, Number(button.dataset.layering));
     button.addEventListener("click", () => {
       const layering = Number(button.dataset.layering);
       const isHidden = !page.hidden.delete(layering) && Boolean(page.hidden.add(layering));
       button.setAttribute("aria-pressed", String(!isHidden));
+      for (const own of document.querySelectorAll(`[data-panel="${layering}"]`)) own.hidden = isHidden;
+      offerShown();
       drawAll();
     });
   });

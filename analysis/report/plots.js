@@ -2,7 +2,7 @@
 
 const PRINT_WIDTH = 680; // A4 and Letter within their margins, CSS pixels
 const root = document.documentElement;
-const page = { data: null, plots: [], hidden: new Set() };
+const page = { data: null, plots: [], hidden: new Set(), places: new Map() };
 
 /* Decompress what a script element holds: gzip in base64. */
 async function unpack(id) {
@@ -45,6 +45,20 @@ function shown(plot) {
   return plot.spec.variants?.[chosen(plot)] ?? plot.spec;
 }
 
+/* Whether a layering is hidden, by its name. */
+function isHidden(name) {
+  return page.hidden.has(page.places.get(name));
+}
+
+/* A trace without what hidden layerings have in it, where an axis has a layering at each place. */
+function withoutHidden(trace, axis) {
+  const names = axis === undefined ? undefined : trace[axis];
+  if (names === undefined || !names.some(isHidden)) return trace;
+  return Object.fromEntries(Object.entries(trace).map(([key, values]) => [
+    key, Array.isArray(values) && values.length === names.length ? values.filter((_, at) => !isHidden(names[at])) : values,
+  ]));
+}
+
 /* What Plotly draws, in the colours that hold now. */
 function composed(plot, width) {
   const style = getComputedStyle(root);
@@ -79,8 +93,11 @@ function composed(plot, width) {
     xaxis: axis({ nticks: narrow || plot.isSmall ? 6 : undefined, ...own.xaxis }, style),
     yaxis: axis({ nticks: plot.isSmall ? 5 : undefined, ...own.yaxis }, style),
   };
+  const isGone = plot.menus.some((menu) => menu.dataset.layerings !== undefined && isHidden(menu.value));
   return {
-    data: data.map((trace) => ({ ...coloured(trace, style), visible: !page.hidden.has(trace.meta) })),
+    data: data.map((trace) => ({
+      ...coloured(withoutHidden(trace, plot.spec.by), style), visible: !isGone && !page.hidden.has(trace.meta),
+    })),
     layout,
   };
 }
@@ -118,7 +135,7 @@ function traceRows(trace) {
     return names.map((name, place) => [trace.name, name, ...fences.map((key) => at(trace[key], place))]);
   }
   if (trace.orientation === "h") {
-    return trace.y.map((y, place) => [trace.name, y, trace.x[place]]);
+    return trace.y.map((y, place) => [trace.name, y, trace.x[place], ...(trace.customdata?.[place] ?? [])]);
   }
   return Array.from(trace.x, (x, place) => [trace.name, x, trace.y[place], ...(trace.customdata?.[place] ?? [])]);
 }
@@ -126,7 +143,7 @@ function traceRows(trace) {
 function plotRows(plot) {
   const { variants, columns } = plot.spec;
   const rows = Object.entries(variants ?? { "": plot.spec }).flatMap(([key, { data }]) =>
-    data.filter((trace) => trace.fill !== "toself").flatMap((trace) =>
+    data.filter((trace) => trace.hoverinfo !== "skip").flatMap((trace) =>
       traceRows(trace).map((row) => [...(variants ? key.split("|") : []), ...row])));
   return [columns, ...rows];
 }
@@ -215,7 +232,7 @@ async function openPage() {
     element,
     isSmall: element.closest(".multiples") !== null,
     spec: page.data.figures[element.id],
-    menus: [...document.querySelectorAll(`select[data-plot="${element.id}"]`)],
+    menus: [...document.querySelectorAll(`select[data-plot~="${element.id}"]`)],
   }));
   for (const plot of page.plots) {
     for (const menu of plot.menus) menu.addEventListener("change", () => draw(plot));
@@ -224,6 +241,18 @@ async function openPage() {
     button.addEventListener("click", () => save(button));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+}
+
+/* Menus offer the layerings that are shown; what was chosen and is hidden now makes room for another. */
+function offerShown() {
+  for (const menu of document.querySelectorAll("select[data-layerings]")) {
+    for (const option of menu.options) option.hidden = option.disabled = isHidden(option.value);
+    const other = [...menu.options].find((option) => !option.disabled);
+    if (isHidden(menu.value) && other) {
+      menu.value = other.value;
+      for (const event of ["input", "change"]) menu.dispatchEvent(new Event(event));
+    }
+  }
 }
 
 function drawAll() {

@@ -1,16 +1,30 @@
-"""The page of a study: each metric against what differs between runs, with confidence intervals, and as
-tables."""
+"""The page of a study: what was found, each metric against what differs between runs, and all as tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from analysis.compare import METRICS, Metric
 from analysis.files import write_whole
+from analysis.keys import NET, VERSION, value_words, words
 from analysis.report import page as render_page
-from analysis.report.findings import WHOLE
-from analysis.report.numbers import NARROW_SPACE, pretty
-from analysis.report.plot import Figure, Spec, colour, figure, line
-from analysis.study import CONFIDENCE, EXTRA, STUDIED, Estimate, Point, Study
+from analysis.report.numbers import pretty, with_unit
+from analysis.report.study_plots import MOST_BANDS, overview, panels, stroke
+from analysis.report.study_words import caveats, findings, point_words, told
+from analysis.study import CONFIDENCE, EXTRA, STUDIED, Point, Study
+
+_ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
+"""Metrics that have a table, too, though no layering is ranked on them."""
+
+_NETWORKS = {
+    "emulator": "emulated: virtual time",
+    "Mininet (relay)": "Mininet: real hosts and real UDP; links impaired by the relay, in user space",
+    "Mininet (netem)": "Mininet: real hosts and real UDP; links impaired by netem, in the kernel",
+}
+
+
+_TOLD_ELSEWHERE = (NET, VERSION, "publisher")
+"""Settings that the page has among its facts; the publisher is the first of the publishers."""
 
 
 def write_study(page: Path, study: Study) -> None:
@@ -20,191 +34,91 @@ def write_study(page: Path, study: Study) -> None:
 
 def render_study(study: Study) -> str:
     """Return the page."""
-    shown = [metric for metric in STUDIED if _is_known(study, metric)]
-    figures = [_figure(study, metric) for metric in shown]
-    every = [metric for metric in METRICS if _is_known(study, metric)]
+    known = {key for key, _, _ in study.values}
+    shown = [metric for metric in STUDIED if metric.key in known]
+    every = [metric for metric in METRICS if metric.key in known]
+    # The share delivered, which is the first metric, is hardly ever what one wants to see of each layering.
+    apart = sorted(shown, key=lambda metric: metric.key != "latency_p50")
+    figures, alone = [overview(study, metric) for metric in shown], panels(study, apart)
     return render_page(
         "study.html",
-        figures,
+        [*figures, *alone.values()],
         {},
         name=f"{study.scenario}-study",
         title=f"{study.title or study.scenario}: {_subject(study)}",
         layerings=study.layerings,
         study=study,
-        sections=list(zip(shown, figures, strict=True)),
+        facts=list(_facts(study)),
+        shared=list(_shared(study)),
+        commands=list(dict.fromkeys(origin.command for origin in study.origins if origin.command)),
+        plots=figures,
+        panels=alone,
+        apart=[metric.title for metric in apart],
+        strokes=[(stroke(number), group) for number, group in enumerate(study.groups)],
+        most_bands=MOST_BANDS,
         metrics=every,
-        cell=lambda metric, layering, point: told(study.values.get((metric.key, layering, point))),
-        point=lambda point: (
-            f"{pretty(point) if not isinstance(point, str) else point}"
-            + (f" {study.unit}" if study.unit else "")
-        ),
-        findings=[*_findings(study), *_caveats(study)],
-        has_extra=any(metric.key == EXTRA for metric in shown),
+        tabled=[metric for metric in every if metric.axis or metric.key in _ALSO_TABLED],
+        heads=[point_words(study, Point(x)) for x in study.xs],
+        rows=lambda metric: list(_rows(study, metric)),
+        findings=findings(study),
+        caveats=list(caveats(study)),
+        has_extra=EXTRA in known,
         confidence=f"{CONFIDENCE:.0%}",
     )
 
 
-def told(value: Estimate | None) -> str:
-    """Write an estimate: "33.9 ± 1.2", without an interval "33.9"."""
-    if value is None:
-        return pretty(None)
-    return pretty(value.mean) if value.half is None else f"{pretty(value.mean)} ± {_two(value.half)}"
-
-
-def _two(half: float) -> str:
-    return f"{half:.2g}" if 0 < half < 99.5 else pretty(round(half))
-
-
 def _subject(study: Study) -> str:
     if study.key:
-        return f"by {study.what}"
-    return f"{study.seeds} seeds"
+        return f"by {study.words.what}"
+    return f"{study.seeds} seeds" if study.seeds > 1 else f"{study.runs} runs"
 
 
-def _is_known(study: Study, metric: Metric) -> bool:
-    return any(key == metric.key for key, _, _ in study.values)
+def _facts(study: Study) -> Iterator[tuple[str, str]]:
+    """Yield what was run: the names of facts, and the facts."""
+    yield "Scenario", study.scenario
+    seeds = "one seed" if study.seeds == 1 else f"{pretty(study.seeds)} seeds"
+    yield "Runs", f"{pretty(study.runs)}, with {seeds}"
+    if study.key:
+        yield (
+            "What differs",
+            f"{study.words.what}: {', '.join(point_words(study, Point(x)) for x in study.xs)}",
+        )
+    if len(study.groups) > 1:
+        yield "What else differs", "; ".join(study.groups)
+    if NET in study.shared:
+        yield "Network", _NETWORKS.get(study.shared[NET], study.shared[NET])
+    created = sorted(origin.created for origin in study.origins if origin.created)
+    if created:
+        ends = dict.fromkeys(_moment(each) for each in (created[0], created[-1]))
+        yield "Run at", " to ".join(ends)
+    versions: dict[str, dict[str, None]] = {}
+    for origin in study.origins:
+        for name, version in origin.software.items():
+            versions.setdefault(name, {})[version] = None
+    if versions:
+        yield "Versions", ", ".join(f"{name} {' and '.join(those)}" for name, those in versions.items())
 
 
-def _figure(study: Study, metric: Metric) -> Figure:
-    data: list[Spec] = []
-    for place, layering in enumerate(study.layerings):
-        known = [
-            (point, value)
-            for point in study.points
-            if (value := study.values.get((metric.key, layering, point))) is not None
-        ]
-        data += _traces(study, metric, place, layering, known)
-    unit = f", {study.unit}" if study.unit else ""
-    xaxis: Spec = {"title": {"text": f"{study.what}{unit}"}}
-    if not study.key:
-        xaxis = {"type": "category"}
-    elif study.is_numeric:
-        xaxis["tickvals"] = study.points
-    else:
-        xaxis["type"] = "category"
-    layout: Spec = {"xaxis": xaxis, "yaxis": {"title": {"text": metric.unit}, **_from_zero(study, metric)}}
-    return figure(
-        f"study-{metric.key}",
-        metric.title,
-        f"{metric.title}: for each layering the mean over the runs and its confidence interval",
-        data,
-        layout,
-        (
-            "layering",
-            f"{study.what}{unit}" if study.key else "layering",
-            f"{metric.title}, mean, {metric.unit}",
-            "interval from",
-            "interval to",
-            "n, runs",
-        ),
-    )
+def _moment(created: str) -> str:
+    return created.replace("T", " ").replace("+00:00", " UTC")
 
 
-def _from_zero(study: Study, metric: Metric) -> Spec:
-    """Return the range of an axis that begins at 0: an interval may reach below what the metric can be."""
-    values = [value for (key, _, _), value in study.values.items() if key == metric.key]
-    top = max((value.high if value.high is not None else value.mean for value in values), default=0)
-    return {"rangemode": "tozero"} if metric.key == EXTRA or top <= 0 else {"range": [0, 1.06 * top]}
+def _shared(study: Study) -> Iterator[tuple[str, str]]:
+    """Yield what was set alike in all runs: names of settings, and what was set."""
+    for key, value in study.shared.items():
+        if key not in _TOLD_ELSEWHERE and value not in (None, []):
+            yield words(key).what, _setting(key, value)
 
 
-def _traces(
-    study: Study, metric: Metric, place: int, layering: str, known: list[tuple[Point, Estimate]]
-) -> Iterator[Spec]:
-    """Yield the band of a layering, if it has one, and its line."""
-    xs: list[Point] = [point if study.key else layering for point, _ in known]
-    means = [round(value.mean, 6) for _, value in known]
-    banded = [
-        (point, value.low, value.high)
-        for point, value in known
-        if value.low is not None and value.high is not None
-    ]
-    bars: Spec = {}
-    if study.key and study.is_numeric and len(banded) > 1:
-        yield {
-            "type": "scatter",
-            "mode": "lines",
-            "fill": "toself",
-            "fillcolor": f"{colour(place)}-soft",
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-            "showlegend": False,
-            "name": layering,
-            "meta": place,
-            "x": [point for point, _, _ in banded] + [point for point, _, _ in reversed(banded)],
-            "y": [round(high, 6) for _, _, high in banded]
-            + [round(low, 6) for _, low, _ in reversed(banded)],
-        }
-    elif banded:
-        bars = {
-            "error_y": {
-                "type": "data",
-                "array": [round(value.half or 0, 6) for _, value in known],
-                "color": colour(place),
-                "thickness": 2,
-                "width": 7,
-            }
-        }
-    yield (
-        line(place, layering, xs, means)  # type: ignore[arg-type]
-        | {
-            "mode": "lines+markers" if study.key else "markers",
-            "marker": {"size": 7, "color": colour(place), "symbol": place},
-            "customdata": [[value.low, value.high, value.n] for _, value in known],
-            "text": [told(value) for _, value in known],
-            "hovertemplate": f"%{{text}} {metric.unit} (n = %{{customdata[2]}}) at %{{x}} {study.unit}",
-        }
-        | bars
-    )
+def _setting(key: str, value: Any) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return with_unit(value, words(key).unit) if is_number else value_words(key, value)
 
 
-def _findings(study: Study) -> Iterator[str]:
-    """Say which layering is best on what is ranked, and whether chance could have made it so."""
-    for metric in METRICS:
-        if not metric.axis or not metric.better or not _is_known(study, metric):
-            continue
-        for point in dict.fromkeys((study.points[0], study.points[-1])):
-            values = {
-                x: value for x in study.layerings if (value := study.values.get((metric.key, x, point)))
-            }
-            if len(values) < 2:
-                continue
-            order = sorted(values, key=lambda x: values[x].mean, reverse=metric.better == "higher")
-            best, second = values[order[0]], values[order[1]]
-            if best.mean == second.mean:
-                continue
-            where = ""
-            if study.key:
-                where = f" at {study.what} {pretty(point) if not isinstance(point, str) else point}"
-                where += f" {study.unit}" if study.unit else ""
-            yield (
-                f"{metric.axis[0].upper()}{metric.axis[1:]}{where}: "
-                f"{order[0]} is first with {_whole(best, metric)}, "
-                f"then {order[1]} with {_whole(second, metric)}"
-                f"{_doubt(study.difference(metric.key, order[0], order[1], point), metric)}."
-            )
-
-
-def _caveats(study: Study) -> Iterator[str]:
-    """Say which latencies are those of a part of the items only."""
-    short = [
-        f"{layering} delivered {told(share)} %" + (f" at {study.what} {point}" if study.key else "")
-        for (metric, layering, point), share in study.values.items()
-        if metric == "delivered_share" and share.mean < WHOLE
-    ]
-    if short:
-        yield f"Latencies are those of items that arrived, and not all did: {', '.join(short)}."
-
-
-def _doubt(difference: Estimate | None, metric: Metric) -> str:
-    """Say whether chance explains a difference, from its interval over the seeds that both ran with."""
-    if difference is None or difference.low is None or difference.high is None:
-        return "; one run each, so nothing is known of chance"
-    size = difference if difference.mean >= 0 else difference.opposite
-    said = f"; seed by seed they differ by {told(size)}{NARROW_SPACE}{metric.unit}"
-    if difference.low <= 0 <= difference.high:
-        return f"{said}, which may be chance"
-    return f"{said}, which is more than chance"
-
-
-def _whole(value: Estimate, metric: Metric) -> str:
-    return f"{told(value)}{NARROW_SPACE}{metric.unit} (n = {value.n})"
+def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the rows of a metric's table: layering, group, and a cell for each value of what differs."""
+    for layering in study.layerings:
+        for group in study.groups:
+            values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
+            if any(values) or len(study.groups) == 1:
+                yield layering, group, [told(value) for value in values]

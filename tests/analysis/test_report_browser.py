@@ -15,12 +15,12 @@ import pytest
 from handmade import FEED_URI, MS
 from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
 from test_report_capture import write_tables
-from test_study import records
+from test_study import many, records
 
+from analysis.keys import LOSS as LINK_LOSS
 from analysis.report import render
 from analysis.report.capture.page import write_capture_report
 from analysis.report.study import render_study
-from analysis.study import LOSS as LINK_LOSS
 from analysis.study import study
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -242,6 +242,29 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
     assert got["when"] == "0.25 to 0.50 s"
 
 
+HIDDEN = """
+const button = document.querySelector('nav button[data-layering="1"]');
+const menus = [...document.querySelectorAll("select")];
+const isOfLli = ({ name, x, y }) => [name, ...(x ?? []), ...(y ?? [])].includes("lli");
+button.click();
+const told = page.plots.flatMap((plot) => plot.element.data
+  .filter((trace) => trace.visible !== false && isOfLli(trace)).map(() => plot.element.id));
+const chosen = menus.filter((menu) => menu.value === "lli").map((menu) => menu.id);
+const network = document.querySelector("#network .lane title").textContent;
+button.click();
+const again = document.getElementById("wire-bytes").data[0].y;
+const isOffered = (menu) => [...menu.options].some((one) => one.value === "lli" && !one.disabled);
+return { told, chosen, network, again, offered: menus.filter(isOffered).length };
+"""
+
+
+def test_a_layering_that_is_hidden_is_hidden_in_every_figure(browser, page):
+    got = browser.probe(page, HIDDEN)
+    assert (got["told"], got["chosen"]) == ([], [])
+    assert ". poll, whole run:" in got["network"]
+    assert (got["again"], got["offered"]) == (["poll", "lli"], 4)
+
+
 COLOURS = """
 return [
   getComputedStyle(document.body).backgroundColor,
@@ -285,6 +308,45 @@ def test_a_study_is_drawn_and_saved(browser):
     assert first[:3] == ["poll", "0", "11"]
     assert (second[2], second[5]) == ("25", "2")
     assert next(csv.reader(StringIO(table))) == ["Layering", "0 %", "5 %"]
+
+
+STUDY = """
+const drawn = () => page.plots.map((plot) => plot.element).filter((element) => element.checkVisibility())
+  .flatMap(({ id, data }) => data.filter((one) => one.visible !== false && one.name === "lli").map(() => id));
+const before = drawn().length;
+document.querySelector('nav button[data-name="lli"]').click();
+const after = drawn();
+const left = document.querySelectorAll(".panels figure:not([hidden])").length;
+const rows = document.querySelectorAll("#table-latency_p50 tbody tr:not([hidden])").length;
+const unit = document.getElementById("panel-0").layout.yaxis.title.text;
+choose("panel-metric", "Bytes on the wire, per delivered item");
+const other = document.getElementById("panel-0").layout.yaxis.title.text;
+const panel = await file('button[data-save="csv"][data-of="panel-0"]');
+return { before, after, left, rows, unit, other, panel, wide: document.documentElement.scrollWidth };
+"""
+
+
+@pytest.mark.parametrize("width", [500, 1400])
+def test_a_layering_that_is_hidden_is_hidden_in_every_figure_of_a_study(browser, width):
+    got = browser.probe(render_study(study("line", "Line", many())), STUDY, f"--window-size={width},900")
+    plots, panels = 8, 9
+    assert (got["before"], got["after"]) == (plots + panels + 1, [])  # its own panel has its band, too
+    assert (got["left"], got["rows"]) == (8, 8)
+    assert (got["unit"], got["other"]) == ("ms", "bytes")
+    rows = list(csv.reader(StringIO(got["panel"][1])))
+    assert rows[0][:4] == ["metric", "layering", "loss of each link, %", "mean, in the unit of the metric"]
+    assert {row[1] for row in rows[1:]} == {"poll"}
+    assert not [cell for row in rows for cell in row if "<" in cell]
+    assert got["wide"] <= width
+
+
+def test_a_study_of_words_is_saved_with_its_intervals(browser):
+    compared = study("s", "S", records({"asf": (10.0, 12.0), "best-route": (3.0,)}, key="strategies./"))
+    script = """return await file('button[data-save="csv"][data-of="study-latency_p50"]');"""
+    _, text = browser.probe(render_study(compared), script)
+    head, first, second = csv.reader(StringIO(text))
+    assert head[1] == "forwarding strategy"
+    assert (first[:3], first[5], second[:3]) == (["poll", "asf", "11"], "2", ["poll", "best-route", "3"])
 
 
 @pytest.fixture(scope="module")

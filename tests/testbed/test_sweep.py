@@ -1,14 +1,24 @@
 """Sweeps: what is run, that it is the same whatever runs it, and what comes of it."""
 
 import hashlib
+import inspect
+from types import UnionType
+from typing import get_args, get_origin
 
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
-from analysis.study import LOSS, read_sweep
+from analysis.keys import LOSS, PARAMETERS, WORDS, words
+from analysis.manifest import Run
+from analysis.study import read_sweep, settings_of
 from testbed import sweep
 from testbed.cli import feednet
 from testbed.errors import UserError
+from testbed.layerings import LAYERINGS
+from testbed.scenario import Scenario
+from topologies import box
+from topologies.generate import GENERATORS
 
 SHORT = {"layerings": ("lli",), "items": 4}
 
@@ -89,10 +99,11 @@ def test_a_sweep_ends_in_a_page(tmp_path):
     told = []
     sweep.emulate_on_spark(jobs, tmp_path, "local[2]", lambda *say: told.append(say))
     assert [say[0] for say in told] == [1, 2, 3, 4]
-    page = sweep.measure(jobs, tmp_path, "local[2]", lambda *_: None)
+    page = sweep.measure(jobs, tmp_path, "feednet run line", "local[2]", lambda *_: None)
     assert page == tmp_path / "study.html"
-    scenario, _, records = read_sweep(tmp_path)
-    assert scenario == "line"
+    scenario, _, origin, records = read_sweep(tmp_path)
+    assert (scenario, origin.command) == ("line", "feednet run line")
+    assert {record.settings["net"] for record in records} == {"emulator"}
     assert [(record.settings[LOSS], record.seed) for record in records] == [(0, 1), (0, 2), (20, 1), (20, 2)]
     assert all(record.values["delivered_share"] == 100 for record in records)
     frames = [record.values["frames_per_item"] for record in records]
@@ -104,12 +115,75 @@ def test_a_sweep_ends_in_a_page(tmp_path):
 
 
 def test_the_command_line_says_what_cannot_be(tmp_path):
-    said = CliRunner().invoke(feednet, ["run", "line", "--sweep", "loss=1,2", "--net", "mininet"])
-    assert isinstance(said.exception, UserError)
-    assert "runs are emulated" in str(said.exception)
+    if why_not is None:
+        boxed = ["run", "line", "--sweep", "loss=1,2", "--net", "mininet", "--jobs", "2"]
+        said = CliRunner().invoke(feednet, boxed)
+        assert isinstance(said.exception, UserError)
+        assert "one after the other" in str(said.exception)
     said = CliRunner().invoke(feednet, ["run", "line", "--on-spark"])
     assert "add --sweep or --repeat" in str(said.exception)
     said = CliRunner().invoke(
         feednet, ["run", "line", "--repeat", "2", "--out", str(tmp_path), "--no-report"]
     )
     assert "exists already" in str(said.exception)
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(bool(why_not := box.why_not()), reason=why_not or "")
+def test_runs_over_mininet_are_repeated(tmp_path):
+    quick = tmp_path / "quick.toml"
+    quick.write_text(QUICK)
+    command = ["run", str(quick), "--net", "mininet", "--repeat", "2", "--no-report"]
+    said = CliRunner().invoke(feednet, [*command, "--out", str(tmp_path / "out")], catch_exceptions=False)
+    assert "2 runs in Mininet, one after the other" in said.output
+    runs = [Run(tmp_path / "out" / "all" / f"seed={seed}") for seed in (1, 2)]
+    assert [run.manifest.net for run in runs] == ["mininet", "mininet"]
+    assert settings_of(runs[0]) == settings_of(runs[1])
+    assert settings_of(runs[0])["net"].startswith("Mininet (")
+    begun = [run.manifest.runs["lli"].start_ns for run in runs]
+    assert begun[0] < begun[1]
+
+
+QUICK = """
+title = "Quick"
+layerings = ["lli"]
+warmup_ms = 200
+settle_ms = 200
+drain_ms = 200
+
+[topology]
+generator = "line"
+length = 1
+
+[workload]
+items = 2
+
+[workload.schedule]
+idle_limit_ms = 50.0
+"""
+
+
+def keys(model, prefix=""):
+    """Yield the key paths of a model and of the models in it."""
+    for name, field in model.model_fields.items():
+        given = [field.annotation] if get_origin(field.annotation) is None else []
+        choices = get_args(field.annotation) if isinstance(field.annotation, UnionType) else given
+        inner = [each for each in choices if inspect.isclass(each) and issubclass(each, BaseModel)]
+        if not inner:
+            yield prefix + name
+        for each in inner:
+            yield from keys(each, f"{prefix}{name}.")
+
+
+def test_people_have_words_for_all_that_can_be_set():
+    known = {*keys(Scenario)} - {"name", "title", "layerings", "seed", "parameters", "strategies", "plans"}
+    assert {"workload.schedule.speed", "topology.link.loss_percent", "fork.after", "events"} <= known
+    shapes = [name for make in GENERATORS.values() for name in inspect.signature(make).parameters]
+    known |= {f"topology.{name}" for name in shapes if name != "link"}
+    assert known - WORDS.keys() == set()
+    parameters = {name for entry in LAYERINGS.values() for name in entry.parameters.model_fields}
+    assert parameters - PARAMETERS.keys() == set()
+    assert words("parameters.poll.window").titled == "window of poll, items"
+    assert words("strategies./ndn") == ("forwarding strategy of /ndn", "")
+    assert words("plans.s1.drain_per_s").titled == "drain of s1, a second"
+    assert words("topology.link.some_new_ms").titled == "some new, ms"

@@ -1,0 +1,132 @@
+"""What can be set in a run, in people's words: key paths of scenarios, and the values found there."""
+
+import json
+from typing import Any, NamedTuple
+
+NET = "net"
+VERSION = "feednet"
+SOURCE = "directory"
+"""Keys that no scenario has: the network that a run was on, the version that made it, and where it is, which
+counts only where nothing else tells runs apart."""
+
+LOSS = "topology.link.loss_percent"
+ITEMS = "workload.items"
+STRATEGY = "strategies./"
+
+
+class Words(NamedTuple):
+    """What a key is called, and the unit of its values, "" if they have none."""
+
+    what: str
+    unit: str = ""
+
+    @property
+    def titled(self) -> str:
+        """The title of an axis, "loss of each link, %"."""
+        return f"{self.what}, {self.unit}" if self.unit else self.what
+
+
+WORDS = {
+    NET: Words("network"),
+    VERSION: Words("version of feednet"),
+    SOURCE: Words("directory"),
+    LOSS: Words("loss of each link", "%"),
+    ITEMS: Words("items published", "items"),
+    STRATEGY: Words("forwarding strategy"),
+    "topology.link.delay_ms": Words("delay of each link", "ms"),
+    "topology.link.bw_mbit": Words("rate of each link", "Mbit/s"),
+    "topology.link.jitter_ms": Words("jitter of each link", "ms"),
+    "topology.link.max_queue_size": Words("queue of each link", "packets"),
+    "topology.link.duplicate_percent": Words("frames that each link doubles", "%"),
+    "topology.generator": Words("shape of the network"),
+    "topology.file": Words("topology file"),
+    "topology.links": Words("links"),
+    "topology.length": Words("length of the line", "links"),
+    "topology.depth": Words("depth of the tree", "links"),
+    "topology.fanout": Words("children of each node of the tree", "nodes"),
+    "topology.leaves": Words("leaves of the star", "nodes"),
+    "publisher": Words("publisher"),
+    "publishers": Words("publishers"),
+    "subscribers": Words("subscribers"),
+    "workload.feed": Words("feed"),
+    "workload.feeds": Words("feeds", "feeds"),
+    "workload.activity_exponent": Words("exponent of the feeds’ activity"),
+    "workload.follows": Words("feeds that each subscriber follows", "feeds"),
+    "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
+    "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
+    "events": Words("what happens to the network"),
+    "fork.publisher": Words("publisher of the fork"),
+    "fork.after": Words("last item before the fork"),
+    "archive.node": Words("archive"),
+    "archive.retain": Words("items that the publisher keeps", "items"),
+    "cross_traffic": Words("cross traffic"),
+    "strategy_files": Words("files of strategies"),
+    "warmup_ms": Words("time before the first item", "ms"),
+    "settle_ms": Words("time after the last item", "ms"),
+    "drain_ms": Words("time after the subscriptions", "ms"),
+    "sample_interval_ms": Words("time between samples", "ms"),
+}
+
+PARAMETERS = {
+    "window": Words("window", "items"),
+    "buffer": Words("buffer", "items"),
+    "credit": Words("credit", "items"),
+    "lifetime_ms": Words("Interest lifetime", "ms"),
+    "fetch_lifetime_ms": Words("Interest lifetime for repairs", "ms"),
+    "shortest_ms": Words("shortest time between questions", "ms"),
+    "longest_ms": Words("longest time between questions", "ms"),
+    "heartbeat_ms": Words("heartbeat", "ms"),
+    "periodic_ms": Words("time between sync Interests", "ms"),
+    "suppression_ms": Words("suppression period", "ms"),
+}
+"""The parameters of layerings, by name."""
+
+_UNSET = {
+    "topology.link.bw_mbit": "unlimited",
+    "workload.feed": "generated",
+    "workload.follows": "all",
+    STRATEGY: "best-route",
+}
+"""What a key that is not set comes to."""
+
+_LONGEST = 40
+
+
+def words(key: str) -> Words:
+    """Return what a key is called; of one that is not known, what can be read off the key."""
+    if (known := WORDS.get(key)) is not None:
+        return known
+    first, _, rest = key.partition(".")
+    if first == "parameters":
+        layering, _, name = rest.partition(".")
+        known = PARAMETERS.get(name) or _read(name)
+        return Words(f"{known.what} of {layering}", known.unit)
+    if first == "strategies":
+        return Words(f"forwarding strategy of {rest}")
+    if first == "plans":
+        node, _, name = rest.partition(".")
+        known = _read(name)
+        return Words(f"{known.what} of {node}", known.unit)
+    return _read(key.rpartition(".")[2])
+
+
+def _read(name: str) -> Words:
+    for ending, unit in (("_ms", "ms"), ("_percent", "%"), ("_mbit", "Mbit/s"), ("_per_s", "a second")):
+        if name.endswith(ending):
+            return Words(name.removesuffix(ending).replace("_", " "), unit)
+    return Words(name.replace("_", " "))
+
+
+def value_words(key: str, value: Any) -> str:
+    """Write a value of a key, without its unit; a long one loses its middle."""
+    if value is None:
+        return _UNSET.get(key, "none")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return str(value).removesuffix(".0")
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        text = ", ".join(value) or "none"
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:12]}\N{HORIZONTAL ELLIPSIS}{text[13 - _LONGEST :]}"
