@@ -400,6 +400,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (estimates, "_GRANULARITY", _ns, "a path without any variation would time out just when the answer comes: QUIC's (RFC 9002)"),
     (estimates, "MAX_TIMEOUT", _ns, "a path that comes back is found again within this"),
     (upstream, "MAX_TRIES", str, "a link that loses 20 % each way keeps silent as often in one case of sixty, one that loses 5 % in one of 11000"),
+    (estimates, "_MOST_BACKOFF", str, "doublings that outlive time-outs until a round trip is measured: eight times a path's round trip is enough to measure it"),
     (estimates, "_MIN_REORDER", _ns, "on a link without delay, what is out of order is still given the time of a few packets"),
     (estimates, "_MAX_REORDER_SHIFT", str, "doublings of the reordering delay: at most two round trips"),
     (upstream, "IDLE_PROBE", _ns, "how long a lost tail may go unnoticed at first, on a feed of unknown rhythm"),

@@ -26,6 +26,7 @@ class FeedEntry:
         face: the upstream face, None while there is no way to go.
         upstream: what was asked there.
         upstream_first: the oldest item that the upstream can push, 0 if it has not said.
+        first_until: until when that is believed, ns.
         tried: faces that have failed since an item last came.
         reissue: the next LLI replaces one to a face that has failed.
         reissued_at: when an LLI that is passed on up to the source was last sent, ns.
@@ -51,6 +52,7 @@ class FeedEntry:
         "displaced",
         "face",
         "feed",
+        "first_until",
         "has_heard_reissue",
         "has_own_reissue",
         "hop_limit",
@@ -76,6 +78,7 @@ class FeedEntry:
         self.face: int | None = None
         self.upstream = Upstream(first, Rtt())
         self.upstream_first = 0
+        self.first_until = 0
         self.tried: set[int] = set()
         self.reissue = False
         self.reissued_at = -_REISSUE_INTERVAL

@@ -9,6 +9,7 @@ INITIAL_TIMEOUT: Final = 250 * MS
 MIN_TIMEOUT: Final = 20 * MS
 MAX_TIMEOUT: Final = 4_000 * MS
 _GRANULARITY: Final = 1 * MS
+_MOST_BACKOFF: Final = 3
 _MIN_REORDER: Final = 500_000
 _MAX_REORDER_SHIFT: Final = 3
 
@@ -20,9 +21,10 @@ class Rtt:
         smoothed: smoothed round-trip time, ns; None before the first sample.
     """
 
-    __slots__ = ("_is_rough", "_reorder_shift", "_variation", "smoothed")
+    __slots__ = ("_backoff", "_is_rough", "_reorder_shift", "_variation", "smoothed")
 
     def __init__(self) -> None:
+        self._backoff = 0
         self._is_rough = True
         self.smoothed: int | None = None
         self._variation = 0
@@ -33,6 +35,7 @@ class Rtt:
 
         One that is rough, no more than an upper bound, counts as long as there is none better.
         """
+        self._backoff = 0
         if self.smoothed is None or (self._is_rough and not is_rough):
             self.smoothed, self._variation = measured, measured // 2
             self._is_rough = is_rough
@@ -52,7 +55,12 @@ class Rtt:
             if self.smoothed is None
             else max(self.smoothed + max(4 * self._variation, _GRANULARITY), MIN_TIMEOUT)
         )
-        return min(base << min(tries, 10), MAX_TIMEOUT)
+        return min(base << max(min(tries, 10), self._backoff), MAX_TIMEOUT)
+
+    def timed_out(self) -> None:
+        """Note that no answer came in time, which may have been too short, until one is measured (Karn)."""
+        if self.smoothed is not None:
+            self._backoff = min(self._backoff + 1, _MOST_BACKOFF)
 
     def reorder_delay(self) -> int:
         """Return how long an item may be late before it counts as lost, ns."""

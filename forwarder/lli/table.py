@@ -167,7 +167,7 @@ class FeedTable:
         self.counters["states_in"] += 1
         entry.upstream.answered(*state.feed_state, now)
         if state.first is not None:
-            entry.upstream_first = state.first
+            entry.upstream_first, entry.first_until = state.first, now + _SHUNNED
         if state.first is not None and state.first > entry.upstream.next:
             entry.upstream.skip(state.first)
         self._ask(entry, now, None)
@@ -586,6 +586,8 @@ class FeedTable:
         """Fetch what a late joiner wants and the cache has let go."""
         if all(r.wanted > first or self._turn(face, r, now) > now for face, r in entry.ranges.items()):
             return  # nobody's link has room for it
+        if now >= entry.first_until:
+            entry.upstream_first = 0  # it may have found what it did not have
         if entry.item(first) is not None:
             return
         can_go_back = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
@@ -596,7 +598,7 @@ class FeedTable:
             entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
-            entry.upstream_first = 1
+            entry.upstream_first, entry.first_until = 1, now + _SHUNNED
             self._send_llis(
                 entry, [Lli(first, 1, max((entry.ranges.last_expiry() - now) // MS, 1))], None, now
             )

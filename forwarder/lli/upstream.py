@@ -162,6 +162,7 @@ class Upstream:
         "_asked_at",
         "_asked_first",
         "_asked_twice",
+        "_begun_at",
         "_credit",
         "_idle_probes",
         "_is_heard",
@@ -225,6 +226,7 @@ class Upstream:
         self._answered_once = False
         self._is_heard = False
         self._asked_at = 0
+        self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
         self._sample = False  # the next answer tells the round-trip time
         self._sent_at = 0
@@ -384,7 +386,7 @@ class Upstream:
         if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._tail_timeout()):
             return self._tail_lost(now)
         if self._unanswered:
-            self._time_out()
+            self._time_out(now)
             return self._ask(max(self._asked_first, self.head), now, again=True)
         self.is_probing = True
         if self._is_quiet(now, self._patience()):
@@ -424,9 +426,12 @@ class Upstream:
         """How long an item may take that the upstream has said to hold: it may be pacing a burst."""
         return self._rtt.timeout(self._tries) + 4 * self._pace
 
-    def _time_out(self) -> None:
+    def _time_out(self, now: int) -> None:
         self._tries += 1
-        if self._tries >= self._max_tries:
+        self._rtt.timed_out()
+        # Its first answer takes as long as it has to ask further up, however quickly it has answered others.
+        least = 0 if self._is_heard else (INITIAL_TIMEOUT << self._max_tries) - INITIAL_TIMEOUT
+        if self._tries >= self._max_tries and now >= self._begun_at + least:
             self._move(Event.UNANSWERED)
 
     def _look_for_gaps(self) -> None:
@@ -447,7 +452,7 @@ class Upstream:
             return []
         asked_in_vain = not self._repaired.keys().isdisjoint(due)
         if asked_in_vain:
-            self._time_out()
+            self._time_out(now)
             self._asked_twice.update(self._repaired.keys() & due)
         if self.known_tip > self.limit:  # it is the credit that slows the upstream down, and it is too much
             self.congested(now)
@@ -485,7 +490,7 @@ class Upstream:
         """Ask for the items that the upstream has said to hold, and that no later one shows to be lost."""
         last = min(self.known_tip, self.limit)
         if self._recovery in (Recovery.NONE, Recovery.GO_BACK_N):
-            self._time_out()
+            self._time_out(now)
             return self._ask(self.head, now, again=True)
         self._missing.update((seq, now) for seq in range(self.head, last + 1))
         self.head = last + 1
@@ -497,8 +502,10 @@ class Upstream:
         if lifetime_ms <= 0 or first > self.limit:
             self.deadline = NEVER
             return []
-        self._sample = not again
+        self._sample = not again and not self._unanswered  # else it could answer the one before (Karn)
         self._asked_at = self._sent_at = self._quiet_since = now
+        if self._begun_at < 0:
+            self._begun_at = now
         # What an LLI before has asked for, and nobody has answered, is asked for again with it.
         self._asked_first = min(first, self._asked_first) if self._unanswered else first
         self._unanswered = True
@@ -529,7 +536,7 @@ class Upstream:
     def _pull_again(self, now: int) -> list[Lli]:
         ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
         if ended:
-            self._time_out()
+            self._time_out(now)
         llis = [lli for seq in ended for lli in self._pull_one(seq, now)]
         self._schedule()
         return llis
