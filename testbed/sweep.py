@@ -5,6 +5,7 @@ A sweep is a directory of runs, OUT/<settings>/seed=<n>, each like that of `feed
 bytes, in whatever order and wherever they are run.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from testbed import run as running
 from testbed import scenario as scenarios
@@ -26,6 +28,9 @@ MOST_RUNS = 10_000
 BATCH_BYTES = 1 << 30
 BATCH_CASES = 64
 """What is analysed at once: captures of so many bytes, so many layerings of runs."""
+
+_LONGEST_NAME = 150
+"""Bytes of a directory's name that tell settings; file systems take 255."""
 
 Changes = dict[str, Any]
 Progress = Callable[[int, int, str], None]
@@ -99,15 +104,23 @@ def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, An
             given = options | {"changes": changes}
             first = scenarios.load(scenario, **(given | {"seed": seed}))
             given["seed"] = first.seed + number
-            named = [f"{key.rpartition('.')[2]}={_safe(value)}" for key, value in changes.items()]
-            jobs.append(Job("/".join([",".join(named) or "all", f"seed={given['seed']}"]), scenario, given))
-    if len({job.place for job in jobs}) != len(jobs):
-        raise UserError("--sweep: two of the keys are too alike to name directories by")
+            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given))
     return jobs
 
 
-def _safe(value: Any) -> str:
-    return "".join(sign if sign.isalnum() or sign in ".-_" else "_" for sign in str(value))
+def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
+    """Return the directory of a run inside the sweep's: "loss_percent=5,credit=8/seed=1".
+
+    Keys and values are escaped as in URLs, so that none is a path, and no two settings have one directory.
+    """
+    named = ",".join(f"{_escaped(key.rpartition('.')[2])}={_escaped(value)}" for key, value in changes)
+    if len(named) > _LONGEST_NAME:
+        named = f"{named[:_LONGEST_NAME]}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+    return f"{named or 'all'}/seed={seed}"
+
+
+def _escaped(value: Any) -> str:
+    return quote(str(value), safe="", errors="surrogatepass")
 
 
 def emulate(job: Job, directory: Path) -> str:

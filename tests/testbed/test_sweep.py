@@ -1,9 +1,12 @@
 """Sweeps: what is run, that it is the same whatever runs it, and what comes of it."""
 
 import hashlib
+from pathlib import PurePosixPath
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.study import LOSS, read_sweep
 from testbed import sweep
@@ -63,6 +66,45 @@ def test_a_sweep_has_a_directory_for_each_setting_and_seed():
     assert len(jobs) == 8
     assert [job.place for job in planned(repeat=2)] == ["all/seed=1", "all/seed=2"]
     assert [job.place for job in planned("seed=5,9")] == ["all/seed=5", "all/seed=9"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"))),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(0),
+)
+def test_whatever_is_varied_a_directory_stays_inside_the_sweeps(changes, seed):
+    place = PurePosixPath(sweep.place_of(changes, seed))
+    assert len(place.parts) == 2
+    assert not place.is_absolute()
+    assert ".." not in place.parts
+    assert max(len(part.encode()) for part in place.parts) < 200
+    assert "\0" not in str(place)
+
+
+@given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
+def test_settings_that_differ_have_directories_that_differ(a, b):
+    assert (sweep.place_of([("k", a)], 1) == sweep.place_of([("k", b)], 1)) == (a == b)
+    assert (sweep.place_of([(a, 0)], 1) == sweep.place_of([(b, 0)], 1)) == (
+        a.rpartition(".")[2] == b.rpartition(".")[2]
+    )
+
+
+def test_nothing_is_written_outside_out(tmp_path):
+    """A key of the scenario may be a prefix, and a file may be called as it likes."""
+    chosen = "--sweep strategies./=asf,best-route --sweep strategies./x=asf --no-report --jobs 1".split()
+    out = tmp_path / "in" / "out"
+    arguments = ["run", "line", "--items", "2", "--layering", "lli", *chosen, "--out", str(out)]
+    said = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
+    assert said.exit_code == 0, said.output
+    assert [*tmp_path.iterdir()] == [tmp_path / "in"]
+    assert [*out.parent.iterdir()] == [out]
+    assert sorted(path.relative_to(out).as_posix() for path in out.rglob("manifest.json")) == [
+        f"%2F={strategy},%2Fx=asf/seed=1/manifest.json" for strategy in ("asf", "best-route")
+    ]
 
 
 def test_runs_are_the_same_whatever_their_order(tmp_path):
