@@ -1,16 +1,43 @@
 """Work handed out: to Spark's tasks, to threads; and tables kept at hand while several need them."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from subprocess import TimeoutExpired
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_GRACE_S = 5.0
+_stopping = Event()
+
+
+def stop() -> None:
+    """Have all that this process has begun end soon, of Spark and in threads: the process is about to end.
+
+    Spark has ended when this returns, unless that takes it more than 5 s.
+    """
+    _stopping.set()
+    logging.disable(logging.CRITICAL)  # py4j would tell of each connection that it has lost
+    jvm = getattr(SparkContext._gateway, "proc", None)
+    if jvm is not None:
+        jvm.terminate()
+        with suppress(TimeoutExpired):
+            jvm.wait(_GRACE_S)
+
+
+def go_on() -> None:
+    """Raise an exception if the process is about to end: to be called now and then by what takes long."""
+    if _stopping.is_set():
+        raise InterruptedError("interrupted")
 
 
 def each(
@@ -19,7 +46,11 @@ def each(
     """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
     they return, in that order: what JSON can say."""
     if spark is None or not count:
-        return [task(number) for number in range(count)]
+        reports = []
+        for number in range(count):
+            go_on()
+            reports.append(task(number))
+        return reports
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from analysis.files import write_whole
 from testbed.errors import UserError
 from testbed.simulate.chart import draw
 from testbed.simulate.search import Found, search
@@ -71,9 +73,11 @@ def _search(first: int, seeds: int, jobs: int, *, keep_going: bool) -> Found:
         TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
+    with (
+        Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress,
+        closing(search(first, seeds, jobs)) as batches,
+    ):
         task = progress.add_task("simulating", total=seeds, speed="")
-        batches = search(first, seeds, jobs)
         for batch in batches:
             found.add(batch)
             rate = found.seeds / (time.monotonic() - begun)
@@ -82,7 +86,6 @@ def _search(first: int, seeds: int, jobs: int, *, keep_going: bool) -> Found:
             )
             if found.failures and not keep_going:
                 break
-        batches.close()
     rate = found.seeds / (time.monotonic() - begun)
     _console.print(
         f"{found.seeds} seeds from {first}, {rate:.0f} a second, {len(found.failures)} failed; "
@@ -112,7 +115,7 @@ def _show(story: Story, *, shrinking: bool, save: Path | None) -> bool:
         story = shrink(story)
     _console.print(draw(story, play(story, record=True)), markup=False)
     if save is not None:
-        save.write_text(json.dumps(story.to_json(), indent=1) + "\n", encoding="utf-8")
+        write_whole(save, json.dumps(story.to_json(), indent=1) + "\n")
         _console.print(f"replay: feednet simulate --story {save}", markup=False)
     return True
 
