@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LOCK = ".lock"
 _OLD = ".old"
+_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     except BaseException as error:
         with suppress(OSError):
             new.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename in (None, str(new)):
+        if isinstance(error, OSError) and (error.errno in _OF_WRITING or error.filename == str(new)):
             error.filename, error.filename2 = str(path), None
         raise
 
@@ -86,7 +87,7 @@ def whole_directory(
             raise
         except BaseException as error:
             shutil.rmtree(partial, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno and error.filename is None:
+            if isinstance(error, OSError) and error.errno in _OF_WRITING and error.filename is None:
                 error.filename = str(path)  # Python says where of what it opens, not of what it writes to
             raise
 

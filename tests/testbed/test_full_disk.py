@@ -27,6 +27,7 @@ def on_a_disk(directory, size, *commands):
     (directory / "disk").mkdir(exist_ok=True)
     *before, last = commands
     script = [
+        "ip link set lo up",  # Spark talks over it
         f"mount -t tmpfs -o size={size} none disk",
         "cd disk",
         *before,
