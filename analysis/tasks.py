@@ -2,9 +2,12 @@
 
 import json
 import logging
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from subprocess import TimeoutExpired
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -27,9 +30,14 @@ def stop() -> None:
     """
     _stopping.set()
     logging.disable(logging.CRITICAL)  # py4j would tell of each connection that it has lost
+    # Spark may just be starting; left alone it would miss what PySpark has removed, and never end.
+    for place in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # of a thread that has just ended
+            for child in place.read_text(encoding="ascii").split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGTERM)
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is not None:
-        jvm.terminate()
         with suppress(TimeoutExpired):
             jvm.wait(_GRACE_S)
 
