@@ -1,5 +1,7 @@
 """The one exception that a user of the analysis can cause, and what Spark's say in one line."""
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,9 @@ _MENDABLE = re.compile(
 """What the user can do something about, among all that a traceback tells."""
 _OF_JAVA = re.compile(r"^An error occurred while calling .*\n: (.+)")
 _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
+
+
+_FULL = os.strerror(errno.ENOSPC)
 
 
 class AnalysisError(ValueError):
@@ -36,9 +41,17 @@ def reason(error: Exception) -> str:
     return said[-1].strip() if said else type(error).__name__
 
 
+def of_system(error: OSError) -> str:
+    """Return what the system has refused, and where, in one line."""
+    why = error.strerror or str(error)
+    if error.errno and os.strerror(error.errno) in why:  # Arrow says more
+        why = os.strerror(error.errno)
+    return why if error.filename is None else f"{error.filename}: {why}"
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what a capture, Spark or a task of Spark complains of into an AnalysisError."""
+    """Turn what a capture, the system, Spark or a task of Spark complains of into an AnalysisError."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException  # who only reports an error need not wait for it
 
@@ -46,6 +59,12 @@ def one_line_errors() -> Iterator[None]:
         yield
     except CaptureError as error:
         raise AnalysisError(str(error)) from error
+    except OSError as error:
+        raise AnalysisError(of_system(error)) from error
     except (PySparkException, Py4JError) as error:
+        if _FULL in str(error):
+            raise AnalysisError(
+                f"{_FULL}: free some where the tables go, or where Spark works (SPARK_LOCAL_DIRS, else /tmp)"
+            ) from error
         whose = "" if _MENDABLE.search(str(error)) else "Spark has failed: "
         raise AnalysisError(whose + reason(error)) from error

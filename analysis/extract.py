@@ -26,7 +26,7 @@ from analysis.decode import Link, decode_payload
 from analysis.partitions import By, WholeFile, partition
 from analysis.reading import SEGMENTS, Findings, Reading, read_packets
 from analysis.schema import COLUMNS, PACKETS_ARROW
-from analysis.tasks import each
+from analysis.tasks import each, go_on
 from captures.files import PIECE_FRAMES
 from captures.streams import Segment, Stream
 
@@ -141,6 +141,7 @@ def _write_pieces(
         findings = Findings()
         frames = 0
         for batch in read_packets(readings[number], findings, grouped):
+            go_on()
             frames, held = frames + batch.num_rows, held + batch.num_rows
             for key, part in _split(batch, list(by.values())):
                 parts[key].append(part)

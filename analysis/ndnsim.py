@@ -16,14 +16,15 @@ Tab-separated, a header line, the columns and types of ndnSIM's L3RateTracer, Ap
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, of_system
+from analysis.files import read_rows, whole_file
 from analysis.latency import SUBSCRIBED
 from analysis.manifest import Run
 
@@ -61,23 +62,25 @@ def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Pa
             raise AnalysisError(f"{table}: missing: analyse the run first (feednet report {directory})")
     written = []
     try:
-        for layering in run.manifest.layerings:
-            place = target / layering
-            place.mkdir(parents=True, exist_ok=True)
-            only = pc.field("layering") == layering
-            sent = pq.read_table(messages, columns=list(_MESSAGES), filters=only).to_pylist()
-            late = pq.read_table(latencies, filters=only).to_pylist()
-            rows = (
-                (RATE, rates(run, layering, sent, period_s)),
-                (DELAYS, delays(run, layering, sent, late)),
-                (CACHE, cache(run, layering, period_s)),
-            )
-            for name, (head, lines) in zip(FILES, rows, strict=True):
-                with (place / name).open("w", encoding="utf-8") as file:
-                    _write(file, head, lines)
-                written.append(place / name)
+        with ExitStack() as files:  # all of them, or none
+            for layering in run.manifest.layerings:
+                place = target / layering
+                place.mkdir(parents=True, exist_ok=True)
+                only = pc.field("layering") == layering
+                sent = read_rows(messages, columns=list(_MESSAGES), filters=only).to_pylist()
+                late = read_rows(latencies, filters=only).to_pylist()
+                rows = (
+                    (RATE, rates(run, layering, sent, period_s)),
+                    (DELAYS, delays(run, layering, sent, late)),
+                    (CACHE, cache(run, layering, period_s)),
+                )
+                for name, (head, lines) in zip(FILES, rows, strict=True):
+                    new = files.enter_context(whole_file(place / name))
+                    with new.open("w", encoding="utf-8") as file:
+                        _write(file, head, lines)
+                    written.append(place / name)
     except OSError as error:
-        raise AnalysisError(f"{target}: {error.strerror}") from None
+        raise AnalysisError(of_system(error)) from error
     return written
 
 

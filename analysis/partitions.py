@@ -102,8 +102,9 @@ class WholeFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        self._file.close()
-        if kind is None:
-            self._new.replace(self._path)
-        else:
+        try:
+            self._file.close()
+            if kind is None:
+                self._new.replace(self._path)
+        finally:  # on a full disk, already closing it fails
             self._new.unlink(missing_ok=True)

@@ -28,6 +28,7 @@ from analysis.copies import copies
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.events import noted_in_run
 from analysis.extract import extract
+from analysis.files import whole_directory
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.manifest import Run
@@ -90,7 +91,11 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
-    with one_line_errors(), _prepared(cases, run.tables, master, progress) as prepared:
+    with (
+        one_line_errors(),
+        whole_directory(run.tables, replace=True) as tables_dir,
+        _prepared(cases, tables_dir, master, progress) as prepared,
+    ):
         progress("measuring")
         tables = _report_tables(prepared)
         progress("writing the report")

@@ -8,6 +8,7 @@ fails. Later it logs nothing, as what fails raises an exception.
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +75,7 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     said = os.fdopen(read_end, encoding="utf-8", errors="replace")
     listener = Thread(target=_listen, args=(said, started, early), daemon=True)
     listener.start()
+    on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with os.fdopen(write_end, "wb") as pipe:
             gateway = launch_gateway(conf, popen_kwargs={"stderr": pipe})  # type: ignore[no-untyped-call]
@@ -85,6 +87,8 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
             f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}"
         ) from error
     context.setLogLevel("OFF")  # what goes wrong comes as an exception
+    if on_interrupt not in (signal.getsignal(signal.SIGINT), signal.default_int_handler):
+        signal.signal(signal.SIGINT, on_interrupt)  # a program's own, which Spark has replaced
     started.set()
     return session
 
@@ -149,6 +153,9 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     conf.setAll(list(_ALWAYS.items()))
     path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
+    # Workers start in the user's directory, whose analysis.py is none of ours. Some are told by the JVM.
+    conf.setExecutorEnv("PYTHONSAFEPATH", "1")
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     if is_local or small:
         # A cached table keeps its partitions, so the default of 200 costs 200 tasks however small it is.
         conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from analysis.compare import METRICS, Metric
 from analysis.errors import AnalysisError
+from analysis.files import read_rows, whole_file, write_whole
 from analysis.keys import LOSS, NET, SOURCE, VERSION, Words, value_words, words
 from analysis.manifest import Manifest, Run
 from analysis.pipeline import analyze
@@ -367,7 +368,7 @@ def records_of(run: Run) -> list[Record]:
     """Return what the layerings of an analysed run came to."""
     settings = settings_of(run)
     values: dict[str, dict[str, float]] = {layering: {} for layering in run.manifest.layerings}
-    for row in pq.read_table(run.comparison).to_pylist():
+    for row in read_rows(run.comparison).to_pylist():
         if row["value"] is not None:
             values[row["layering"]][row["metric"]] = row["value"]
     return [record_of(run, x, settings, known) for x, known in values.items()]
@@ -379,7 +380,6 @@ def write_sweep(
     """Write what the runs of a sweep came to, so that they need not be analysed again."""
     settings = [record.settings for record in records]
     written = {"scenario": scenario, "title": title, "origin": origin._asdict(), "settings": settings}
-    (directory / SWEEP).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     columns: dict[str, Any] = {
         "run": pa.array(range(len(records)), pa.int64()),
         "seed": pa.array([record.seed for record in records], pa.int64()),
@@ -388,14 +388,16 @@ def write_sweep(
     }
     for metric in METRICS:
         columns[metric.key] = pa.array([record.values.get(metric.key) for record in records], pa.float64())
-    pq.write_table(pa.table(columns), directory / MEASURES)
+    with whole_file(directory / MEASURES) as new:
+        pq.write_table(pa.table(columns), new)
+    write_whole(directory / SWEEP, json.dumps(written, indent=1) + "\n")
 
 
 def read_sweep(directory: Path) -> tuple[str, str, Origin, list[Record]]:
     """Return scenario, title, origin and records of a sweep's directory; raise AnalysisError."""
     try:
         told = json.loads((directory / SWEEP).read_bytes())
-        rows = pq.read_table(directory / MEASURES).to_pylist()
+        rows = read_rows(directory / MEASURES).to_pylist()
         records = [
             Record(
                 settings,

@@ -1,16 +1,51 @@
 """Work handed out: to Spark's tasks, to threads; and tables kept at hand while several need them."""
 
 import json
+import logging
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import TimeoutExpired
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_GRACE_S = 5.0
+_stopping = Event()
+
+
+def stop() -> None:
+    """Have all that this process has begun end soon, of Spark and in threads: the process is about to end.
+
+    Spark has ended when this returns, unless that takes it more than 5 s.
+    """
+    _stopping.set()
+    logging.disable(logging.CRITICAL)  # py4j would tell of each connection that it has lost
+    # Spark may just be starting; left alone it would miss what PySpark has removed, and never end.
+    for place in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # of a thread that has just ended
+            for child in place.read_text(encoding="ascii").split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGTERM)
+    jvm = getattr(SparkContext._gateway, "proc", None)
+    if jvm is not None:
+        with suppress(TimeoutExpired):
+            jvm.wait(_GRACE_S)
+
+
+def go_on() -> None:
+    """Raise an exception if the process is about to end: to be called now and then by what takes long."""
+    if _stopping.is_set():
+        raise InterruptedError("interrupted")
 
 
 def each(
@@ -19,7 +54,11 @@ def each(
     """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
     they return, in that order: what JSON can say."""
     if spark is None or not count:
-        return [task(number) for number in range(count)]
+        reports = []
+        for number in range(count):
+            go_on()
+            reports.append(task(number))
+        return reports
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

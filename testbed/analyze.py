@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -86,8 +85,9 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.capture_tables import write_tables
-    from analysis.errors import AnalysisError, one_line_errors
+    from analysis.errors import AnalysisError, of_system, one_line_errors
     from analysis.extract import extract
+    from analysis.files import whole_directory
     from analysis.local_address import infer
     from analysis.partitions import BY
     from analysis.reading import NodeRule, Reading
@@ -106,7 +106,6 @@ def analyze(
     own = tuple(map(_local, local))
     usual = Ports()
     ports = Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp)
-    partial = place.with_name(place.name + ".partial")
     try:
         size = sum(path.stat().st_size for _, path, _ in files)
         small = size <= SMALL_BYTES
@@ -120,9 +119,8 @@ def analyze(
         readings = [
             each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or own) for each in readings
         ]
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / "packets").mkdir(parents=True)
-        with ThreadPoolExecutor(1) as aside, one_line_errors():
+        with one_line_errors(), whole_directory(place) as partial, ThreadPoolExecutor(1) as aside:
+            (partial / "packets").mkdir()
             if not packets_only:
                 check_java()
             # A small capture is decoded while Spark starts.
@@ -136,13 +134,10 @@ def analyze(
                 runs = list(dict.fromkeys(report.run for report in reports))
                 found = write_tables(partial, runs, spark, fragments=fragments)
             _summarise(partial / "summary.json", reports, inferred, found)
-        _move(partial, place)
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+        raise UserError(of_system(error)) from error
     except (CaptureError, AnalysisError) as error:
         raise UserError(str(error)) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     per_run = Counter(report.run for report in reports)
     for report in reports:
         click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
@@ -158,15 +153,6 @@ def analyze(
     except AnalysisError as error:
         raise UserError(f"the tables are in {out}, but the report cannot be made: {error}") from error
     click.echo(f"report   {out / REPORT}")
-
-
-def _move(partial: Path, place: Path) -> None:
-    """Give a finished directory its name; an empty one that is there stays, as the user may be in it."""
-    if not place.is_dir():
-        partial.rename(place)
-        return
-    for each in partial.iterdir():
-        each.rename(place / each.name)
 
 
 def _utf_8(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The others (analyze, dissect, forward, simulate, status, watch) have modules of their own.
 
-Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted.
+Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
+(143 by SIGTERM).
 """
 
 import json
@@ -31,11 +32,12 @@ from rich.progress import (
 )
 from rich.progress_bar import ProgressBar
 
+from analysis.errors import of_system
 from forwarder.strategies import STRATEGIES
+from testbed import interrupts, workload
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import sweep as sweeping
-from testbed import workload
 from testbed.analyze import analyze
 from testbed.dissect import dissect
 from testbed.errors import UserError, shown
@@ -266,27 +268,31 @@ def _sweep(
 
     if on_spark or not no_report:
         _check_analysis(master, "" if on_spark else "; or run with --no-report")
-    sweeping.make_directory(directory)
-    console.print(f"[bold]{title}[/]")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
     where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
-    console.print(f"sweep     {len(planned)} runs {where}")
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
     try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task("running", total=len(planned))
+        with (
+            sweeping.begun(planned, directory, "mininet" if boxed else "emulated") as left,
+            Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+        ):
+            console.print(f"[bold]{title}[/]")
+            console.print(f"sweep     {len(planned)} runs {where}")
+            if len(left) < len(planned):
+                console.print(f"kept      {len(planned) - len(left)} runs that are there already")
+            task = progress.add_task("running", total=len(left))
 
             def told(done: int, of: int, what: str) -> None:
                 progress.update(task, completed=done, total=of, description=what)
 
             since = time.monotonic()
-            if boxed is not None:
-                boxed(planned, directory, progress=told)
-            elif on_spark:
-                sweeping.emulate_on_spark(planned, directory, master, told)
-            else:
-                sweeping.emulate_all(planned, directory, workers, told)
-            console.print(f"ran       {len(planned)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+            if boxed is not None and left:
+                boxed(left, directory, progress=told)
+            elif on_spark and left:
+                sweeping.emulate_on_spark(left, directory, master, told)
+            elif left:
+                sweeping.emulate_all(left, directory, workers, told)
+            console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
             if no_report:
                 console.print(f"captures  {directory}")
                 return
@@ -388,17 +394,23 @@ for _command in (analyze, dissect, forward, simulate, status, watch):
 
 def main() -> None:
     """Run the command; errors that the user can mend are one line and exit status 1."""
+    # Nothing that we start takes modules from the user's directory.
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        feednet.main(standalone_mode=False)
+        with interrupts.stopping():
+            feednet.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except UserError as error:
         _errors.print(f"feednet: {error}", markup=False)
         sys.exit(1)
+    except OSError as error:
+        _errors.print(f"feednet: {of_system(error)}", markup=False)
+        sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
         _errors.print("feednet: interrupted")
-        sys.exit(130)
+        sys.exit(interrupts.status())
 
 
 if __name__ == "__main__":

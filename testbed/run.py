@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.errors import of_system
+from analysis.files import whole_directory
 from forwarder.wire.name import to_uri
 from testbed import emulate
 from testbed.errors import UserError
@@ -25,6 +26,10 @@ Net = Literal["emulated", "mininet"]
 Impairment = Literal["auto", "netem", "relay"]
 
 _MOST_SAMPLES = 5_000_000
+
+
+class _InBox(UserError):
+    """A run over Mininet has failed: what there is of it is kept."""
 
 
 def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
@@ -63,18 +68,28 @@ def run(
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
-    The directory appears under its name only when it is complete; until then, and after a failure, it is
-    `<directory>.partial`.
+    The directory appears under its name only when it is complete; until then, and after a failure over
+    Mininet, it is `<directory>.partial`.
     """
     duration_s(scenario, load)
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
-    partial = directory.with_name(directory.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        partial.mkdir(parents=True)
+        with whole_directory(directory, keep=(_InBox,)) as partial:
+            _run(scenario, load, net, net_reason, partial, impairment, progress)
     except OSError as error:
-        raise UserError(f"{partial}: cannot be made: {error.strerror}; choose another --out") from error
+        raise UserError(f"{of_system(error)}; or choose another --out") from error
+
+
+def _run(
+    scenario: Scenario,
+    load: Load,
+    net: Net,
+    net_reason: str,
+    partial: Path,
+    impairment: Impairment,
+    progress: Callable[[str], None],
+) -> None:
     write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
     write_load(partial / FEED, load)
     manifest = _manifest(scenario, load, net, net_reason)
@@ -89,7 +104,6 @@ def run(
         manifest["impairment_reason"] = result.pop("impairment_reason")
         manifest["runs"][layering] = result
     write_json(partial / MANIFEST, manifest)
-    partial.rename(directory)
 
 
 def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str, Any]:
@@ -102,7 +116,7 @@ def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str
     if status == 130:
         raise KeyboardInterrupt
     if status or not result.exists():
-        raise UserError(f"the run over Mininet failed (status {status}); what there is lies in {partial}")
+        raise _InBox(f"the run over Mininet failed (status {status}); what there is lies in {partial}")
     counts: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
     result.unlink()
     return counts

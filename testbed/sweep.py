@@ -6,28 +6,37 @@ bytes, in whatever order and wherever they are run; runs over Mininet go one aft
 wants all cores for itself.
 """
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import chdir
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import chdir, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from analysis.errors import of_system
+from analysis.files import locked, partial_of
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
 from testbed.errors import UserError, shown
+from testbed.files import MANIFEST, SCENARIO
 from testbed.layerings import LAYERINGS
+from testbed.workers import work_off
 
 MOST_RUNS = 10_000
 BATCH_BYTES = 1 << 30
 BATCH_CASES = 64
 """What is analysed at once: captures of so many bytes, so many layerings of runs."""
+
+_LONGEST_NAME = 150
+"""Bytes of a directory's name that tell settings; file systems take 255."""
 
 Changes = dict[str, Any]
 Progress = Callable[[int, int, str], None]
@@ -101,15 +110,65 @@ def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, An
             given = options | {"changes": changes}
             first = scenarios.load(scenario, **(given | {"seed": seed}))
             given["seed"] = first.seed + number
-            named = [f"{key.rpartition('.')[2]}={_safe(value)}" for key, value in changes.items()]
-            jobs.append(Job("/".join([",".join(named) or "all", f"seed={given['seed']}"]), scenario, given))
-    if len({job.place for job in jobs}) != len(jobs):
-        raise UserError("--sweep: two of the keys are too alike to name directories by")
+            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given))
     return jobs
 
 
-def _safe(value: Any) -> str:
-    return "".join(sign if sign.isalnum() or sign in ".-_" else "_" for sign in str(value))
+def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
+    """Return the directory of a run inside the sweep's: "loss_percent=5,credit=8/seed=1".
+
+    Keys and values are escaped as in URLs, so that none is a path, and no two settings have one directory.
+    """
+    named = ",".join(f"{_escaped(key.rpartition('.')[2])}={_escaped(value)}" for key, value in changes)
+    if len(named) > _LONGEST_NAME:
+        named = f"{named[:_LONGEST_NAME]}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+    return f"{named or 'all'}/seed={seed}"
+
+
+def _escaped(value: Any) -> str:
+    return quote(str(value), safe="", errors="surrogatepass")
+
+
+@contextmanager
+def begun(jobs: Sequence[Job], directory: Path, net: running.Net) -> Iterator[list[Job]]:
+    """Make the directory of a sweep, or go on in it; yields the jobs that are left to do.
+
+    Until the block ends no other process may use the directory. Raises UserError if it is another's, or
+    cannot be made.
+    """
+    is_new = not os.path.lexists(directory)
+    if not is_new and not any((directory / job.place).parent.is_dir() for job in jobs):
+        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+    try:
+        with locked(directory):
+            try:
+                yield [job for job in jobs if not _is_done(job, directory / job.place, net)]
+            finally:
+                for job in jobs:  # of a worker that was killed
+                    shutil.rmtree(partial_of(directory / job.place), ignore_errors=True)
+                    with suppress(OSError):  # not empty
+                        (directory / job.place).parent.rmdir()
+    except OSError as error:
+        raise UserError(f"{of_system(error)}; or choose another --out") from error
+    finally:
+        if is_new:
+            with suppress(OSError):  # not empty
+                directory.rmdir()
+
+
+def _is_done(job: Job, place: Path, net: running.Net) -> bool:
+    """Tell whether a job has been run; raise UserError if its directory is that of another one."""
+    try:
+        was = json.loads((place / SCENARIO).read_bytes())
+        was_over = json.loads((place / MANIFEST).read_bytes())["net"]
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError, TypeError):
+        was = was_over = None
+    is_to_be = scenarios.load(job.scenario, **job.options).model_dump(mode="json", by_alias=True)
+    if was != json.loads(json.dumps(is_to_be)) or was_over != net:
+        raise UserError(f"{place}: of another sweep than this: choose another --out or remove it")
+    return True
 
 
 def emulate(job: Job, directory: Path) -> str:
@@ -120,15 +179,17 @@ def emulate(job: Job, directory: Path) -> str:
 
 
 def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
-    """Run all jobs on this machine's cores; raise UserError."""
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(emulate, job, directory) for job in jobs]
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                progress(done, len(jobs), future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """Run all jobs on this machine's cores; raise UserError. To be called from the main thread."""
+    work = partial(emulate, directory=directory)
+    try:
+        with closing(work_off(work, jobs, min(workers, len(jobs)))) as places:
+            for done, place in enumerate(places, start=1):
+                progress(done, len(jobs), place)
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process of the sweep was killed, perhaps for want of memory: give the same command again, with"
+            " the same --out and fewer --jobs, and it goes on"
+        ) from error
 
 
 def run_boxed(
@@ -202,11 +263,13 @@ def measure(
     for batch in _batches(runs):
         progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
         cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
-        rows = {row["layering"]: row for row in measure_cases(cases, tables, master).to_pylist()}
+        try:
+            rows = {row["layering"]: row for row in measure_cases(cases, tables, master).to_pylist()}
+        finally:
+            shutil.rmtree(tables, ignore_errors=True)
         for name, case in cases.items():
             values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
             records.append(record_of(case.run, case.layering, settings_of(case.run), values))
-        shutil.rmtree(tables, ignore_errors=True)
     first = runs[0].manifest
     origin = origin_of(runs[0], command, datetime.now(UTC).isoformat(timespec="seconds"))
     write_sweep(directory, first.scenario, first.title, origin, records)
@@ -228,13 +291,3 @@ def _batches(runs: Sequence[Any]) -> Iterator[list[Any]]:
         size, cases = size + bytes_of, cases + len(layerings)
     if batch:
         yield batch
-
-
-def make_directory(directory: Path) -> None:
-    """Make the directory of a sweep; raise UserError if it is there or cannot be made."""
-    if os.path.lexists(directory):
-        raise UserError(f"{directory}: exists already; choose another --out or remove it")
-    try:
-        directory.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made: {error.strerror}; choose another --out") from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from testbed import interrupts
 from testbed.errors import UserError
 from testbed.watch_target import Target, find_target
 from testbed.watch_view import View, lag_told, served
@@ -112,10 +113,11 @@ def _watch(
 def _interrupts() -> Iterator[Callable[[], None]]:
     """Yield what raises KeyboardInterrupt if there has been an interrupt: in the middle of a call to Spark it
     would leave that in confusion. The second one does not wait."""
-    seen: list[object] = []
+    seen: list[int] = []
 
-    def note(*told: object) -> None:
-        seen.append(told)
+    def note(number: int, _: object) -> None:
+        seen.append(number)
+        interrupts.received.append(number)
         if len(seen) > 1:
             raise KeyboardInterrupt
 
@@ -123,11 +125,12 @@ def _interrupts() -> Iterator[Callable[[], None]]:
         if seen:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield check
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _follow(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from analysis.files import partial_of
 from testbed import workload
 from testbed.errors import UserError
 from testbed.files import CAPTURE, SCENARIO
@@ -54,7 +55,7 @@ class Target:
         if self.captures or self.run is None:
             self.since = self.since or time.time()
             return True
-        for directory in (_partial(self.run), self.run):
+        for directory in (partial_of(self.run), self.run):
             path = directory / SCENARIO
             try:
                 text = path.read_text(encoding="utf-8")
@@ -75,7 +76,7 @@ class Target:
     def _set(self, scenario: Scenario) -> None:
         assert self.run is not None
         self.title, self.noun = scenario.title, "Layerings"
-        directories = [_partial(self.run), self.run]
+        directories = [partial_of(self.run), self.run]
         for name in scenario.layerings:
             self.captures[name] = [str(directory / name / CAPTURE) for directory in directories]
         roles = scenario.roles
@@ -84,11 +85,6 @@ class Target:
         self.links = {end.name: f"{end.node} to {end.peer}" for end in scenario.network.interfaces()}
         breaks = list(_breaks(scenario))
         self.breaks = dict.fromkeys(scenario.layerings, breaks)
-
-
-def _partial(directory: Path) -> Path:
-    """Return where a run is until it is complete (testbed.run)."""
-    return directory.with_name(directory.name + ".partial")
 
 
 def find_target(paths: Sequence[Path]) -> Target:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from analysis.files import write_whole
 from testbed.errors import UserError
 from testbed.simulate.chart import draw
 from testbed.simulate.exhaust import cover_all
@@ -105,21 +106,23 @@ def _search(first: int, seeds: int, jobs: int, *, keep_going: bool) -> Found:
         TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
+    with (
+        Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress,
+        closing(search(first, seeds, jobs)) as batches,
+    ):
         task = progress.add_task("simulating", total=seeds, speed="")
         said = begun
         try:
-            with closing(search(first, seeds, jobs)) as batches:
-                for batch in batches:
-                    found.add(batch)
-                    now = time.monotonic()
-                    so_far = f"{found.seeds / (now - begun):.0f} seeds/s, {len(found.failures)} failed"
-                    progress.update(task, completed=found.seeds, speed=so_far)
-                    if not _console.is_terminal and now > said + _SAY_EVERY:
-                        said = now
-                        _console.print(f"{found.seeds} of {seeds} seeds, {so_far}")
-                    if found.failures and not keep_going:
-                        break
+            for batch in batches:
+                found.add(batch)
+                now = time.monotonic()
+                so_far = f"{found.seeds / (now - begun):.0f} seeds/s, {len(found.failures)} failed"
+                progress.update(task, completed=found.seeds, speed=so_far)
+                if not _console.is_terminal and now > said + _SAY_EVERY:
+                    said = now
+                    _console.print(f"{found.seeds} of {seeds} seeds, {so_far}")
+                if found.failures and not keep_going:
+                    break
         except KeyboardInterrupt:
             _conclude(found, first, begun)
             _console.print(f"stopped   the rest begins at --first {first + found.seeds}, or a little before")
@@ -191,7 +194,7 @@ def _show(story: Story, *, shrinking: bool, save: Path | None) -> bool:
         story = shrink(story)
     _console.print(draw(story, play(story, record=True)), markup=False)
     if save is not None:
-        save.write_text(json.dumps(story.to_json(), indent=1) + "\n", encoding="utf-8")
+        write_whole(save, json.dumps(story.to_json(), indent=1) + "\n")
         _console.print(f"replay: feednet simulate --story {save}", markup=False)
     return True
 

@@ -9,11 +9,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from multiprocessing import get_context
 
 from testbed.simulate.invariants import Violation
 from testbed.simulate.story import MS, Fate, Feed, Link, Node, Step, Story, Subscriber
 from testbed.simulate.world import Outcome, play
+from testbed.workers import work_off
 
 WAYS = (
     ("lost", 0),
@@ -66,13 +66,12 @@ def cover(name: str, frames: int, faults: int) -> Covered:
 
 
 def cover_all(frames: int, faults: int, jobs: int) -> Generator[Covered, None, None]:
-    """Try every exchange, in `jobs` processes; yield what was covered, in the order of EXCHANGES."""
+    """Try every exchange, in `jobs` processes; yield what was covered, as it comes."""
     work = partial(cover, frames=frames, faults=faults)
     if jobs == 1:
         yield from map(work, EXCHANGES)
         return
-    with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(work, EXCHANGES)
+    yield from work_off(work, EXCHANGES, jobs)
 
 
 def _story(line: str, *steps: Step, **changes: object) -> Story:

@@ -9,11 +9,11 @@ stories is always new, so that the search does not dwell on what it began with.
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from random import Random
 
 from testbed.simulate.story import MS, SECOND, Link, Node, Step, Story, Subscriber, make_story
 from testbed.simulate.world import Feature, play
+from testbed.workers import work_off
 
 _NEW = 0.3
 """The share of stories that are made from a seed."""
@@ -60,8 +60,7 @@ def explore_all(seed: int, stories: int, jobs: int) -> Generator[Explored, None,
     if jobs == 1:
         yield from map(work, rounds)
         return
-    with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(work, rounds)
+    yield from work_off(work, rounds, jobs)
 
 
 def changed(story: Story, rng: Random) -> Story:

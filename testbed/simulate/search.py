@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 
 from testbed.simulate.story import make_story
 from testbed.simulate.world import play
+from testbed.workers import work_off
 
 _BATCH = 50
 
@@ -69,5 +69,4 @@ def search(first: int, count: int, jobs: int) -> Generator[Found, None, None]:
     if jobs == 1:
         yield from map(play_seeds, batches)
         return
-    with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(play_seeds, batches)
+    yield from work_off(play_seeds, batches, jobs)

@@ -87,7 +87,7 @@ def test_a_command_line_run_without_a_report(tmp_path: Path) -> None:
         (["fanout", "--set", "lli." + "x" * 5000 + "=1"], "[parameters.lli] xxx"),
         (["x" * 5000], "no such scenario; there are archive, "),
         (["\n\x1b"], "no such scenario; there are archive, "),
-        (["fanout", "--out", "y" * 5000], "cannot be made: File name too long; choose another --out"),
+        (["fanout", "--out", "y" * 5000], "File name too long; or choose another --out"),
         (["failover", "--items", "10"], "[[events]] at_item = 60: the feed has 10 items"),
         (["fanout", "--feed", "nosuch.jsonl"], "nosuch.jsonl: No such file or directory"),
         (["fanout", "--topology", "nosuch.conf"], "nosuch.conf: cannot be read"),

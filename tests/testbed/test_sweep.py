@@ -2,11 +2,15 @@
 
 import hashlib
 import inspect
+import shutil
+from pathlib import PurePosixPath
 from types import UnionType
 from typing import get_args, get_origin
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from analysis.keys import LOSS, PARAMETERS, WORDS, words
@@ -75,6 +79,45 @@ def test_a_sweep_has_a_directory_for_each_setting_and_seed():
     assert [job.place for job in planned("seed=5,9")] == ["all/seed=5", "all/seed=9"]
 
 
+@given(
+    st.lists(
+        st.tuples(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"))),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(0),
+)
+def test_whatever_is_varied_a_directory_stays_inside_the_sweeps(changes, seed):
+    place = PurePosixPath(sweep.place_of(changes, seed))
+    assert len(place.parts) == 2
+    assert not place.is_absolute()
+    assert ".." not in place.parts
+    assert max(len(part.encode()) for part in place.parts) < 200
+    assert "\0" not in str(place)
+
+
+@given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
+def test_settings_that_differ_have_directories_that_differ(a, b):
+    assert (sweep.place_of([("k", a)], 1) == sweep.place_of([("k", b)], 1)) == (a == b)
+    assert (sweep.place_of([(a, 0)], 1) == sweep.place_of([(b, 0)], 1)) == (
+        a.rpartition(".")[2] == b.rpartition(".")[2]
+    )
+
+
+def test_nothing_is_written_outside_out(tmp_path):
+    """A key of the scenario may be a prefix, and a file may be called as it likes."""
+    chosen = ["--sweep", "strategies./=asf,best-route", "--sweep", "strategies./x=asf", "--no-report"]
+    out = tmp_path / "in" / "out"
+    arguments = ["run", "line", "--items", "2", "--layering", "lli", *chosen, "--out", str(out)]
+    said = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
+    assert said.exit_code == 0, said.output
+    assert [*tmp_path.iterdir()] == [tmp_path / "in"]
+    assert [*out.parent.iterdir()] == [out]
+    assert sorted(path.relative_to(out).as_posix() for path in out.rglob("manifest.json")) == [
+        f"%2F={strategy},%2Fx=asf/seed=1/manifest.json" for strategy in ("asf", "best-route")
+    ]
+
+
 def test_runs_are_the_same_whatever_their_order(tmp_path):
     jobs = planned("loss=0,20", repeat=2)
     done = []
@@ -91,6 +134,43 @@ def test_runs_are_the_same_whatever_their_order(tmp_path):
     ]
     assert digests[0] == digests[1]
     assert len(set(digests[0])) == 4
+
+
+def sweep_again(out, *axes):
+    arguments = ["run", "line", "--items", "4", "--layering", "lli", "--no-report", "--out", str(out)]
+    said = CliRunner().invoke(feednet, [*arguments, *(x for axis in axes for x in ("--sweep", axis))])
+    return said.output if said.exit_code == 0 else str(said.exception)
+
+
+def test_an_interrupted_sweep_goes_on(tmp_path):
+    out = tmp_path / "out"
+    sweep_again(out, "seed=1..3")
+    whole = (out / "all" / "seed=2" / "lli" / "capture.pcapng").read_bytes()
+    # As if it had been interrupted in the second run, and before the third.
+    (out / "all" / "seed=2").rename(out / "all" / "seed=2.partial")
+    (out / "all" / "seed=2.partial" / "lli" / "capture.pcapng").write_bytes(whole[:100])
+    shutil.rmtree(out / "all" / "seed=3")
+    (out / "all" / "seed=1" / "lli" / "capture.pcapng").write_bytes(b"kept")
+    said = sweep_again(out, "seed=1..3")
+    assert "kept      1 runs that are there already" in said
+    assert "ran       2 runs" in said
+    assert (out / "all" / "seed=1" / "lli" / "capture.pcapng").read_bytes() == b"kept"
+    assert (out / "all" / "seed=2" / "lli" / "capture.pcapng").read_bytes() == whole
+    assert sorted(path.name for path in (out / "all").iterdir()) == ["seed=1", "seed=2", "seed=3"]
+    assert "emulated  1 runs" in sweep_again(out, "seed=1..4")
+
+
+def test_a_sweep_does_not_go_on_in_another_ones_directory(tmp_path):
+    out = tmp_path / "out"
+    sweep_again(out, "loss=1,2")
+    said = sweep_again(out, "loss=1,2", "items=5")
+    assert said == f"{out}: exists already; choose another --out or remove it"
+    scenario = out / "loss_percent=1" / "seed=1" / "scenario.json"
+    scenario.write_text(scenario.read_text().replace('"warmup_ms": 500', '"warmup_ms": 501'))
+    said = sweep_again(out, "loss=1,2")
+    assert said == f"{scenario.parent}: of another sweep than this: choose another --out or remove it"
+    (tmp_path / "mine").mkdir()
+    assert "exists already" in sweep_again(tmp_path / "mine", "loss=1,2")
 
 
 @pytest.mark.spark

@@ -1,0 +1,143 @@
+"""Ctrl-C, SIGTERM and kill -9: commands stop at once, in one line, and leave neither processes nor halves."""
+
+import os
+import signal
+
+import pytest
+from exchange import A, B, answer, question, write
+from processes import Feednet, wait_for
+
+from testbed import run as running
+from testbed import workload
+from testbed.scenario import load
+
+LONG = ["run", "line", "--items", "60", "--layering", "lli", "--sweep", "seed=1..2000", "--no-report"]
+"""Minutes, however fast the machine is."""
+JOBS = 3
+
+
+def finished(sweep):
+    return sorted(path.parent for path in sweep.glob("*/*/manifest.json"))
+
+
+@pytest.mark.parametrize(
+    ("number", "to_all", "status", "said"),
+    [
+        (signal.SIGINT, True, 130, "feednet: interrupted"),
+        (signal.SIGINT, False, 130, "feednet: interrupted"),
+        (signal.SIGTERM, False, 143, "feednet: interrupted"),
+        (signal.SIGKILL, False, -9, None),
+    ],
+)
+def test_a_sweep_stops_at_once_and_its_workers_with_it(tmp_path, number, to_all, status, said):
+    out = tmp_path / "out"
+    with Feednet(*LONG, "--jobs", JOBS, "--out", out, cwd=tmp_path) as sweep:
+        wait_for(lambda: len(finished(out)) >= 2, "two runs")
+        there = len(finished(out))
+        (os.killpg if to_all else os.kill)(sweep.process.pid, number)
+        ended, _, complained = sweep.ended()
+        assert ended == status
+        assert said in (None, complained)  # by kill -9, Python complains of semaphores
+        wait_for(lambda: not sweep.others(), "the end of its workers")
+    runs = finished(out)
+    # What was being renamed, and what was told while the signal was on its way.
+    assert len(runs) <= there + 2 * JOBS
+    if number != signal.SIGKILL:
+        assert [path.parent for path in out.rglob("scenario.json") if path.parent not in runs] == []
+
+
+def test_a_worker_that_dies_ends_the_sweep_in_one_line(tmp_path):
+    out = tmp_path / "out"
+    with Feednet(*LONG, "--jobs", 2, "--out", out, cwd=tmp_path) as sweep:
+        wait_for(lambda: finished(out), "a run")
+        workers = [pid for pid, what in sweep.others().items() if "spawn_main" in what]
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        status, _, complained = sweep.ended()
+        assert status == 1
+        assert complained.startswith("feednet: a process of the sweep was killed")
+        assert "\n" not in complained
+        wait_for(lambda: not sweep.others(), "the end of its workers")
+
+
+def test_simulations_stop(tmp_path):
+    with Feednet("simulate", "--seeds", 10**7, "--jobs", 2, cwd=tmp_path) as simulation:
+        wait_for(lambda: len(simulation.others()) > 2, "its workers")
+        simulation.press_ctrl_c()
+        status, _, complained = simulation.ended()
+        assert (status, complained) == (130, "feednet: interrupted")
+        wait_for(lambda: not simulation.others(), "the end of its workers")
+
+
+def test_a_run_stops_and_leaves_nothing(tmp_path):
+    arguments = ["run", "fanout", "--items", "5000", "--net", "emulated", "--no-report", "--out", "mine"]
+    with Feednet(*arguments, cwd=tmp_path) as run:
+        wait_for((tmp_path / "mine.partial" / "poll" / "capture.pcapng").exists, "a capture")
+        run.press_ctrl_c()
+        assert run.ended()[0::2] == (130, "feednet: interrupted")
+    assert [*tmp_path.iterdir()] == []
+
+
+def java(process):
+    return [pid for pid, what in process.others().items() if "org.apache.spark" in what]
+
+
+@pytest.fixture
+def analysed(tmp_path):
+    """Return the arguments of a command that analyses, and what it works in."""
+    chosen = load("line", layerings=("lli",), items=60)
+    running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / "run")
+    write(tmp_path / "trace.pcap", *[question(A, B, "/b"), answer(B, A, "/b")] * 50)
+    return tmp_path
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("command", "begun"),
+    [
+        ("report run", "run/tables.partial/messages.parquet"),
+        ("analyze trace.pcap --out out", "out.partial/transactions"),
+        ("compare run run2 --out study.html", "run2/tables.partial/messages.parquet"),
+        ("watch trace.pcap", "trace.pcap.live.js"),
+    ],
+)
+def test_what_uses_spark_stops_too(analysed, command, begun):
+    if "run2" in command:
+        chosen = load("line", layerings=("lli",), items=60, seed=2)
+        running.run(chosen, workload.load(chosen), "emulated", "asked for", analysed / "run2")
+        command = command.replace("run run2", "run2 run")
+    before = {path for path in analysed.rglob("*") if path.is_file()}
+    with Feednet(*command.split(), cwd=analysed) as process:
+        wait_for((analysed / begun).exists, begun)
+        assert java(process)
+        process.press_ctrl_c()
+        status, _, complained = process.ended()
+        assert (status, complained) == (130, "feednet: interrupted")
+        wait_for(lambda: not process.others(), "the end of Spark")
+    left = {path.name for path in analysed.rglob("*") if path.is_file() and path not in before}
+    assert left == ({"trace.pcap.live.html", "trace.pcap.live.js"} if "watch" in command else set())
+
+
+@pytest.mark.spark
+def test_while_spark_starts(analysed):
+    with Feednet("report", "run", cwd=analysed) as process:
+        wait_for(lambda: java(process), "Spark")
+        process.press_ctrl_c()
+        status, _, complained = process.ended()
+        assert (status, complained) == (130, "feednet: interrupted")
+        wait_for(lambda: not process.others(), "the end of Spark")
+    assert sorted(path.name for path in (analysed / "run").iterdir()) == [
+        "feed.jsonl",
+        "lli",
+        "manifest.json",
+        "scenario.json",
+    ]
+
+
+@pytest.mark.spark
+def test_spark_ends_with_a_process_that_is_killed(analysed):
+    with Feednet("report", "run", cwd=analysed) as process:
+        wait_for(lambda: java(process), "Spark")
+        process.process.kill()
+        process.ended()
+        wait_for(lambda: not process.others(), "the end of Spark")
