@@ -31,11 +31,13 @@ IDLE_NS = 50_000_000
 class World:
     """Faces with a TCP and a UDP channel on 127.0.0.1."""
 
-    def __init__(self, limit: int = 100) -> None:
+    def __init__(self, limit: int = 100, idle_ns: int = IDLE_NS, *, segmentation: bool = False) -> None:
         self.host = Host(Forwarder(rng=Random(1)), FIRST_FACE)
         self.faces = Faces(self.host, asyncio.get_running_loop())
         self.tcp = self.faces.listen_tcp("127.0.0.1", 0, limit=limit)
-        self.udp = self.faces.listen_udp("127.0.0.1", 0, limit=limit, idle_ns=IDLE_NS)
+        self.udp = self.faces.listen_udp(
+            "127.0.0.1", 0, limit=limit, idle_ns=idle_ns, segmentation=segmentation
+        )
         self.events: list[tuple[FaceEvent, str]] = []
         self.faces.listen(lambda event, face, now: self.events.append((event, face.uri)))
         self.faces.driver.start()
@@ -61,17 +63,25 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def world(limit: int = 100) -> AsyncIterator[World]:
-    made = World(limit)
+async def world(
+    limit: int = 100, idle_ns: int = IDLE_NS, *, segmentation: bool = False
+) -> AsyncIterator[World]:
+    made = World(limit, idle_ns, segmentation=segmentation)
     try:
         yield made
     finally:
         made.faces.close()
 
 
-def play(story: Callable[[World], Coroutine[object, object, None]], limit: int = 100) -> None:
+def play(
+    story: Callable[[World], Coroutine[object, object, None]],
+    limit: int = 100,
+    idle_ns: int = IDLE_NS,
+    *,
+    segmentation: bool = False,
+) -> None:
     async def main() -> None:
-        async with world(limit) as made:
+        async with world(limit, idle_ns, segmentation=segmentation) as made:
             await story(made)
 
     asyncio.run(main())
@@ -279,11 +289,41 @@ def test_a_neighbour_that_writes_gets_a_face_until_it_falls_silent() -> None:
     play(story)
 
 
-def test_a_refused_datagram_does_not_end_a_face() -> None:
+@pytest.mark.parametrize("burst", [1, 2, 3])
+@pytest.mark.parametrize("segmentation", [False, True])
+@pytest.mark.parametrize("persistency", [Persistency.PERSISTENT, Persistency.ON_DEMAND])
+def test_a_face_whose_neighbour_refuses_ends_with_its_routes(
+    persistency: Persistency, segmentation: bool, burst: int
+) -> None:
+    """Whether the error is noticed in sending, as in a burst of two, or by itself."""
+
+    async def story(world: World) -> None:
+        fib = world.host.forwarder.fib
+        with udp_socket() as there, udp_socket() as client:
+            face = (await world.create(uri_of(there))).face
+            assert face is not None
+            wanted = FaceParameters(persistency=persistency)
+            assert world.system.update(face.number, wanted, 0).code == 200
+            fib.add(from_uri("/a"), face.number)
+            client.connect(world.udp.address)
+            client.send(make_interest(from_uri("/a/0"), nonce=1))
+            loop = asyncio.get_running_loop()
+            await asyncio.wait_for(loop.sock_recv(there, 9000), 5)
+            there.close()
+            transport = world.faces.driver.transports[face.number]
+            transport.send([make_interest(from_uri(f"/a/{nonce}"), nonce=nonce) for nonce in range(burst)])
+            await until(lambda: face.number not in world.records)
+            assert not fib.lookup(from_uri("/a"))
+            assert (FaceEvent.DESTROYED, face.uri) in world.events
+
+    play(story, idle_ns=0, segmentation=segmentation)
+
+
+def test_a_refused_datagram_does_not_end_a_permanent_face() -> None:
     async def story(world: World) -> None:
         there = udp_socket()
         port = there.getsockname()[1]
-        face = (await world.create(uri_of(there))).face
+        face = (await world.create(uri_of(there), persistency=Persistency.PERMANENT)).face
         assert face is not None
         there.close()
         world.host.forwarder.fib.add(from_uri("/a"), face.number)
