@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,6 +19,7 @@ from forwarder.face_system import (
     FaceSystem,
     Outcome,
 )
+from forwarder.faces import stream
 from forwarder.faces.system import Faces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
@@ -362,7 +364,116 @@ def test_no_more_faces_than_a_channel_may_have() -> None:
     play(story, limit=3)
 
 
-def test_a_neighbour_that_does_not_read_has_a_bounded_queue() -> None:
+@pytest.mark.parametrize("window", [160, 1000])
+def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(tmp_path: Path, window: int) -> None:
+    """It asks for many segments at a time and takes its time with reading them."""
+
+    async def story(world: World) -> None:
+        world.faces.listen_unix(tmp_path / "sock", limit=5)
+        loop = asyncio.get_running_loop()
+        with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
+            await until(lambda: len(world.records) == 2)
+            world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+            names = [from_uri(f"/big/{number}") for number in range(window)]
+            asked = b"".join(make_interest(name, nonce=nonce) for nonce, name in enumerate(names))
+            await loop.sock_sendall(client, asked)
+            await loop.sock_sendall(producer, b"".join(make_data(name, bytes(8000)) for name in names))
+            transport = world.faces.driver.transports[min(world.records)]
+            await until(lambda: world.records[max(world.records)].in_data == window)
+            await asyncio.sleep(0.2)
+            assert transport.queued > 900_000  # type: ignore[attr-defined]
+            packets, _ = await read_all(client, window)
+            assert packets == window
+            assert not world.faces.driver.drops
+            assert transport.queued == world.faces.driver.waiting == 0  # type: ignore[attr-defined]
+
+    play(story)
+
+
+def test_a_unix_socket_that_is_read_slowly_carries_marks(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.faces.listen_unix(tmp_path / "sock", limit=5)
+        loop = asyncio.get_running_loop()
+        with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
+            await until(lambda: len(world.records) == 2)
+            world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+            for number in range(400):
+                name = from_uri(f"/big/{number}")
+                await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await loop.sock_sendall(producer, make_data(name, bytes(8000)))
+                await asyncio.sleep(0.001)
+            packets, marks = await read_all(client, 400)
+            assert packets == 400
+            assert 0 < marks < 100
+
+    play(story)
+
+
+def test_a_full_tcp_connection_carries_marks_though_the_kernel_takes_everything() -> None:
+    """A bottleneck beyond: the neighbour reads nothing for a while, and this end's kernel holds it all."""
+
+    async def story(world: World) -> None:
+        loop = asyncio.get_running_loop()
+        with udp_socket() as producer, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(world.tcp.address)
+            client.setblocking(False)
+            await until(lambda: world.records)
+            transport = world.faces.driver.transports[min(world.records)]
+            transport._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)  # type: ignore[attr-defined]
+            face = (await world.create(uri_of(producer))).face
+            assert face is not None
+            world.host.forwarder.fib.add(from_uri("/big"), face.number)
+            producer.connect(world.udp.address)
+            for number in range(100):
+                name = from_uri(f"/big/{number}")
+                await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                producer.send(make_data(name, bytes(2000)))
+                await asyncio.sleep(0.003)
+                assert transport.queued == 0  # type: ignore[attr-defined]
+            packets, marks = await read_all(client, 100)
+            assert packets == 100
+            assert 0 < marks < 50
+            # Once the queue is gone, whatever comes next is not marked, however late.
+            await asyncio.sleep(0.2)
+            for number in range(100, 110):
+                name = from_uri(f"/big/{number}")
+                await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                producer.send(make_data(name, bytes(2000)))
+                assert await read_all(client, 1) == (1, 0)
+
+    play(story)
+
+
+def unix_client(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.connect(str(path))
+    sock.setblocking(False)
+    return sock
+
+
+async def read_all(client: socket.socket, most: int) -> tuple[int, int]:
+    """Read packets of a stream until there are that many or none come: how many, and how many are marked."""
+    loop = asyncio.get_running_loop()
+    got, packets, marks = b"", 0, 0
+    while packets < most:
+        try:
+            got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 1)
+        except TimeoutError:
+            break
+        while len(got) > 4 and len(got) >= (size := 4 + int.from_bytes(got[2:4], "big")):
+            marks += parse_lp(got[:size]).congestion_mark
+            got = got[size:]
+            packets += 1
+    assert got == b""
+    return packets, marks
+
+
+def test_a_neighbour_that_does_not_read_has_a_bounded_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PATIENCE_S", 0.1)
+
     async def story(world: World) -> None:
         client = socket.create_connection(world.tcp.address)
         client.setblocking(False)
@@ -386,21 +497,13 @@ def test_a_neighbour_that_does_not_read_has_a_bounded_queue() -> None:
                 producer.send(make_data(name, bytes(8000)))
             await asyncio.sleep(0)
         transport = world.faces.driver.transports[accepted.number]
-        assert transport.queued <= 1 << 20  # type: ignore[attr-defined]
+        await until(lambda: transport.queued <= 1 << 20)  # type: ignore[attr-defined]
+        assert transport.queued == world.faces.driver.waiting  # type: ignore[attr-defined]
         # It reads again: what comes is whole packets, of which some are marked.
-        got, packets, marks = b"", 0, 0
-        while True:
-            try:
-                got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 0.5)
-            except TimeoutError:
-                break
-            while len(got) > 4 and len(got) >= (size := 4 + int.from_bytes(got[2:4], "big")):
-                marks += parse_lp(got[:size]).congestion_mark
-                got = got[size:]
-                packets += 1
-        assert got == b""
+        packets, marks = await read_all(client, asked)
         assert 0 < packets < asked
         assert 0 < marks < packets
+        assert world.faces.driver.waiting == 0
         client.close()
         producer.close()
 
