@@ -112,7 +112,6 @@ REFUSED = [
     ("udp4://224.0.23.170:56363", {}, 406),
     ("udp4://127.0.0.1:6363", {"persistency": Persistency.ON_DEMAND}, 406),
     ("udp4://127.0.0.1:6363", {"flags": LOCAL_FIELDS, "mask": LOCAL_FIELDS}, 406),
-    ("tcp4://127.0.0.1:6363", {"flags": RELIABILITY, "mask": RELIABILITY}, 406),
     ("udp4://127.0.0.1:6363", {"mtu": 63}, 406),
     ("tcp4://127.0.0.1:6363", {"mtu": 1500}, 406),
     ("ether://[08:00:27:01:01:01]", {}, 406),
@@ -169,11 +168,12 @@ def test_a_tcp_face_is_local_on_loopback() -> None:
     async def story(world: World) -> None:
         with socket.create_server(("127.0.0.1", 0)) as there:
             uri = uri_of(there, "tcp4")
-            outcome = await world.create(uri, flags=LOCAL_FIELDS, mask=LOCAL_FIELDS)
+            bits = LOCAL_FIELDS | RELIABILITY
+            outcome = await world.create(uri, flags=bits, mask=bits)
             assert outcome.code == 200
             face = outcome.face
             assert face is not None
-            assert (face.is_local, face.local_fields, face.mtu) == (True, True, None)
+            assert (face.is_local, face.local_fields, face.is_reliable, face.mtu) == (True, True, True, None)
             assert (await world.create(uri)).code == 409
             peer, _ = there.accept()
             peer.close()
@@ -258,11 +258,9 @@ def test_an_application_s_face_is_on_demand_and_local(tmp_path: object) -> None:
             update = world.system.update
             assert update(face.number, FaceParameters(flags=LOCAL_FIELDS, mask=LOCAL_FIELDS), 0).code == 200
             assert face.local_fields
-            for bad in (
-                FaceParameters(persistency=Persistency.PERMANENT),
-                FaceParameters(mtu=1500),
-                FaceParameters(flags=RELIABILITY, mask=RELIABILITY),
-            ):
+            assert update(face.number, FaceParameters(flags=RELIABILITY, mask=RELIABILITY), 0).code == 200
+            assert face.is_reliable
+            for bad in (FaceParameters(persistency=Persistency.PERMANENT), FaceParameters(mtu=1500)):
                 outcome = update(face.number, bad, 0)
                 assert (outcome.code, outcome.rejected) == (409, bad)
         await until(lambda: not world.records)
