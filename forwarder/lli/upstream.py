@@ -169,6 +169,7 @@ class Upstream:
         "_losses",
         "_max_lifetime_ms",
         "_missing",
+        "_opening",
         "_pace",
         "_pulled",
         "_quiet_since",
@@ -221,6 +222,7 @@ class Upstream:
         self._is_heard = False
         self._asked_at = 0
         self._asked_first = first
+        self._opening: int | None = None  # the first item of the first LLI
         self._sample = False  # the next answer tells the round-trip time
         self._sent_at = 0
         self._quiet_since = 0  # when the last LLI went out or the last item came in
@@ -306,7 +308,7 @@ class Upstream:
         self._last_arrival = self._quiet_since = now
         self._pulled.pop(seq, None)
         self.window.arrived(self._credit)
-        if bare and not self._answered_once and seq == self._asked_first:
+        if bare and not self._answered_once and seq in (self._opening, self._asked_first):
             self._unanswered = False
             self.limit = seq  # it has understood no more
             self._move(Event.BARE)
@@ -496,6 +498,8 @@ class Upstream:
         self._sample = not again
         self._asked_at = self._sent_at = self._quiet_since = now
         self._asked_first = first
+        if self._opening is None:
+            self._opening = first
         self._unanswered = True
         self.expiry = now + lifetime_ms * MS
         self._move(Event.ASK)
