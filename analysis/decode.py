@@ -229,8 +229,6 @@ def _network(packet: bytes, is_first_fragment: bool) -> Network:
 def _interest(interest: Interest) -> Network:
     uri, feed, seq = describe(interest.name)
     credit = interest.send_credit
-    if credit is not None and feed is None:
-        raise MalformedPacket("SendCredit in an Interest that does not name a feed item")
     return Network(
         "interest" if credit is None else "lli",
         uri,

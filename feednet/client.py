@@ -7,7 +7,7 @@ application as before. The ends' packets go out by the same face.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from random import SystemRandom
 from types import TracebackType
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from forwarder.lli.producer import Producer
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import from_uri, to_uri
-from forwarder.wire.packet import DATA, INTEREST, Data, parse_data, parse_interest
+from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 
 CREDIT = 64
@@ -145,8 +145,7 @@ class Feeds:
             subscription._end.receive(packet, time.monotonic_ns())
             subscription._advance()
         if feed is not None:
-            feed._end.receive(parse_interest(header.fragment), time.monotonic_ns())
-            feed._advance()
+            feed._ask(parse_interest(header.fragment))
         return subscription is not None or feed is not None or not header.fragment
 
     def _owner(self, header: LpPacket) -> "tuple[Subscription | None, Feed | None]":
@@ -290,6 +289,7 @@ class Feed:
         self._feeds = feeds
         self.log = log
         self._end = Producer(log.name, self._packet, lambda: log.tip)
+        self._asked: list[Interest] = []
 
     @property
     def uri(self) -> str:
@@ -307,6 +307,20 @@ class Feed:
         """Serve the feed no longer; the log stays open."""
         self._feeds._disarm(self)
         self._feeds._feeds.pop(self.log.name, None)
+        self._asked.clear()
+
+    def _ask(self, interest: Interest) -> None:
+        """Take in an Interest, to be answered together with all that have been read by then."""
+        if not self._asked:
+            asyncio.get_running_loop().call_soon(self._answer)
+        self._asked.append(interest)
+
+    def _answer(self) -> None:
+        asked, self._asked = self._asked, []
+        for interest in without_repeats(asked):
+            self._end.receive(interest, time.monotonic_ns())
+        if asked:
+            self._advance()
 
     def _advance(self) -> None:
         self._feeds._settle(self)
@@ -314,6 +328,30 @@ class Feed:
     def _packet(self, seq: int) -> Data | None:
         item = self.log.get(seq)
         return None if item is None else item.data
+
+
+def without_repeats(asked: Sequence[Interest]) -> list[Interest]:
+    """Leave out the Interests for items that another one asks for, too.
+
+    They have waited together while the application did something else, and nothing has been sent since: a
+    repetition among them says that its sender has become impatient, not that an item was lost.
+    """
+    ranges = []
+    kept = dict[bytes, int]()  # classic ones, by name: the last of each
+    for index, interest in enumerate(asked):
+        parts = split_item(interest.name)
+        if interest.send_credit is None or parts is None:
+            kept[interest.name] = index
+        elif not interest.send_credit:
+            ranges = [(0, 0, -index)]  # a cancellation: what was asked for before it is not wanted
+        else:
+            ranges.append((parts[1], -(parts[1] + interest.send_credit), -index))
+    chosen, reach = [*kept.values()], 0
+    for _, end, index in sorted(ranges):
+        if -end > reach or not end:
+            chosen.append(-index)
+            reach = -end
+    return [asked[index] for index in sorted(chosen)]
 
 
 def _feed_name(feed: str | bytes) -> bytes:

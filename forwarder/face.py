@@ -14,6 +14,9 @@ INTERNAL_FACE = 1
 CONTENT_STORE_FACE = 254
 """Where Data from the content store are said to come from."""
 
+NULL_FACE = 255
+"""A face that nothing comes from, and where what is sent is gone."""
+
 FIRST_FACE = 256
 """Where a forwarder that others talk to begins to number its faces: those below are reserved."""
 

@@ -7,10 +7,17 @@ from forwarder.wire.name import prefix_ends
 
 
 class NextHop(NamedTuple):
-    """A face towards the producer; the lowest cost is tried first."""
+    """A face towards the producer; the lowest cost is tried first.
+
+    Attributes:
+        face, cost: see above.
+        above: by how many components the prefix of the route is shorter, if it was inherited: of next hops
+            of one cost those of the nearest prefix are tried first, its own before all others.
+    """
 
     face: int
     cost: int
+    above: int = 0
 
 
 class Fib:
@@ -26,17 +33,18 @@ class Fib:
         self._routes: dict[bytes, tuple[NextHop, ...]] = {}
         self._by_length: dict[int, int] = {}
         self._lengths: list[int] = []
-        self._suspended: dict[int, list[tuple[bytes, int]]] = {}
+        self._suspended: dict[int, list[tuple[bytes, NextHop]]] = {}
 
-    def add(self, prefix: bytes, face: int, cost: int = 0) -> None:
-        """Add a route or change its cost; it rests if its face does."""
+    def add(self, prefix: bytes, face: int, cost: int = 0, above: int = 0) -> None:
+        """Add a route or change its cost and `above` (see NextHop); it rests if its face does."""
+        added = NextHop(face, cost, above)
         resting = self._suspended.get(face)
         if resting is not None:
-            self._suspended[face] = [*(route for route in resting if route[0] != prefix), (prefix, cost)]
+            self._suspended[face] = [*(route for route in resting if route[0] != prefix), (prefix, added)]
             return
         hops = [hop for hop in self._routes.get(prefix, ()) if hop.face != face]
-        hops.append(NextHop(face, cost))
-        hops.sort(key=lambda hop: (hop.cost, hop.face))
+        hops.append(added)
+        hops.sort(key=lambda hop: (hop.cost, hop.above, hop.face))
         if prefix not in self._routes:
             self._count(prefix, 1)
         self._routes[prefix] = tuple(hops)
@@ -64,17 +72,15 @@ class Fib:
 
     def suspend(self, face: int) -> None:
         """Take all routes through a face out of use until resume()."""
-        routes = [
-            (prefix, hop.cost) for prefix, hops in self._routes.items() for hop in hops if hop.face == face
-        ]
+        routes = [(prefix, hop) for prefix, hops in self._routes.items() for hop in hops if hop.face == face]
         routes += self._suspended.get(face, [])
         self.remove_face(face)
         self._suspended[face] = routes
 
     def resume(self, face: int) -> None:
         """Take suspended routes into use again."""
-        for prefix, cost in self._suspended.pop(face, ()):
-            self.add(prefix, face, cost)
+        for prefix, hop in self._suspended.pop(face, ()):
+            self.add(prefix, face, hop.cost, hop.above)
 
     def _count(self, prefix: bytes, change: int) -> None:
         length = len(prefix_ends(prefix))

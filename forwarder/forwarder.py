@@ -33,8 +33,8 @@ from forwarder.strategies.best_route import BestRoute
 from forwarder.strategy import Strategy
 from forwarder.strategy_choice import StrategyChoice
 from forwarder.wire.feed import item_name
-from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
-from forwarder.wire.name import GENERIC, component, prefix_ends
+from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_CACHE, NO_ROUTE, LpPacket, make_lp, parse_lp
+from forwarder.wire.name import GENERIC, PARAMETERS_DIGEST, component, components, prefix_ends
 from forwarder.wire.packet import (
     DATA,
     INTEREST,
@@ -60,6 +60,7 @@ _CLASSIC: Final = b"classic"  # all answers to classic Interests share a link as
 
 _LOCALHOST: Final = component(GENERIC, b"localhost")
 _LOCALHOP: Final = component(GENERIC, b"localhop")
+_DIGEST_HEADER: Final = bytes((PARAMETERS_DIGEST, 32))
 _SCOPED: Final = (_LOCALHOST, _LOCALHOP)
 _FOREIGN, _FORGED = Verdict.FOREIGN, Verdict.FORGED  # an Enum's members cost a look-up each time
 _ADMITTING: Final = (
@@ -349,6 +350,12 @@ class Forwarder:
         if lp.frag_count > 1:
             raise MalformedPacket("the link service reassembles before the core")
         kind = lp.fragment[0] if lp.fragment else 0
+        if lp.next_hop_face is not None and (
+            kind != INTEREST or lp.nack_reason is not None or not face.local_fields
+        ):
+            raise MalformedPacket("NextHopFaceId is for the Interests of faces with local fields")
+        if lp.cache_policy is not None and lp.cache_policy != NO_CACHE:
+            raise MalformedPacket(f"CachePolicyType {lp.cache_policy}")
         if lp.nack_reason is not None:
             self._on_nack(face, lp.fragment, lp.nack_reason, now)
         elif kind == INTEREST:
@@ -364,6 +371,8 @@ class Forwarder:
         interest = parse_interest(packet)
         name = interest.name
         ends = prefix_ends(name)
+        if name.count(_DIGEST_HEADER) > 1 and len(_digests(name)) > 1:
+            raise MalformedPacket("a Name has one ParametersSha256DigestComponent at most")
         nonce = interest.nonce
         if nonce is None:
             nonce = self.rng.getrandbits(32)
@@ -427,12 +436,14 @@ class Forwarder:
             entry.tags = None
         if persistent:
             entry.begin_passing(now)
+        mark = 0
         if header is not None:
-            if header.next_hop_face is not None and face.local_fields:
+            mark = header.congestion_mark
+            if header.next_hop_face is not None:
                 self.pit.extend(entry, expiry)
                 chosen = self.faces.get(header.next_hop_face)
                 if chosen is not None and chosen.is_up:
-                    self._send_interest(entry, interest, nonce, chosen.number, expiry, now)
+                    self._send_interest(entry, interest, nonce, chosen.number, expiry, now, mark)
                 return
             if header.non_discovery:
                 entry.tags = Tags(non_discovery=True)
@@ -452,7 +463,7 @@ class Forwarder:
         if not faces:
             return
         for out in faces:
-            self._send_interest(entry, interest, nonce, out, expiry, now)
+            self._send_interest(entry, interest, nonce, out, expiry, now, mark)
         if strategy.PROBES:
             for out in strategy.probe(entry, face.number, hops, now):
                 other = self.rng.getrandbits(32)
@@ -497,7 +508,7 @@ class Forwarder:
         return face == _FEEDS or self.faces[face].is_local
 
     def _send_interest(
-        self, entry: PitEntry, interest: Interest, nonce: int, out: int, expiry: int, now: int
+        self, entry: PitEntry, interest: Interest, nonce: int, out: int, expiry: int, now: int, mark: int = 0
     ) -> None:
         face = self.faces[out]
         if interest.hop_limit == 1 and not face.is_local:
@@ -512,11 +523,12 @@ class Forwarder:
         entry.out_records.append(OutRecord(out, nonce, now, expiry))
         face.out_interests += 1
         packet = interest.next_hop_wire()
-        if face.local_fields or entry.tags is not None:
+        if mark or face.local_fields or entry.tags is not None:
             packet = make_lp(
                 packet,
                 incoming_face=entry.in_records[-1].face if face.local_fields else None,
                 non_discovery=entry.tags is not None and entry.tags.non_discovery,
+                congestion_mark=mark,
             )
         self._outputs.append((out, packet))
 
@@ -534,7 +546,7 @@ class Forwarder:
         )
         entries = self.pit.match(data) if verdict is not _FORGED else []
         counters = self.counters
-        may_keep = header is None or not header.no_cache
+        may_keep = header is None or header.cache_policy is None
         if not entries:
             prefix_ends(data.name)  # any other is the name of an entry, or of data for one
             face.in_data += 1
@@ -661,6 +673,11 @@ class Forwarder:
             return  # others may hear the Interest too, and know better
         face.out_nacks += 1
         self._outputs.append((face.number, make_lp(packet, nack_reason=reason, pit_token=token)))
+
+
+def _digests(name: bytes) -> list[bytes]:
+    """Return the ParametersSha256DigestComponents of a well-formed name."""
+    return [value for kind, value in components(name) if kind == PARAMETERS_DIGEST]
 
 
 def _least_severe(records: Iterable[OutRecord]) -> int:

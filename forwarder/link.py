@@ -194,6 +194,8 @@ class LinkService:
                 raise MalformedPacket(f"a packet of {len(packet.fragment)} bytes")
             is_idle = not packet.fragment and packet.feed is None
             return None if is_idle else frame
+        if self._payload == _EVERYTHING:
+            raise MalformedPacket("a fragment on a link that takes any packet whole")
         whole = self.reassembler.add(frame, packet, sender, now)
         if whole is not None and len(whole) > self._largest + LP_HEADERS:
             raise MalformedPacket(f"a packet of {len(whole)} bytes")

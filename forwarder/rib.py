@@ -3,7 +3,7 @@
 A route is (prefix, face, origin) with a cost, flags and perhaps an end. How next hops follow is NFD's RIB
 management (NFD developer guide, section 7): a prefix that has routes sends to their faces, each at its lowest
 cost; and to faces of routes above it that have CHILD_INHERIT, the nearest one counting, as far up as there is
-no CAPTURE. Sans-IO: time is an argument, `wake()` ends routes.
+no CAPTURE. At equal cost the nearest comes first. Sans-IO: time is an argument, `wake()` ends routes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,8 +42,8 @@ class RouteFlag(IntFlag):
 class NextHops(Protocol):
     """What a Rib needs of a FIB."""
 
-    def add(self, prefix: bytes, face: int, cost: int) -> None:
-        """Add a next hop, or change its cost."""
+    def add(self, prefix: bytes, face: int, cost: int, above: int) -> None:
+        """Add a next hop, or change it; `above` as in forwarder.fib.NextHop."""
         ...
 
     def remove(self, prefix: bytes, face: int) -> None:
@@ -83,7 +83,7 @@ class Rib:
         self._fib = fib
         self._routes: SortedDict[bytes, dict[tuple[int, int], Route]] = SortedDict()
         self._prefixes_of: dict[int, dict[bytes, int]] = {}  # face -> prefix -> routes
-        self._installed: dict[bytes, dict[int, int]] = {}  # prefix -> face -> cost
+        self._installed: dict[bytes, dict[int, tuple[int, int]]] = {}  # prefix -> face -> cost, above
         self._timers: TimerWheel[Route] = TimerWheel()
 
     def register(self, route: Route) -> None:
@@ -166,28 +166,28 @@ class Rib:
                 break
             self._install(prefix, self._next_hops(prefix))
 
-    def _next_hops(self, prefix: bytes) -> dict[int, int]:
-        """Return what a prefix sends to: face -> cost."""
-        hops: dict[int, int] = {}
-        above = [0, *prefix_ends(prefix)]
-        for end in reversed(above):
+    def _next_hops(self, prefix: bytes) -> dict[int, tuple[int, int]]:
+        """Return what a prefix sends to: face -> (cost, above)."""
+        hops: dict[int, tuple[int, int]] = {}
+        for above, end in enumerate(reversed([0, *prefix_ends(prefix)])):
             routes = self._routes.get(prefix[:end], {}).values()
-            nearest: dict[int, int] = {}
+            nearest: dict[int, tuple[int, int]] = {}
             for route in routes:
-                if end == len(prefix) or route.flags & RouteFlag.CHILD_INHERIT:
-                    nearest[route.face] = min(route.cost, nearest.get(route.face, route.cost))
+                if not above or route.flags & RouteFlag.CHILD_INHERIT:
+                    hop = (route.cost, above)
+                    nearest[route.face] = min(hop, nearest.get(route.face, hop))
             hops = nearest | hops
             if any(route.flags & RouteFlag.CAPTURE for route in routes):
                 break
         return hops
 
-    def _install(self, prefix: bytes, hops: dict[int, int]) -> None:
+    def _install(self, prefix: bytes, hops: dict[int, tuple[int, int]]) -> None:
         installed = self._installed.get(prefix, {})
         for face in installed.keys() - hops.keys():
             self._fib.remove(prefix, face)
-        for face, cost in hops.items():
-            if installed.get(face) != cost:
-                self._fib.add(prefix, face, cost)
+        for face, hop in hops.items():
+            if installed.get(face) != hop:
+                self._fib.add(prefix, face, *hop)
         if hops:
             self._installed[prefix] = hops
         else:

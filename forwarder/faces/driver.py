@@ -48,6 +48,7 @@ class Driver:
     Attributes:
         host, loop, clock: see above.
         transports: by face; the frames of a face without one are dropped.
+        waiting: bytes that wait for neighbours on streams to read.
         drops: frames, connections and neighbours that were turned away, by reason.
         batch: see BATCH.
     """
@@ -66,6 +67,7 @@ class Driver:
         self.batch = batch
         self.transports: dict[int, Transport] = {}
         self.drops: Counter[str] = Counter()
+        self.waiting = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         self._is_poked = False

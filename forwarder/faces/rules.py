@@ -1,7 +1,7 @@
 """What a face may be asked to be (NFD wiki, "FaceMgmt"): the rules behind the codes of create and update."""
 
 from forwarder.face import Face, Persistency
-from forwarder.face_system import LOCAL_FIELDS, RELIABILITY, FaceParameters, Outcome
+from forwarder.face_system import LOCAL_FIELDS, FaceParameters, Outcome
 from forwarder.faces.uri import FaceUri, parse
 from forwarder.link import MIN_FRAME
 
@@ -36,8 +36,6 @@ def refusal(remote: FaceUri, local: FaceUri | None, wanted: FaceParameters) -> O
         return Outcome(406, "a face that is asked for is persistent or permanent, not on demand")
     if bits & LOCAL_FIELDS and not is_local:
         return Outcome(406, "local fields are for faces of local scope")
-    if bits & RELIABILITY and is_local:
-        return Outcome(406, "link reliability is for faces of non-local scope")
     if is_tcp and wanted.mtu is not None:
         return Outcome(406, "a TCP face has no MTU")
     if wanted.mtu is not None and wanted.mtu < MIN_FRAME:
@@ -53,7 +51,7 @@ def rejected(
     `persistencies` are those that it may have, `has_mtu` whether its frames are limited in size.
     """
     bits = (wanted.flags or 0) & (wanted.mask or 0)
-    bits &= RELIABILITY if face.is_local else LOCAL_FIELDS
+    bits &= 0 if face.is_local else LOCAL_FIELDS
     persistency, mtu = wanted.persistency, wanted.mtu
     if persistency in persistencies:
         persistency = None

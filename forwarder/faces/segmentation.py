@@ -11,7 +11,7 @@ off (`ethtool -K <interface> tx-udp-segmentation off`), and a queueing disciplin
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -60,15 +60,18 @@ def runs(frames: Sequence[bytes]) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def send_batch(sock: socket.socket, frames: Sequence[bytes]) -> int:
+def send_batch(
+    sock: socket.socket, frames: Sequence[bytes], on_error: Callable[[OSError], None] | None = None
+) -> int:
     """Send frames over a connected UDP socket that does not block, in order; return how many have gone.
 
+    `on_error` is told of errors other than a full buffer, also of those that a run is sent again for.
     What finds the socket's buffer full is lost, as on any link, and so is a frame that cannot be sent. Where
     a run is refused (a kernel or an interface that cannot, pieces larger than the MTU, or an error that an
     earlier datagram has left) its frames go one by one.
     """
     if len(frames) == 1 or not can_segment():
-        return _send_each(sock, frames)
+        return _send_each(sock, frames, on_error)
     sent = 0
     for first, end in runs(frames):
         run = frames[first:end]
@@ -77,20 +80,25 @@ def send_batch(sock: socket.socket, frames: Sequence[bytes]) -> int:
                 sock.sendmsg(run, ((_SOL_UDP, _UDP_SEGMENT, _SIZE.pack(len(run[0]))),))
                 sent += len(run)
                 continue
-            except OSError:
-                pass
-        sent += _send_each(sock, run)
+            except OSError as error:
+                if on_error is not None:
+                    on_error(error)
+        sent += _send_each(sock, run, on_error)
     return sent
 
 
-def _send_each(sock: socket.socket, frames: Sequence[bytes]) -> int:
+def _send_each(
+    sock: socket.socket, frames: Sequence[bytes], on_error: Callable[[OSError], None] | None
+) -> int:
     sent = 0
     for frame in frames:
         try:
             sock.send(frame)
         except BlockingIOError:
             break  # the buffer is full, for those that follow too
-        except OSError:
+        except OSError as error:
+            if on_error is not None:
+                on_error(error)
             continue
         sent += 1
     return sent

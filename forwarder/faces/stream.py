@@ -1,12 +1,18 @@
 """Stream faces: Unix sockets and TCP. Packets follow each other with nothing between them.
 
-A neighbour that does not read makes a queue, which is bounded; one that sends what cannot be a packet is
-sent away.
+A neighbour that reads slowly makes a queue, which is marked and from which nothing is lost: what it has asked
+for bounds it. One that has stopped reading keeps no more than SEND_QUEUE. One that sends what cannot be a
+packet is sent away.
 """
 
+import asyncio
+import fcntl
 import socket
+import struct
+import termios
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from forwarder.faces.driver import BURST, Driver
 from forwarder.link import LP_HEADERS
@@ -16,8 +22,14 @@ from forwarder.wire.tlv import MalformedPacket, read_number
 LARGEST_FRAME = LARGEST_PACKET + LP_HEADERS
 """Most bytes that a frame on a stream may have: a packet of the largest size, and its header fields."""
 SEND_QUEUE = 1 << 20
-"""Most bytes that wait for a neighbour to read."""
+"""Bytes that may wait for any neighbour, whether it reads or not."""
+ALL_QUEUES = 128 << 20
+"""Bytes that may wait for all neighbours of a driver; beyond that each has SEND_QUEUE and no more."""
+PATIENCE_S = 10.0
+"""A neighbour that has taken nothing for so long, twice the lifetime of most Interests, does not read."""
 
+_LOOK_AGAIN_S = 0.01
+_SIOCOUTQNSD = 0x894B  # linux/sockios.h: what TCP has not sent; TIOCOUTQ has what is under way, too
 _CHUNK = 1 << 16
 _WRITE = 1 << 18
 _HEADER = 18  # most that a type and a length take
@@ -87,7 +99,7 @@ class StreamTransport:
         on_end: called once with the reason when the connection has ended, not by close().
 
     Attributes:
-        queued: bytes that wait for the neighbour to read.
+        queued: bytes that wait for the kernel to take them.
     """
 
     def __init__(self, driver: Driver, face: int, sock: socket.socket, on_end: Callable[[str], None]) -> None:
@@ -96,8 +108,14 @@ class StreamTransport:
         self._socket = sock
         self._on_end = on_end
         self._rest = b""
+        self._link = driver.host.link(face)
+        self._request = termios.TIOCOUTQ if sock.family == socket.AF_UNIX else _SIOCOUTQNSD
         self._queue: deque[bytes] = deque()
         self.queued = 0
+        self._unsent = 0  # bytes that the kernel had when it was asked, and all that it has taken since
+        self._taken_at = 0.0  # when the kernel last took anything off the queue
+        self._look_again: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
         self._is_open = True
         self._is_paused = False
         driver.transports[face] = self
@@ -112,15 +130,22 @@ class StreamTransport:
             return
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         sent = self._write(data)
-        if sent is not None and sent < len(data):
+        if sent is None:
+            return
+        if sent < len(data):
             self._queue.append(data[sent:])
             self._driver.loop.add_writer(self._socket, self._on_writable)
+            self._taken_at = self._driver.loop.time()
             self._count(len(data) - sent)
+        elif self._unsent > self._link.face.marking_threshold:
+            self._look()
 
     def _write(self, data: bytes) -> int | None:
         """Return how much the kernel has taken; None if the connection has ended."""
         try:
-            return self._socket.send(data)
+            sent = self._socket.send(data)
+            self._unsent += sent
+            return sent
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
@@ -130,16 +155,59 @@ class StreamTransport:
     def _enqueue(self, frames: list[bytes]) -> None:
         added = 0
         for frame in frames:
-            if self.queued + added + len(frame) > SEND_QUEUE:
+            waiting = added + len(frame)
+            if self.queued + waiting > SEND_QUEUE and (
+                self._driver.waiting + waiting > ALL_QUEUES or self._is_stalled()
+            ):
                 self._driver.drops["send queue full"] += 1
                 continue
             self._queue.append(frame)
-            added += len(frame)
+            added = waiting
         self._count(added)
+        if self.queued > SEND_QUEUE and self._stalled is None:
+            self._stalled = self._driver.loop.call_later(PATIENCE_S, self._on_patience)
+
+    def _is_stalled(self) -> bool:
+        return self._driver.loop.time() >= self._taken_at + PATIENCE_S
+
+    def _on_patience(self) -> None:
+        """Let go of what waits for a neighbour that has stopped reading: whoever asked has given it up."""
+        self._stalled = None
+        if self.queued <= SEND_QUEUE:
+            return
+        if not self._is_stalled():
+            self._stalled = self._driver.loop.call_at(self._taken_at + PATIENCE_S, self._on_patience)
+            return
+        dropped = 0
+        while self.queued - dropped > SEND_QUEUE and len(self._queue) > 1:  # the first may be under way
+            dropped += len(self._queue.pop())
+            self._driver.drops["send queue full"] += 1
+        self._count(-dropped)
 
     def _count(self, change: int) -> None:
         self.queued += change
-        self._driver.host.link(self._face).set_queue(self.queued, self._driver.clock())
+        self._driver.waiting += change
+        self._look()
+
+    def _look(self) -> None:
+        """See how long the queue is, the kernel's part included, and again soon while it is too long.
+
+        The kernel need not be asked before a queue that was short can be too long again.
+        """
+        face = self._link.face
+        self._unsent = 0
+        if not face.is_marking or not self._is_open:
+            return
+        with suppress(OSError):  # of a kernel that cannot tell
+            (self._unsent,) = struct.unpack("@i", fcntl.ioctl(self._socket, self._request, bytes(4)))
+        size = self.queued + self._unsent
+        self._link.set_queue(size, self._driver.clock())
+        if size > face.marking_threshold and self._look_again is None:
+            self._look_again = self._driver.loop.call_later(_LOOK_AGAIN_S, self._on_look_again)
+
+    def _on_look_again(self) -> None:
+        self._look_again = None
+        self._look()
 
     def _on_writable(self) -> None:
         parts, size = [], 0
@@ -150,6 +218,8 @@ class StreamTransport:
         sent = self._write(data)
         if sent is None:
             return
+        if sent:
+            self._taken_at = self._driver.loop.time()
         if sent < len(data):
             self._queue.appendleft(data[sent:])
         self._count(-sent)
@@ -209,7 +279,12 @@ class StreamTransport:
             self._driver.loop.remove_reader(self._socket)
             self._driver.loop.remove_writer(self._socket)
             self._socket.close()
+            for timer in (self._look_again, self._stalled):
+                if timer is not None:
+                    timer.cancel()
             self._queue.clear()
+            self._driver.waiting -= self.queued
+            self.queued = 0
             self._rest = b""
 
 

@@ -1,8 +1,7 @@
 """All faces of a daemon: FaceSystem over sockets (NFD developer guide, section 2; NFD FaceMgmt).
 
 Faces come about in three ways: a neighbour connects to a channel or writes to it (on demand), a command
-or the configuration asks for one, or an interface has a multicast group. They end by a command, with their
-connection, or when they have been idle; a permanent one waits for its connection to come back.
+or the configuration asks for one, or an interface has a multicast group. How they end: forwarder.faces.table.
 """
 
 import asyncio
@@ -209,7 +208,14 @@ class Faces(FaceTable):
         entry.channel = channel
         entry.idle_ns = channel.idle_ns
         channel.faces[remote] = entry.face.number
-        UdpTransport(self.driver, entry.face.number, sock, segmentation=channel.segmentation)
+        number = entry.face.number
+        UdpTransport(
+            self.driver,
+            number,
+            sock,
+            segmentation=channel.segmentation,
+            on_unreachable=lambda why: self._on_unreachable(number, why),
+        )
         self._watch(entry)
         self._announce(entry)
         return entry.face

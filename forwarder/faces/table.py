@@ -1,7 +1,7 @@
 """The faces of a daemon, from the first to the last that is heard of them.
 
-A face ends by a command, with its connection, or when it has been idle; a permanent one waits for its
-connection to come back.
+A face ends by a command, with its connection, when its neighbour cannot be reached (UDP), or when it has been
+idle; a permanent one waits for its connection, or its neighbour, to come back.
 """
 
 import asyncio
@@ -149,6 +149,12 @@ class FaceTable:
         self.driver.transports.pop(number).close()
         self._set_up(entry, False)
         entry.reconnecting = self._loop.create_task(self._reconnect(entry))
+
+    def _on_unreachable(self, number: int, why: str) -> None:
+        """Close a face whose neighbour cannot be reached, as NFD does; a permanent one waits for it."""
+        entry = self._entries.get(number)
+        if entry is not None and entry.face.persistency is not Persistency.PERMANENT:
+            self._loop.call_soon(self.remove, number, why)
 
     def _set_up(self, entry: Entry, is_up: bool) -> None:
         self._host.set_link(entry.face.number, is_up, self.driver.clock())

@@ -1,6 +1,7 @@
 """UDP faces: one connected socket a neighbour, and a channel that makes faces for those who write first."""
 
 import asyncio
+import errno
 import fcntl
 import socket
 import struct
@@ -20,6 +21,7 @@ _BUFFER = 4 << 20
 _LARGEST = 65535
 _WORTH_A_LOOK = 8
 """Frames in one go from which on the socket is asked how many bytes it has not sent yet."""
+_UNREACHABLE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DONT = 0
 
@@ -32,12 +34,22 @@ class UdpTransport:
         face: its number.
         sock: connected, does not block.
         segmentation: frames go and come in runs (forwarder.faces.segmentation), as far as the kernel can.
+        on_unreachable: called, with the reason, whenever the kernel says that nobody hears what is sent.
     """
 
-    def __init__(self, driver: Driver, face: int, sock: socket.socket, *, segmentation: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        face: int,
+        sock: socket.socket,
+        *,
+        segmentation: bool = False,
+        on_unreachable: Callable[[str], None] | None = None,
+    ) -> None:
         self._driver = driver
         self._face = face
         self._socket = sock
+        self._on_unreachable = on_unreachable
         self._link = driver.host.link(face)
         self._has_queue = False
         self._in_runs = segmentation
@@ -49,18 +61,25 @@ class UdpTransport:
     def send(self, frames: list[bytes]) -> None:
         """See Transport. A full socket buffer is a full queue: a frame is lost, as on any link."""
         if self._in_runs:
-            send_batch(self._socket, frames)
+            send_batch(self._socket, frames, self._on_error)
         else:
             send = self._socket.send
             for frame in frames:
                 try:
                     send(frame)
-                except OSError:
-                    continue  # so is one to a neighbour, or over an interface, that is down
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    self._on_error(error)
         if (self._has_queue or len(frames) >= _WORTH_A_LOOK) and self._link.face.is_marking:
             (size,) = struct.unpack("@i", fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
             self._has_queue = size > 0
             self._link.set_queue(size, self._driver.clock())
+
+    def _on_error(self, error: OSError) -> None:
+        """Take note of the fate of a frame; a connected socket tells it once, of one sent before."""
+        if error.errno in _UNREACHABLE and self._on_unreachable is not None:
+            self._on_unreachable(error.strerror or str(error))
 
     def close(self) -> None:
         """See Transport."""
@@ -76,8 +95,9 @@ class UdpTransport:
                 frame = recv(_LARGEST)
             except BlockingIOError:
                 break
-            except OSError:
-                continue  # the fate of a frame sent before: a connected socket reports it once and lives on
+            except OSError as error:
+                self._on_error(error)
+                continue
             receive(face, frame, clock())
             since += 1
             if since >= driver.batch and not driver.host.is_deferring:
@@ -98,8 +118,9 @@ class UdpTransport:
                 frames = receive_batch(self._socket)
             except BlockingIOError:
                 return
-            except OSError:
-                taken += 1  # see _on_readable()
+            except OSError as error:
+                self._on_error(error)
+                taken += 1
                 continue
             taken += len(frames)
             yield from frames

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from forwarder.face import INTERNAL_FACE, Face, Persistency
+from forwarder.face import CONTENT_STORE_FACE, INTERNAL_FACE, NULL_FACE, Face, Persistency
 from forwarder.face_system import (
     CONGESTION_MARKING,
     LOCAL_FIELDS,
@@ -43,6 +43,7 @@ _EVENT_KIND = 0xC1
 
 """What is said to be the MTU of a face that takes any frame, as in NFD."""
 
+_WITHOUT_LINK = (CONTENT_STORE_FACE, NULL_FACE)
 _PROPERTIES = frozenset({"persistency", "mtu", "marking_interval", "marking_threshold", "flags", "mask"})
 
 
@@ -94,8 +95,8 @@ class FacesModule(Module):
         number = call.parameters.face
         if not number:
             raise Refusal(400, "FaceId 0 is no face")
-        if number == INTERNAL_FACE:
-            raise Refusal(403, "the management does not close its own face")
+        if number == INTERNAL_FACE or number in _WITHOUT_LINK:
+            raise Refusal(403, "the forwarder's own faces are not closed")
         self._system.destroy(number, call.now)
         return ControlResponse(200, "OK", ControlParameters(face=number))
 
@@ -192,9 +193,9 @@ def face_status(face: Face, now: int) -> bytes:
     expiration = b""
     if face.expiry is not None:
         expiration = element(EXPIRATION_PERIOD, nni(max(face.expiry - now, 0) // MS))
+    marking = ((MARKING_INTERVAL, face.marking_interval), (MARKING_THRESHOLD, face.marking_threshold))
     numbers = (
-        (MARKING_INTERVAL, face.marking_interval),
-        (MARKING_THRESHOLD, face.marking_threshold),
+        *(() if face.number in _WITHOUT_LINK else marking),
         (MTU, _mtu(face)),
         (0x90, face.in_interests),
         (0x91, face.in_data),

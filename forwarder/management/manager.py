@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-from forwarder.face import INTERNAL_FACE, Face
+from forwarder.face import CONTENT_STORE_FACE, INTERNAL_FACE, NULL_FACE, Face
 from forwarder.face_system import FaceEvent, FaceSystem
 from forwarder.forwarder import Forwarder
 from forwarder.management.announcement import announcement_in
@@ -99,8 +99,14 @@ class Management:
         self._modules[module.name.encode()] = module
 
     def start(self) -> None:
-        """Begin, once the internal face stands: make routes to it, and be told where commands come from."""
+        """Begin, once the internal face stands: make routes to it, and be told where commands come from.
+
+        NFD's other reserved faces stand from now on, too.
+        """
         self._forwarder.faces[INTERNAL_FACE].local_fields = True
+        for number, uri in ((CONTENT_STORE_FACE, "contentstore://"), (NULL_FACE, "null://")):
+            face = self._forwarder.add_face(number, local=True)
+            face.uri = face.local_uri = uri
         prefixes = [LOCALHOST]
         if self._authorisation.is_localhop_enabled:
             prefixes.append(from_uri("/localhop/nfd/rib"))

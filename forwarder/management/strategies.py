@@ -87,7 +87,7 @@ def _joined(parts: Sequence[tuple[int, bytes]]) -> bytes:
 def find_strategy(name: bytes) -> tuple[type[Strategy], dict[str, str], bytes]:
     """Return the class, the parameters and the full name of what a strategy's name stands for.
 
-    A version that is not above ours is one that we are, too. Raises Refusal.
+    Raises Refusal of another version: 404 of one above ours, which we do not know, 409 of one below.
     """
     unknown = Refusal(404, "there is no such strategy")
     parts = components(name)
@@ -106,10 +106,13 @@ def find_strategy(name: bytes) -> tuple[type[Strategy], dict[str, str], bytes]:
     if kind != VERSION:
         raise unknown
     try:
-        if read_nni(version) > strategy.VERSION:
-            raise unknown
+        asked = read_nni(version)
     except MalformedPacket as error:
         raise unknown from error
+    if asked > strategy.VERSION:
+        raise unknown
+    if asked < strategy.VERSION:
+        raise Refusal(409, f"{strategy.NAME} is of version {strategy.VERSION}, not {asked}")
     return strategy, _parameters(rest[1:]), name
 
 

@@ -209,11 +209,11 @@ def _state(namespace: _Namespace, face: int) -> int:
     return _UNMEASURED if path is None else path.state
 
 
-def _rank(namespace: _Namespace, hop: NextHop, order: Sequence[int]) -> tuple[int, int, int, int]:
+def _rank(namespace: _Namespace, hop: NextHop, order: Sequence[int]) -> tuple[int, ...]:
     """Return what to sort next hops by, whose states come in that order."""
     state = _state(namespace, hop.face)
     time = namespace.paths[hop.face].rtt.smoothed if state == _WORKING else None
-    return order.index(state), time or 0, hop.cost, hop.face
+    return order.index(state), time or 0, hop.cost, hop.above, hop.face
 
 
 def _best(namespace: _Namespace, hops: Sequence[NextHop]) -> NextHop:

@@ -55,6 +55,18 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
     return None
 
 
+def is_item_name(name: bytes) -> bool:
+    """Tell whether a name is an item's and well formed, key and number being components of their own."""
+    parts = split_item(name)
+    if parts is None:
+        return False
+    try:
+        ends = [0, *prefix_ends(name)]
+    except MalformedPacket:
+        return False
+    return len(parts[0]) in ends and len(parts[0]) - KEY_BYTES - 2 in ends
+
+
 def fork_name(feed: bytes, seq: int) -> bytes:
     """Return the name of the proof that a feed is forked at `seq`: <feed>/32=fork/seq=<seq>."""
     return feed + _FORK + component(SEQUENCE, nni(seq))

@@ -22,7 +22,6 @@ _INCOMING_FACE: Final = 0x032C
 _NEXT_HOP_FACE: Final = 0x0330
 _CACHE_POLICY: Final = 0x0334
 _CACHE_POLICY_TYPE: Final = 0x0335
-_NO_CACHE: Final = 1
 CONGESTION_MARK: Final = 0x0340
 ACK: Final = 0x0344  # the one field that may be repeated
 TX_SEQUENCE: Final = 0x0348
@@ -40,6 +39,9 @@ DUPLICATE: Final = 100
 NO_ROUTE: Final = 150
 _UNSPECIFIED: Final = 0
 
+NO_CACHE: Final = 1
+"""The one CachePolicyType that there is."""
+
 
 class LpPacket:
     """A received LpPacket, or a bare packet seen as one.
@@ -53,7 +55,8 @@ class LpPacket:
         congestion_mark: 0 if absent.
         incoming_face: FaceId that a packet came in on, told to an application; None if absent.
         next_hop_face: FaceId that an application wants its Interest sent to; None if absent.
-        no_cache: CachePolicy NoCache: the Data is not to be kept.
+        cache_policy: CachePolicyType: NO_CACHE if the Data is not to be kept, 0 if it is not said; None if
+            the field is absent.
         tx_sequence: number of this frame, which the receiver is to acknowledge; None if absent.
         acks: TxSequences that are acknowledged.
         non_discovery: the Interest is not to be flooded where no route is known.
@@ -67,6 +70,7 @@ class LpPacket:
     __slots__ = (
         "acks",
         "announcement",
+        "cache_policy",
         "congestion_mark",
         "feed",
         "first",
@@ -77,7 +81,6 @@ class LpPacket:
         "limit",
         "nack_reason",
         "next_hop_face",
-        "no_cache",
         "non_discovery",
         "pit_token",
         "sequence",
@@ -95,7 +98,7 @@ class LpPacket:
         self.congestion_mark = 0
         self.incoming_face: int | None = None
         self.next_hop_face: int | None = None
-        self.no_cache = False
+        self.cache_policy: int | None = None
         self.tx_sequence: int | None = None
         self.acks: list[int] = []
         self.non_discovery = False
@@ -157,8 +160,7 @@ def parse_lp(frame: bytes) -> LpPacket:
         elif kind == _INCOMING_FACE:
             packet.incoming_face = read_nni(frame[start:at])
         elif kind == _CACHE_POLICY:
-            policy = _numbers(frame, start, at, (_CACHE_POLICY_TYPE,))
-            packet.no_cache = policy.get(_CACHE_POLICY_TYPE) == _NO_CACHE  # there are no others yet
+            packet.cache_policy = _numbers(frame, start, at, (_CACHE_POLICY_TYPE,)).get(_CACHE_POLICY_TYPE, 0)
         elif kind == _NON_DISCOVERY:
             packet.non_discovery = True
         elif kind == _PREFIX_ANNOUNCEMENT:
@@ -243,7 +245,7 @@ def make_lp(
     if next_hop_face is not None:
         fields.append(element(_NEXT_HOP_FACE, nni(next_hop_face)))
     if no_cache:
-        fields.append(element(_CACHE_POLICY, element(_CACHE_POLICY_TYPE, nni(_NO_CACHE))))
+        fields.append(element(_CACHE_POLICY, element(_CACHE_POLICY_TYPE, nni(NO_CACHE))))
     if congestion_mark:
         fields.append(element(CONGESTION_MARK, nni(congestion_mark)))
     fields += [element(ACK, ack.to_bytes(8, "big")) for ack in acks]

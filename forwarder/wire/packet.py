@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
 
+from forwarder.wire.feed import is_item_name
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import (
     MalformedPacket,
@@ -70,7 +71,8 @@ class Interest:
         nonce: 32-bit number; None if absent: the first forwarder adds it.
         lifetime_ms: InterestLifetime, milliseconds.
         hop_limit: 0 to 255, or None if absent.
-        send_credit: SendCredit, items; None makes this a classic Interest.
+        send_credit: SendCredit, items; None makes this a classic Interest. An element of that type that is no
+            number, or in an Interest that does not name an item, is somebody else's.
         forwarding_hint: names of delegations, in order of preference; empty if there is none.
     """
 
@@ -162,11 +164,14 @@ def parse_interest(wire: bytes) -> Interest:
         raise MalformedPacket("an Interest begins with a non-empty Name")
     interest = Interest(wire, wire[start:at])
     rank = -1
+    has_credit = False
     while at < end:
         begin = at
         kind, start, at = read_header(wire, at, end)
-        if kind == SEND_CREDIT and interest.send_credit is None:
-            interest.send_credit = read_nni(wire[start:at])
+        if kind == SEND_CREDIT and not has_credit:
+            has_credit = True
+            if at - start in (1, 2, 4, 8) and is_item_name(interest.name):
+                interest.send_credit = read_nni(wire[start:at])
             continue
         place = _INTEREST_ORDER.get(kind, -1)
         if place <= rank:

@@ -80,7 +80,7 @@ BUGS = {
         "entry is not None and record is not None and record.nonce",
     ),
     "an LLI for what is no item": Bug(
-        "node", "forwarder.lli.table", "FeedTable.on_lli", "if parts is None:", "if False:"
+        "wire", "forwarder.wire.packet", "parse_interest", "and is_item_name(interest.name)", "and True"
     ),
     "a change before it is authorised": Bug(
         "management",

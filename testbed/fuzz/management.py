@@ -104,7 +104,7 @@ class _Faces:
         """See FaceSystem."""
         if not (wanted.uri or "").startswith("udp4://"):
             reply(Outcome(406, "unsupported scheme"))
-        elif len(self._host.forwarder.faces) > 8:
+        elif len(self._host.forwarder.faces) > 10:
             reply(Outcome(504, "enough"))
         else:
             reply(Outcome(200, "OK", self.add(wanted.uri or "", local=False, now=now)))

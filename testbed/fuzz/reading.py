@@ -102,9 +102,26 @@ def read_interest(wire: bytes) -> Fields:
         "nonce": _exactly(4, known[10]) if 10 in known else None,
         "lifetime_ms": number(known[12]) if 12 in known else 4000,
         "hop_limit": _exactly(1, known[34]) if 34 in known else None,
-        "send_credit": number(granted[0]) if granted else None,
+        "send_credit": _credit(found[0][1], granted),
         "forwarding_hint": tuple(value for kind, value in hint if kind == 7 and value),
     }
+
+
+def _credit(name: bytes, granted: list[bytes]) -> int | None:
+    """The first SendCredit, if it is a number and the name is an item's: <...>/<key>/seq=<n>, no fork's."""
+    if not granted or len(granted[0]) not in (1, 2, 4, 8):
+        return None
+    try:
+        parts = read_name(name)
+    except Invalid:
+        return None
+    if len(parts) < 2 or parts[-2][0] != 8 or len(parts[-2][1]) != 32 or parts[-1][0] != 58:
+        return None
+    digits = parts[-1][1]
+    seq = int.from_bytes(digits, "big")
+    fits = [size for size in (1, 2, 4, 8) if seq < 1 << 8 * size]
+    is_item = len(digits) in fits[:1] and 0 < seq < (1 << 64) - 1
+    return number(granted[0]) if is_item else None
 
 
 def read_data(wire: bytes) -> Fields:
@@ -147,7 +164,7 @@ def read_lp(wire: bytes) -> Fields:
         "congestion_mark": 0,
         "incoming_face": None,
         "next_hop_face": None,
-        "no_cache": False,
+        "cache_policy": None,
         "tx_sequence": None,
         "acks": [],
         "non_discovery": False,
@@ -192,7 +209,7 @@ def _lp_field(kind: int, value: bytes, before: Fields) -> Fields:
         case 0x320:
             return {"nack_reason": _numbers(value, (0x321,)).get(0x321, 0)}
         case 0x334:
-            return {"no_cache": _numbers(value, (0x335,)).get(0x335) == 1}
+            return {"cache_policy": _numbers(value, (0x335,)).get(0x335, 0)}
         case 0x34C:
             return {"non_discovery": True}
         case 0x350:

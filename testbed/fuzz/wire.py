@@ -5,7 +5,7 @@ from typing import Any
 
 from forwarder.link import LinkService
 from forwarder.wire.feed import check_feed_name, fork_name, item_name, split_fork, split_item
-from forwarder.wire.lp import make_lp, open_data, open_interest, parse_lp
+from forwarder.wire.lp import NO_CACHE, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import components, from_uri, prefix_ends, to_uri
 from forwarder.wire.packet import Data, Interest, parse_data, parse_interest
 from forwarder.wire.parameters import parameters_of
@@ -101,7 +101,9 @@ def _check_lp(lp: Any) -> None:
         fields = {field: getattr(lp, field) for field in type(lp).__slots__}
         for ours in ("fragment", "feed", "first"):
             del fields[ours]
-        again = parse_lp(make_lp(lp.fragment, **fields))
+        no_cache = fields.pop("cache_policy") == NO_CACHE
+        again = parse_lp(make_lp(lp.fragment, no_cache=no_cache, **fields))
+        expect("NoCache survives make_lp()", holds=(again.cache_policy == NO_CACHE) == no_cache)
         for field, value in fields.items():
             expect(f"{field} survives make_lp()", holds=getattr(again, field) == value)
     if lp.feed is not None:

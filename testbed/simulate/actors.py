@@ -264,7 +264,9 @@ def inject(kind: str, salt: int, target: Target) -> bytes | None:
             other = item_name(target.feed, seq % MAX_ITEMS + 1)
             return make_data(other, genuine.content, signature_type=genuine.signature_type)
         case "no-item":
-            return make_interest(target.feed, nonce=rng.getrandbits(32), lifetime_ms=1000, send_credit=4)
+            # It ends like an item's name, of which it begins with a component that runs past the end.
+            name = b"\x08\xfc" + item_name(target.feed, seq)
+            return make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=1000, send_credit=4)
         case "stray-nack":
             lli = make_interest(
                 item_name(target.feed, seq), nonce=rng.getrandbits(32), lifetime_ms=1000, send_credit=4

@@ -90,8 +90,12 @@ def test_an_lli():
     assert got["name_length"] == len(FEED) + 4
 
 
-def test_send_credit_in_an_interest_for_anything_else_is_malformed():
-    assert ndn(make_interest(from_uri("/a"), nonce=1, send_credit=3))["kind"] == "malformed"
+def test_what_looks_like_send_credit_in_an_interest_for_anything_else_is_somebody_else_s():
+    got = ndn(make_interest(from_uri("/a"), nonce=1, send_credit=3))
+    assert (got["kind"], got["name"], got["send_credit"]) == ("interest", "/a", None)
+    item = element(7, item_name(FEED, 3)) + element(10, bytes(4))
+    got = ndn(element(5, item + element(240, b"no number")))
+    assert (got["kind"], got["seq"], got["send_credit"]) == ("interest", 3, None)
 
 
 def test_an_interest_without_a_nonce():

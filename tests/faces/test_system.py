@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,6 +19,7 @@ from forwarder.face_system import (
     FaceSystem,
     Outcome,
 )
+from forwarder.faces import stream
 from forwarder.faces.system import Faces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
@@ -31,11 +33,13 @@ IDLE_NS = 50_000_000
 class World:
     """Faces with a TCP and a UDP channel on 127.0.0.1."""
 
-    def __init__(self, limit: int = 100) -> None:
+    def __init__(self, limit: int = 100, idle_ns: int = IDLE_NS, *, segmentation: bool = False) -> None:
         self.host = Host(Forwarder(rng=Random(1)), FIRST_FACE)
         self.faces = Faces(self.host, asyncio.get_running_loop())
         self.tcp = self.faces.listen_tcp("127.0.0.1", 0, limit=limit)
-        self.udp = self.faces.listen_udp("127.0.0.1", 0, limit=limit, idle_ns=IDLE_NS)
+        self.udp = self.faces.listen_udp(
+            "127.0.0.1", 0, limit=limit, idle_ns=idle_ns, segmentation=segmentation
+        )
         self.events: list[tuple[FaceEvent, str]] = []
         self.faces.listen(lambda event, face, now: self.events.append((event, face.uri)))
         self.faces.driver.start()
@@ -61,17 +65,25 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def world(limit: int = 100) -> AsyncIterator[World]:
-    made = World(limit)
+async def world(
+    limit: int = 100, idle_ns: int = IDLE_NS, *, segmentation: bool = False
+) -> AsyncIterator[World]:
+    made = World(limit, idle_ns, segmentation=segmentation)
     try:
         yield made
     finally:
         made.faces.close()
 
 
-def play(story: Callable[[World], Coroutine[object, object, None]], limit: int = 100) -> None:
+def play(
+    story: Callable[[World], Coroutine[object, object, None]],
+    limit: int = 100,
+    idle_ns: int = IDLE_NS,
+    *,
+    segmentation: bool = False,
+) -> None:
     async def main() -> None:
-        async with world(limit) as made:
+        async with world(limit, idle_ns, segmentation=segmentation) as made:
             await story(made)
 
     asyncio.run(main())
@@ -100,7 +112,6 @@ REFUSED = [
     ("udp4://224.0.23.170:56363", {}, 406),
     ("udp4://127.0.0.1:6363", {"persistency": Persistency.ON_DEMAND}, 406),
     ("udp4://127.0.0.1:6363", {"flags": LOCAL_FIELDS, "mask": LOCAL_FIELDS}, 406),
-    ("tcp4://127.0.0.1:6363", {"flags": RELIABILITY, "mask": RELIABILITY}, 406),
     ("udp4://127.0.0.1:6363", {"mtu": 63}, 406),
     ("tcp4://127.0.0.1:6363", {"mtu": 1500}, 406),
     ("ether://[08:00:27:01:01:01]", {}, 406),
@@ -157,11 +168,12 @@ def test_a_tcp_face_is_local_on_loopback() -> None:
     async def story(world: World) -> None:
         with socket.create_server(("127.0.0.1", 0)) as there:
             uri = uri_of(there, "tcp4")
-            outcome = await world.create(uri, flags=LOCAL_FIELDS, mask=LOCAL_FIELDS)
+            bits = LOCAL_FIELDS | RELIABILITY
+            outcome = await world.create(uri, flags=bits, mask=bits)
             assert outcome.code == 200
             face = outcome.face
             assert face is not None
-            assert (face.is_local, face.local_fields, face.mtu) == (True, True, None)
+            assert (face.is_local, face.local_fields, face.is_reliable, face.mtu) == (True, True, True, None)
             assert (await world.create(uri)).code == 409
             peer, _ = there.accept()
             peer.close()
@@ -246,11 +258,9 @@ def test_an_application_s_face_is_on_demand_and_local(tmp_path: object) -> None:
             update = world.system.update
             assert update(face.number, FaceParameters(flags=LOCAL_FIELDS, mask=LOCAL_FIELDS), 0).code == 200
             assert face.local_fields
-            for bad in (
-                FaceParameters(persistency=Persistency.PERMANENT),
-                FaceParameters(mtu=1500),
-                FaceParameters(flags=RELIABILITY, mask=RELIABILITY),
-            ):
+            assert update(face.number, FaceParameters(flags=RELIABILITY, mask=RELIABILITY), 0).code == 200
+            assert face.is_reliable
+            for bad in (FaceParameters(persistency=Persistency.PERMANENT), FaceParameters(mtu=1500)):
                 outcome = update(face.number, bad, 0)
                 assert (outcome.code, outcome.rejected) == (409, bad)
         await until(lambda: not world.records)
@@ -279,11 +289,41 @@ def test_a_neighbour_that_writes_gets_a_face_until_it_falls_silent() -> None:
     play(story)
 
 
-def test_a_refused_datagram_does_not_end_a_face() -> None:
+@pytest.mark.parametrize("burst", [1, 2, 3])
+@pytest.mark.parametrize("segmentation", [False, True])
+@pytest.mark.parametrize("persistency", [Persistency.PERSISTENT, Persistency.ON_DEMAND])
+def test_a_face_whose_neighbour_refuses_ends_with_its_routes(
+    persistency: Persistency, segmentation: bool, burst: int
+) -> None:
+    """Whether the error is noticed in sending, as in a burst of two, or by itself."""
+
+    async def story(world: World) -> None:
+        fib = world.host.forwarder.fib
+        with udp_socket() as there, udp_socket() as client:
+            face = (await world.create(uri_of(there))).face
+            assert face is not None
+            wanted = FaceParameters(persistency=persistency)
+            assert world.system.update(face.number, wanted, 0).code == 200
+            fib.add(from_uri("/a"), face.number)
+            client.connect(world.udp.address)
+            client.send(make_interest(from_uri("/a/0"), nonce=1))
+            loop = asyncio.get_running_loop()
+            await asyncio.wait_for(loop.sock_recv(there, 9000), 5)
+            there.close()
+            transport = world.faces.driver.transports[face.number]
+            transport.send([make_interest(from_uri(f"/a/{nonce}"), nonce=nonce) for nonce in range(burst)])
+            await until(lambda: face.number not in world.records)
+            assert not fib.lookup(from_uri("/a"))
+            assert (FaceEvent.DESTROYED, face.uri) in world.events
+
+    play(story, idle_ns=0, segmentation=segmentation)
+
+
+def test_a_refused_datagram_does_not_end_a_permanent_face() -> None:
     async def story(world: World) -> None:
         there = udp_socket()
         port = there.getsockname()[1]
-        face = (await world.create(uri_of(there))).face
+        face = (await world.create(uri_of(there), persistency=Persistency.PERMANENT)).face
         assert face is not None
         there.close()
         world.host.forwarder.fib.add(from_uri("/a"), face.number)
@@ -322,7 +362,116 @@ def test_no_more_faces_than_a_channel_may_have() -> None:
     play(story, limit=3)
 
 
-def test_a_neighbour_that_does_not_read_has_a_bounded_queue() -> None:
+@pytest.mark.parametrize("window", [160, 1000])
+def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(tmp_path: Path, window: int) -> None:
+    """It asks for many segments at a time and takes its time with reading them."""
+
+    async def story(world: World) -> None:
+        world.faces.listen_unix(tmp_path / "sock", limit=5)
+        loop = asyncio.get_running_loop()
+        with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
+            await until(lambda: len(world.records) == 2)
+            world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+            names = [from_uri(f"/big/{number}") for number in range(window)]
+            asked = b"".join(make_interest(name, nonce=nonce) for nonce, name in enumerate(names))
+            await loop.sock_sendall(client, asked)
+            await loop.sock_sendall(producer, b"".join(make_data(name, bytes(8000)) for name in names))
+            transport = world.faces.driver.transports[min(world.records)]
+            await until(lambda: world.records[max(world.records)].in_data == window)
+            await asyncio.sleep(0.2)
+            assert transport.queued > 900_000  # type: ignore[attr-defined]
+            packets, _ = await read_all(client, window)
+            assert packets == window
+            assert not world.faces.driver.drops
+            assert transport.queued == world.faces.driver.waiting == 0  # type: ignore[attr-defined]
+
+    play(story)
+
+
+def test_a_unix_socket_that_is_read_slowly_carries_marks(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.faces.listen_unix(tmp_path / "sock", limit=5)
+        loop = asyncio.get_running_loop()
+        with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
+            await until(lambda: len(world.records) == 2)
+            world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+            for number in range(400):
+                name = from_uri(f"/big/{number}")
+                await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await loop.sock_sendall(producer, make_data(name, bytes(8000)))
+                await asyncio.sleep(0.001)
+            packets, marks = await read_all(client, 400)
+            assert packets == 400
+            assert 0 < marks < 100
+
+    play(story)
+
+
+def test_a_full_tcp_connection_carries_marks_though_the_kernel_takes_everything() -> None:
+    """A bottleneck beyond: the neighbour reads nothing for a while, and this end's kernel holds it all."""
+
+    async def story(world: World) -> None:
+        loop = asyncio.get_running_loop()
+        with udp_socket() as producer, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(world.tcp.address)
+            client.setblocking(False)
+            await until(lambda: world.records)
+            transport = world.faces.driver.transports[min(world.records)]
+            transport._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)  # type: ignore[attr-defined]
+            face = (await world.create(uri_of(producer))).face
+            assert face is not None
+            world.host.forwarder.fib.add(from_uri("/big"), face.number)
+            producer.connect(world.udp.address)
+            for number in range(100):
+                name = from_uri(f"/big/{number}")
+                await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                producer.send(make_data(name, bytes(2000)))
+                await asyncio.sleep(0.003)
+                assert transport.queued == 0  # type: ignore[attr-defined]
+            packets, marks = await read_all(client, 100)
+            assert packets == 100
+            assert 0 < marks < 50
+            # Once the queue is gone, whatever comes next is not marked, however late.
+            await asyncio.sleep(0.2)
+            for number in range(100, 110):
+                name = from_uri(f"/big/{number}")
+                await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                producer.send(make_data(name, bytes(2000)))
+                assert await read_all(client, 1) == (1, 0)
+
+    play(story)
+
+
+def unix_client(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.connect(str(path))
+    sock.setblocking(False)
+    return sock
+
+
+async def read_all(client: socket.socket, most: int) -> tuple[int, int]:
+    """Read packets of a stream until there are that many or none come: how many, and how many are marked."""
+    loop = asyncio.get_running_loop()
+    got, packets, marks = b"", 0, 0
+    while packets < most:
+        try:
+            got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 1)
+        except TimeoutError:
+            break
+        while len(got) > 4 and len(got) >= (size := 4 + int.from_bytes(got[2:4], "big")):
+            marks += parse_lp(got[:size]).congestion_mark
+            got = got[size:]
+            packets += 1
+    assert got == b""
+    return packets, marks
+
+
+def test_a_neighbour_that_does_not_read_has_a_bounded_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PATIENCE_S", 0.1)
+
     async def story(world: World) -> None:
         client = socket.create_connection(world.tcp.address)
         client.setblocking(False)
@@ -346,21 +495,13 @@ def test_a_neighbour_that_does_not_read_has_a_bounded_queue() -> None:
                 producer.send(make_data(name, bytes(8000)))
             await asyncio.sleep(0)
         transport = world.faces.driver.transports[accepted.number]
-        assert transport.queued <= 1 << 20  # type: ignore[attr-defined]
+        await until(lambda: transport.queued <= 1 << 20)  # type: ignore[attr-defined]
+        assert transport.queued == world.faces.driver.waiting  # type: ignore[attr-defined]
         # It reads again: what comes is whole packets, of which some are marked.
-        got, packets, marks = b"", 0, 0
-        while True:
-            try:
-                got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 0.5)
-            except TimeoutError:
-                break
-            while len(got) > 4 and len(got) >= (size := 4 + int.from_bytes(got[2:4], "big")):
-                marks += parse_lp(got[:size]).congestion_mark
-                got = got[size:]
-                packets += 1
-        assert got == b""
+        packets, marks = await read_all(client, asked)
         assert 0 < packets < asked
         assert 0 < marks < packets
+        assert world.faces.driver.waiting == 0
         client.close()
         producer.close()
 

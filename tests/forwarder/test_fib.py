@@ -14,18 +14,18 @@ PARTS = st.sampled_from(
 )
 NAMES = st.lists(PARTS, max_size=4).map(b"".join)
 FACES = st.integers(1, 3)
-Routes = dict[tuple[bytes, int], int]
+Routes = dict[tuple[bytes, int], tuple[int, int]]
 
 
-def longest_match(routes: Routes, name: bytes) -> list[tuple[int, int]]:
-    """(face, cost) of the routes whose prefix is the longest of which all components begin the name."""
+def longest_match(routes: Routes, name: bytes) -> list[tuple[int, int, int]]:
+    """Next hops of the routes whose prefix is the longest of which all components begin the name."""
     parts = components(name)
     matching = [prefix for prefix, _ in routes if components(prefix) == parts[: len(components(prefix))]]
     if not matching:
         return []
     best = max(matching, key=lambda prefix: len(components(prefix)))
-    hops = [(face, cost) for (prefix, face), cost in routes.items() if prefix == best]
-    return sorted(hops, key=lambda hop: (hop[1], hop[0]))
+    hops = [(face, *route) for (prefix, face), route in routes.items() if prefix == best]
+    return sorted(hops, key=lambda hop: (hop[1], hop[2], hop[0]))
 
 
 class FibAgainstList(RuleBasedStateMachine):
@@ -37,10 +37,10 @@ class FibAgainstList(RuleBasedStateMachine):
         self.routes = Routes()
         self.resting: set[int] = set()
 
-    @rule(prefix=NAMES, face=FACES, cost=st.integers(0, 2))
-    def add(self, prefix: bytes, face: int, cost: int) -> None:
-        self.fib.add(prefix, face, cost)
-        self.routes[prefix, face] = cost
+    @rule(prefix=NAMES, face=FACES, cost=st.integers(0, 2), above=st.integers(0, 2))
+    def add(self, prefix: bytes, face: int, cost: int, above: int) -> None:
+        self.fib.add(prefix, face, cost, above)
+        self.routes[prefix, face] = cost, above
 
     @rule(prefix=NAMES, face=FACES)
     def remove(self, prefix: bytes, face: int) -> None:

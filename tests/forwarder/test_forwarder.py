@@ -493,7 +493,6 @@ MALFORMED = {
         5, element(7, from_uri("/a/held")[:-3]) + element(33) + NONCE
     ),
     "LLI for a cut name": element(5, CUT + NONCE + element(240, b"\x05")),
-    "LLI for no item": element(5, A + NONCE + element(240, b"\x05")),
     "Interest with a short nonce": element(5, A + element(10, b"123")),
     "Interest with an unknown critical element": element(5, A + NONCE + element(127)),
     "Data without a signature": element(6, A),

@@ -177,6 +177,15 @@ def test_a_link_that_is_too_small(mtu: int) -> None:
         LinkService(mtu)
 
 
+def test_a_stream_carries_no_fragments() -> None:
+    """It takes any packet whole. NFD's Unix and TCP faces put nothing together, either."""
+    stream = LinkService(None, overhead=0)
+    with pytest.raises(MalformedPacket):
+        stream.receive(fragment(1, 0, 2, b"x"), 0)
+    assert stream.next_deadline() is None
+    assert LinkService(64, overhead=0).receive(fragment(1, 0, 2, b"x"), 0) is None
+
+
 def fragment(sequence: int | None, index: int, count: int, body: bytes = b"x") -> bytes:
     return make_lp(body, sequence=sequence, frag_index=index, frag_count=count)
 

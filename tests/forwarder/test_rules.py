@@ -12,9 +12,11 @@ from forwarder.pit import PitEntry
 from forwarder.strategies.multicast import Multicast
 from forwarder.strategy import Node as Core
 from forwarder.strategy import Strategy
-from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, make_lp, parse_lp
-from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.feed import feed_name, item_name
+from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
+from forwarder.wire.name import component, from_uri, to_uri
 from forwarder.wire.packet import Data, make_data, make_interest, parse_interest
+from forwarder.wire.tlv import element
 
 APP = 9
 
@@ -82,8 +84,15 @@ def test_the_next_hop_that_an_application_chooses() -> None:
     node = Node()
     node.route("/a", 2)
     chosen = make_lp(interest("/a", 7), next_hop_face=3)
-    assert node.receive(APP, chosen) == ["2 interest /a nonce=7"]  # not without local fields
+    assert node.receive(APP, chosen) == []  # not without local fields
+    assert (len(node.core.pit), node.core.counters.malformed) == (0, 1)
     node.core.faces[APP].local_fields = True
+    for wrong in (
+        make_lp(make_data(from_uri("/a"), b""), next_hop_face=3),
+        make_lp(interest("/a", 7), next_hop_face=3, nack_reason=NO_ROUTE),
+    ):
+        assert node.receive(APP, wrong) == []
+    assert node.core.counters.malformed == 3
     assert node.receive(APP, make_lp(interest("/b", 8), next_hop_face=3)) == ["3 interest /b nonce=8"]
     assert node.data(3, "/b") == ["9 data /b"]
     assert node.receive(APP, make_lp(interest("/c", 8), next_hop_face=77)) == []
@@ -98,6 +107,80 @@ def test_data_that_are_not_to_be_kept() -> None:
     node.interest(1, "/a", 7)
     assert node.receive(APP, make_lp(make_data(from_uri("/a"), b""), no_cache=True)) == ["1 data /a"]
     assert len(node.core.cs) == 0
+
+
+@pytest.mark.parametrize("policy", [element(0x335, b"\2"), element(0x335, b"\0"), b""])
+def test_data_of_a_cache_policy_that_there_is_not(policy: bytes) -> None:
+    node = Node()
+    node.route("/a", APP)
+    node.interest(1, "/a", 7)
+    data = make_data(from_uri("/a"), b"")
+    assert node.receive(APP, element(100, element(0x334, policy) + element(0x50, data))) == []
+    assert (len(node.core.cs), node.core.counters.malformed) == (0, 1)
+    assert node.receive(APP, data) == ["1 data /a"]
+
+
+def test_a_mark_goes_with_its_interest_and_no_other() -> None:
+    node = Node()
+    node.route("/a", 2)
+    node.core.receive(1, make_lp(interest("/a/1", 7, lifetime_ms=100), congestion_mark=3), 0)
+    node.core.receive(1, interest("/a/2", 8), 0)
+    node.core.receive(3, make_lp(interest("/a/1", 9), congestion_mark=4), 200 * MS)
+    node.core.receive(1, interest("/a/1", 10), 400 * MS)
+    marks = [(to_uri(parse_interest(lp.fragment).name), lp.congestion_mark) for lp in opened(node)]
+    assert marks == [("/a/1", 3), ("/a/2", 0), ("/a/1", 4), ("/a/1", 0)]
+    node.core.faces[2].local_fields = True
+    node.core.receive(1, make_lp(interest("/a/3", 7), congestion_mark=1), 0)
+    (lp,) = opened(node)
+    assert (lp.congestion_mark, lp.incoming_face) == (1, 1)
+
+
+def opened(node: Node) -> list[LpPacket]:
+    return [parse_lp(packet) for _, packet in sent(node)]
+
+
+def test_a_name_with_two_digests_of_parameters() -> None:
+    node = Node()
+    node.route("/a", 2)
+    digest = component(2, bytes(32))
+    assert node.receive(1, make_interest(from_uri("/a") + digest + digest, nonce=7)) == []
+    assert (len(node.core.pit), node.core.counters.malformed) == (0, 1)
+    for name in (from_uri("/a") + digest, from_uri("/a") + component(8, digest + digest) + digest):
+        assert len(node.receive(1, make_interest(name, nonce=8))) == 1
+
+
+ITEM = item_name(feed_name(from_uri("/a"), bytes(32)), 7)
+OTHERS = {
+    "no number": element(240, b"hello"),
+    "empty": element(240),
+    "a number": element(240, b"\7"),
+}
+
+
+@pytest.mark.parametrize("private", OTHERS.values(), ids=OTHERS.keys())
+@pytest.mark.parametrize(
+    "name",
+    [
+        from_uri("/a/b"),
+        from_uri("/a/seq=7"),
+        from_uri("/a") + component(8, b"xx" + component(8, bytes(32))) + component(58, b"\7"),
+        ITEM,
+    ],
+    ids=["plain", "number", "key in a component", "item"],
+)
+def test_an_element_of_others_makes_no_long_lived_interest(name: bytes, private: bytes) -> None:
+    """Types from 240 are for applications: SendCredit is one only in the Interest for an item."""
+    if name == ITEM and private == OTHERS["a number"]:
+        pytest.skip("that is one")
+    node = Node()
+    node.route("/a", 2)
+    whole = element(5, element(7, name) + element(10, b"1234") + private)
+    node.core.receive(1, whole, 0)
+    assert sent(node) == [(2, whole)], "as it came"
+    assert node.core.feeds is not None
+    assert (len(node.core.pit), len(node.core.feeds), node.core.counters.malformed) == (1, 0, 0)
+    node.core.receive(2, make_lp(whole, nack_reason=NO_ROUTE), 1)
+    assert [lp.nack_reason for lp in opened(node)] == [NO_ROUTE]
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,7 @@ def from_builders() -> dict[str, bytes]:
     fragments = LinkService(1500, 9).send(large)
     return {
         "interest": interest,
+        "not-an-lli": make_interest(from_uri("/a/seq=3"), nonce=1, send_credit=5),
         "lli": make_interest(item_name(OWN_NAME, 3), nonce=1, lifetime_ms=300, hop_limit=3, send_credit=5),
         "persistent": make_persistent(interest),
         "parameters": make_interest_with_parameters(name, b"p", nonce=1, lifetime_ms=300, hop_limit=3),

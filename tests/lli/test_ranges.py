@@ -4,17 +4,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forwarder.lli.ranges import LAST_ITEM, Ranges
+from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 
 MS = 1_000_000
 DATA: dict[int, Data] = {n: parse_data(make_data(b"\x08\x01" + bytes((n,)), b"")) for n in range(1, 101)}
 
+ITEM = item_name(feed_name(b"", bytes(32)), 1)
+
 NUMBERS = {data.wire: seq for seq, data in DATA.items()}
 
 
 def lli(credit: int | None, nonce: int, lifetime_ms: int = 1000) -> Interest:
-    wire = make_interest(b"\x08\x01x", nonce=nonce, lifetime_ms=lifetime_ms, send_credit=credit)
+    wire = make_interest(ITEM, nonce=nonce, lifetime_ms=lifetime_ms, send_credit=credit)
     return parse_interest(wire)
 
 

@@ -29,7 +29,6 @@ from forwarder.lli.table import FeedEntry
 from forwarder.lli.upstream import PULL_WINDOW, Recovery, State
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, make_lp, parse_lp
-from forwarder.wire.name import GENERIC, component
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 from ssb_over_ndn.naming import LOGS
 
@@ -349,16 +348,6 @@ def test_items_answer_classic_interests_from_the_cache() -> None:
     relay.item(1)
     assert relay.classic(B, 1) == ["3 item 1"]
     assert relay.lli(B, 1, None, fresh=True) == ["1 interest 1"]
-
-
-def test_an_interest_with_credit_that_names_no_item_is_malformed() -> None:
-    relay = Relay()
-    for name in (NAME, item_name(b"", 1)):
-        relay.give(A, make_interest(name, nonce=1, send_credit=4))
-    disguised = component(GENERIC, b"x" + component(GENERIC, bytes(32)))  # what looks like a key is none
-    relay.give(A, make_interest(item_name(disguised, 1), nonce=1, send_credit=4))
-    assert relay.core.counters.malformed == 3
-    assert relay.core.pit_entries() == 0
 
 
 def test_a_state_of_another_face_or_feed_is_ignored() -> None:

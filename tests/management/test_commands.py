@@ -5,6 +5,7 @@ from memory_faces import MS, START, Node
 from signing import announcement, digest, named, number, old_command, parameters, signed_command
 
 from forwarder.face import FIRST_FACE, Persistency
+from forwarder.fib import NextHop
 from forwarder.management.parameters import ControlParameters, parse_parameters
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
@@ -198,7 +199,7 @@ def test_next_hops_by_hand() -> None:
         "OK",
         ControlParameters(name=from_uri("/a"), face=APPLICATION, cost=5),
     )
-    assert node.forwarder.fib.lookup(from_uri("/a")) == ((APPLICATION, 5),)
+    assert node.forwarder.fib.lookup(from_uri("/a")) == (NextHop(APPLICATION, 5),)
     body = ControlParameters(name=from_uri("/a"), face=APPLICATION)
     assert ask(node, "fib/remove-nexthop", named("/a")) == (200, "OK", body)
     assert ask(node, "fib/remove-nexthop", named("/a")) == (200, "OK", body)
@@ -313,10 +314,9 @@ def test_choosing_a_strategy() -> None:
         node, "strategy-choice/set", named("/a"), strategy("/localhost/nfd/strategy/multicast")
     )
     assert (code, body) == (200, ControlParameters(name=from_uri("/a"), strategy=full))
-    asked = strategy("/localhost/nfd/strategy/multicast/v=4")
-    assert ask(node, "strategy-choice/set", named("/b"), asked)[2].strategy == from_uri(
-        "/localhost/nfd/strategy/multicast/v=4"
-    )
+    older = strategy("/localhost/nfd/strategy/multicast/v=4")
+    code, text, _ = ask(node, "strategy-choice/set", named("/b"), older)
+    assert (code, text) == (409, "multicast is of version 5, not 4")
     assert (
         ask(node, "strategy-choice/set", named("/b"), strategy("/localhost/nfd/strategy/multicast/v=6"))[0]
         == 404
@@ -345,7 +345,7 @@ def test_an_announcement_makes_a_route_for_its_period() -> None:
     assert body == ControlParameters(
         name=from_uri("/site"), face=APPLICATION, origin=129, cost=2048, flags=1, expiration=60_000
     )
-    assert node.forwarder.fib.lookup(from_uri("/site/x")) == ((APPLICATION, 2048),)
+    assert node.forwarder.fib.lookup(from_uri("/site/x")) == (NextHop(APPLICATION, 2048),)
     node.management.wake(START + 60_000 * MS)
     assert node.forwarder.fib.lookup(from_uri("/site/x")) == ()
 
@@ -464,3 +464,12 @@ def test_what_is_no_request_is_dropped_and_counted() -> None:
         node.management.receive(packet, START)
     assert node.collect() == []
     assert node.management.counters == {"dropped": len(packets)}
+
+
+def test_a_route_to_nowhere() -> None:
+    """By face 255, as in NFD: what goes there is not answered, and not refused."""
+    node = Node()
+    assert ask(node, "rib/register", named("/a"), (0x69, nni(255)))[0] == 200
+    interest = make_interest(from_uri("/a/b"), nonce=1)
+    assert node.forward(interest) == [(255, interest)]
+    assert [ask(node, "faces/destroy", (0x69, nni(face)))[0] for face in (1, 254, 255)] == [403] * 3

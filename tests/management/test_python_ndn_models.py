@@ -137,8 +137,13 @@ def test_faces_as_pynfdc_lists_and_queries_them() -> None:
 
     ((_, packet),) = node.forward(query("/localhost/nfd/faces/list"))
     faces = nfd_mgmt.FaceStatusMsg.parse(content_of(parse_lp(packet).fragment)).face_status
-    assert [face.face_id for face in faces] == [1, node.application, created]
-    own, made = faces[1], faces[2]
+    assert [face.face_id for face in faces] == [1, 254, 255, node.application, created]
+    _, stored, nowhere, own, made = faces
+    for face, uri in ((stored, "contentstore://"), (nowhere, "null://")):
+        assert (face.uri, face.local_uri) == (uri, uri)
+        assert face.face_scope == nfd_mgmt.FaceScope.LOCAL
+        assert face.face_persistency == nfd_mgmt.FacePersistency.PERMANENT
+        assert (face.base_congestion_mark_interval, face.flags) == (None, nfd_mgmt.FaceFlags.NO_FLAG)
     assert (own.face_scope, made.face_scope) == (nfd_mgmt.FaceScope.LOCAL, nfd_mgmt.FaceScope.NON_LOCAL)
     assert made.link_type == nfd_mgmt.FaceLinkType.POINT_TO_POINT
     assert (made.base_congestion_mark_interval, made.default_congestion_threshold) == (100_000_000, 65_536)
@@ -166,8 +171,8 @@ def test_faces_as_pynfdc_lists_and_queries_them() -> None:
         ("uri_scheme", b"unix", [256]),
         ("uri_scheme", b"udp", []),
         ("local_uri", b"udp4://192.0.2.1:6363", [257]),
-        ("face_scope", nfd_mgmt.FaceScope.LOCAL, [1, 256]),
-        ("face_persistency", nfd_mgmt.FacePersistency.PERMANENT, [1]),
+        ("face_scope", nfd_mgmt.FaceScope.LOCAL, [1, 254, 255, 256]),
+        ("face_persistency", nfd_mgmt.FacePersistency.PERMANENT, [1, 254, 255]),
         ("link_type", nfd_mgmt.FaceLinkType.AD_HOC, []),
     ],
 )

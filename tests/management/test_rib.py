@@ -1,5 +1,6 @@
 """The RIB: hand-computed cases of inheritance, and a model that works everything out anew."""
 
+from itertools import permutations
 from random import Random
 
 from hypothesis import settings
@@ -23,13 +24,41 @@ def table(*routes: tuple[str, int, int, int]) -> Fib:
 
 
 def hops(fib: Fib, prefix: str) -> dict[int, int]:
-    return dict(dict(fib.items()).get(from_uri(prefix), ()))
+    return {hop.face: hop.cost for hop in dict(fib.items()).get(from_uri(prefix), ())}
+
+
+def order(fib: Fib, prefix: str) -> list[int]:
+    return [hop.face for hop in fib.lookup(from_uri(prefix))]
 
 
 def test_a_child_has_its_parents_routes() -> None:
     fib = table(("/a", 1, 10, INHERIT), ("/a/b", 2, 20, 0))
     assert hops(fib, "/a") == {1: 10}
     assert hops(fib, "/a/b") == {1: 10, 2: 20}
+
+
+def test_at_equal_cost_a_prefix_s_own_route_comes_first() -> None:
+    """The older an application, the lower its face: it must not get what another one has registered since."""
+    own = ("/x/ping", 7, 0, INHERIT)
+    parent, root = ("/x", 3, 0, INHERIT), ("/", 1, 0, INHERIT)
+    for routes in permutations((own, parent, root)):
+        fib = table(*routes)
+        assert order(fib, "/x/ping") == [7, 3, 1], "the nearest first"
+        assert order(fib, "/x") == [3, 1]
+    assert order(table(own, ("/x", 9, 0, INHERIT), ("/x", 3, 0, INHERIT)), "/x/ping") == [7, 3, 9]
+    assert order(table(("/x", 3, 0, INHERIT), ("/x/ping", 7, 1, 0)), "/x/ping") == [3, 7], "a cheaper one is"
+
+
+def test_an_inherited_route_becomes_a_prefix_s_own_and_back() -> None:
+    fib = Fib()
+    rib = Rib(fib)
+    for prefix, face in (("/", 1), ("/", 2), ("/a", 3)):
+        rib.register(Route(from_uri(prefix), face, 0, 0))
+    assert order(fib, "/a") == [3, 1, 2]
+    rib.register(Route(from_uri("/a"), 1, 0, 0))
+    assert order(fib, "/a") == [1, 3, 2]
+    rib.unregister(from_uri("/a"), 1, 0)
+    assert order(fib, "/a") == [3, 1, 2]
 
 
 def test_without_child_inherit_it_has_not() -> None:
@@ -168,7 +197,7 @@ class RoutesMachine(RuleBasedStateMachine):
                     break
             if found:
                 wanted[prefix] = found
-        assert {prefix: dict(hops) for prefix, hops in self.fib.items()} == wanted
+        assert {prefix: {hop.face: hop.cost for hop in hops} for prefix, hops in self.fib.items()} == wanted
 
     @invariant()
     def the_lists_agree(self) -> None:

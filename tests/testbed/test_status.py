@@ -50,8 +50,8 @@ def test_as_json(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     told = json.loads(result.output)
     assert told["general"]["version"].startswith("feednet")
-    assert [face["face"] for face in told["faces"]] == [1, 256, 257, 258, 259]
-    assert told["faces"][2]["scope"] == "non-local"
+    assert [face["face"] for face in told["faces"]] == [1, 254, 255, 256, 257, 258, 259]
+    assert told["faces"][4]["scope"] == "non-local"
     assert {"prefix": "/localhost/nfd", "hops": [{"face": 1, "cost": 0}]} in told["fib"]
     (hops,) = [entry["hops"] for entry in told["rib"] if entry["prefix"] != "/localhost/nfd"]
     assert hops == [{"face": 258, "origin": 255, "cost": 10, "flags": 1}]
@@ -89,8 +89,8 @@ def test_many_faces_come_in_segments(tmp_path: Path) -> None:
     for number in range(300):
         node.faces.add(f"udp4://192.0.2.1:{10000 + number}", local=False)
     with served(node, tmp_path / "nfd.sock"):
-        assert len(json.loads(run(tmp_path / "nfd.sock", "--json").output)["faces"]) == 303
-        assert "and 279 more" in run(tmp_path / "nfd.sock").output
+        assert len(json.loads(run(tmp_path / "nfd.sock", "--json").output)["faces"]) == 305
+        assert "and 281 more" in run(tmp_path / "nfd.sock").output
 
 
 def test_no_forwarder_is_one_line(tmp_path: Path) -> None:

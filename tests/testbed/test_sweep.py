@@ -157,7 +157,7 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
     assert (out / "all" / "seed=1" / "lli" / "capture.pcapng").read_bytes() == b"kept"
     assert (out / "all" / "seed=2" / "lli" / "capture.pcapng").read_bytes() == whole
     assert sorted(path.name for path in (out / "all").iterdir()) == ["seed=1", "seed=2", "seed=3"]
-    assert "emulated  1 runs" in sweep_again(out, "seed=1..4")
+    assert "ran       1 runs" in sweep_again(out, "seed=1..4")
 
 
 def test_a_sweep_does_not_go_on_in_another_ones_directory(tmp_path):
