@@ -137,7 +137,8 @@ def _lines(text: str, source: str) -> list[_Line]:
             section = stripped.removeprefix("[").removesuffix("]")
             if section.lower() in _WIRELESS:
                 raise TopologyError(
-                    f"{place}: {stripped}: wireless networks are not supported; give a file with [nodes] and [links]"
+                    f"{place}: {stripped}: wireless networks are not supported;"
+                    " give a file with [nodes] and [links]"
                 )
             if section not in _SECTIONS or stripped[-1] != "]":
                 known = ", ".join(f"[{name}]" for name in _SECTIONS)

@@ -17,6 +17,7 @@ from testbed.simulate.search import Found, search
 from testbed.simulate.shrink import shrink
 from testbed.simulate.story import Story, make_story
 from testbed.simulate.world import play
+from testbed.usage import exclude
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -44,6 +45,8 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
+    exclude("story", "seed", "seeds", "first", "jobs", "keep_going")
+    exclude("seed", "seeds", "first", "jobs", "keep_going")
     if story is not None:
         failed = _show(_load(story), shrinking=shrinking, save=save)
     elif seed is not None:

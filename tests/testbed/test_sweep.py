@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.study import LOSS, read_sweep
+from testbed import scenario as scenarios
 from testbed import sweep
 from testbed.cli import feednet
 from testbed.errors import UserError
@@ -44,8 +45,11 @@ def test_what_is_varied(text, key, values):
         (["seed=1..9999", "loss=1,2,3"], 1, "at most 10000"),
         (["loss=200"], 1, "loss_percent"),
         (["poll.nothing=2"], 1, "nothing"),
-        (["nothing=2"], 1, "nothing: unknown key"),
-        (["title.x=2"], 1, "there is no such key"),
+        (["nothing=2"], 1, "--sweep nothing=2: unknown key; there are loss, items"),
+        (["title.x=2"], 1, "--sweep title.x=2: unknown key"),
+        (["workload.schedule.spee=2"], 1, "--sweep .*: unknown key; there are speed, idle_limit_ms"),
+        (["topology.generator=star"], 1, "--sweep .*: topology star takes leaves; it was given length"),
+        (["poll.window=4"], 1, "poll is not run, but lli"),
     ],
 )
 def test_a_sweep_is_checked_whole_before_anything_runs(texts, repeat, said):
@@ -63,6 +67,15 @@ def test_a_sweep_has_a_directory_for_each_setting_and_seed():
     assert len(jobs) == 8
     assert [job.place for job in planned(repeat=2)] == ["all/seed=1", "all/seed=2"]
     assert [job.place for job in planned("seed=5,9")] == ["all/seed=5", "all/seed=9"]
+
+
+def test_strategies_can_be_swept():
+    jobs = planned("strategy=best-route,asf")
+    assert [job.place for job in jobs] == ["strategy=best-route/seed=1", "strategy=asf/seed=1"]
+    assert [scenarios.load(job.scenario, **job.options).strategies for job in jobs] == [
+        {"/": "best-route"},
+        {"/": "asf"},
+    ]
 
 
 def test_runs_are_the_same_whatever_their_order(tmp_path):

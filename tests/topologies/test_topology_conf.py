@@ -114,7 +114,8 @@ def test_words_of_a_link(words, message):
         ),
         (
             "[nodes]\na: _\n[accessPoints]\nap1: _\n",
-            "t.conf:3: [accessPoints]: wireless networks are not supported; give a file with [nodes] and [links]",
+            "t.conf:3: [accessPoints]: wireless networks are not supported;"
+            " give a file with [nodes] and [links]",
         ),
         ("[nodes]\na: _\nA: _\n", "t.conf:3: [nodes] node a: is named twice"),
         (
