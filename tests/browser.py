@@ -16,10 +16,9 @@ from pathlib import Path
 from select import select
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from patience import PATIENCE_S
 
-PATIENCE_S = 600
-"""So long without a word from Chromium, and it hangs. A page is drawn within a second or two."""
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 READY = """
 new Promise((done) => {

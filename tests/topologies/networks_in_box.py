@@ -46,7 +46,7 @@ def opened(stack, up, topology):
             udp = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
             udp.bind((interface.ipv4, PORT))
             udp.connect((interface.peer_ipv4, PORT))
-            udp.settimeout(5)
+            udp.settimeout(60)
         found[interface.name] = udp
     return found
 
@@ -105,7 +105,7 @@ def loss():
         for sender, receiver in (("a-eth0", "b-eth0"), ("b-eth0", "a-eth0")):
             for number in range(DATAGRAMS):
                 udp[sender].send(b"%d" % number)
-            arrived.append([int(datagram) for datagram in received(udp[receiver], 0.3)])
+            arrived.append([int(datagram) for datagram in received(udp[receiver], 3)])
     return {"arrived": arrived, "pipes": up.relay_counters["pipes"]}
 
 
@@ -117,12 +117,10 @@ def tree(impairment):
     before = processes_and_namespaces()
     runs = []
     for _ in range(2):
-        start = time.monotonic()
         with (
             network(BINARY_TREE, impairment) as up,
             ExitStack() as stack,
         ):
-            up_s = time.monotonic() - start
             udp = opened(stack, up, BINARY_TREE)
             for name in udp:
                 udp[name].send(name.encode())
@@ -135,7 +133,6 @@ def tree(impairment):
             during = processes_and_namespaces()
         runs.append(
             {
-                "up_s": up_s,
                 "heard": heard,
                 "addresses": addresses,
                 "namespaces": len(during[1]),
