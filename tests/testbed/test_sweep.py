@@ -1,6 +1,7 @@
 """Sweeps: what is run, that it is the same whatever runs it, and what comes of it."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -97,7 +98,7 @@ def test_runs_are_the_same_whatever_their_order(tmp_path):
 
 
 @pytest.mark.spark
-def test_a_sweep_ends_in_a_page(tmp_path):
+def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     jobs = planned("loss=0,20", repeat=2)
     told = []
     sweep.emulate_on_spark(jobs, tmp_path, "local[2]", lambda *say: told.append(say))
@@ -114,6 +115,12 @@ def test_a_sweep_ends_in_a_page(tmp_path):
     again = CliRunner().invoke(feednet, ["compare", str(tmp_path), "--out", str(tmp_path / "again.html")])
     assert again.exit_code == 0, again.output
     assert (tmp_path / "again.html").read_text() == page.read_text()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = CliRunner().invoke(feednet, ["compare", str(tmp_path)])
+    assert [*Path.cwd().iterdir()] == []
+    (beside,) = tmp_path.parent.glob("study-*.html")
+    assert str(beside) in again.output
 
 
 def test_the_command_line_says_what_cannot_be(tmp_path):
