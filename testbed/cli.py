@@ -147,7 +147,6 @@ def run(
         "strategy": strategy,
         "strategy_files": strategy_files,
     }
-    chosen = scenarios.load(scenario, **options)
     if (jobs or on_spark) and not sweeps and repeat == 1:
         raise UserError("--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat")
     if jobs and on_spark:
@@ -161,9 +160,11 @@ def run(
             raise UserError(f"--impairment {impairment}: runs of a sweep are emulated; leave it out")
         axes = [sweeping.parse_axis(text) for text in sweeps]
         planned = sweeping.plan(scenario, axes, repeat, options)
+        chosen = scenarios.load(scenario, **planned[0].options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         _sweep(chosen.title, planned, directory, jobs or os.cpu_count() or 1, master, on_spark, no_report)
         return
+    chosen = scenarios.load(scenario, **options)
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
     where, why = running.choose_net(net)

@@ -123,6 +123,17 @@ def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     assert str(beside) in again.output
 
 
+def test_a_strategy_of_ones_own_can_be_swept(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from forwarder.strategies.best_route import BestRoute\n"
+        'class Mine(BestRoute):\n    NAME = "mine-to-sweep"\n'
+    )
+    arguments = ["run", "line", "--items", "3", "--layering", "lli", "--no-report", "--jobs", "1"]
+    arguments += ["--strategy-file", str(tmp_path / "mine.py"), "--sweep", "strategy=asf,mine-to-sweep"]
+    CliRunner().invoke(feednet, [*arguments, "--out", str(tmp_path / "out")], catch_exceptions=False)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"strategy=asf", "strategy=mine-to-sweep"}
+
+
 def test_the_command_line_says_what_cannot_be(tmp_path):
     said = CliRunner().invoke(feednet, ["run", "line", "--sweep", "loss=1,2", "--net", "mininet"])
     assert isinstance(said.exception, UserError)
