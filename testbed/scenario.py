@@ -190,7 +190,7 @@ def load(
     homeless = put(table, wanted)
     if strategy_files:
         _add_strategy_files(table, strategy_files)
-    _check_exports_and_files(table, wanted)
+    _check_effects(table, wanted)
     following = table.get("subscribers")
     if isinstance(following, str | int):
         del table["subscribers"]
@@ -228,10 +228,14 @@ def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
         table["strategy_files"] = [*before, *files]
 
 
-def _check_exports_and_files(table: dict[str, Any], wanted: Sequence[Asked]) -> None:
-    """Raise UserError for what would change nothing, as a file has its say in it."""
+def _check_effects(table: dict[str, Any], wanted: Sequence[Asked]) -> None:
+    """Raise UserError for what would change nothing, or not all that it says."""
     topology, load = table.get("topology"), table.get("workload")
+    links = topology.get("links") if isinstance(topology, dict) else None
+    own = {key for link in links if isinstance(link, dict) for key in link} if isinstance(links, list) else {}
     for each in wanted:
+        if each.path[:2] == ("topology", "link") and each.path[-1] in own:
+            raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
         if isinstance(topology, dict) and "file" in topology and each.path[:2] == ("topology", "link"):
             raise UserError(f"{each.text}: a topology file says itself what its links are like")
         if isinstance(load, dict) and "feed" in load and each.path == ("workload", "items"):

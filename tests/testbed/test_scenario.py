@@ -202,6 +202,17 @@ def test_a_topology_file_and_links_beside_it_do_not_go_together(tmp_path: Path) 
             load(write(tmp_path, text), **given)
 
 
+def test_a_loss_that_some_links_would_not_have_is_refused(tmp_path: Path) -> None:
+    links = (
+        'title = "t"\nlayerings = ["lli"]\n[topology]\nlinks = [{ a = "pub", b = "s1", loss_percent = 9 }]\n'
+    )
+    with pytest.raises(
+        UserError, match=r"^--loss 1\.0: some of \[\[topology\.links\]\] have a loss_percent of"
+    ):
+        load(write(tmp_path, links), loss_percent=1.0)
+    assert load(write(tmp_path, links.replace("loss", "duplicate")), loss_percent=1.0)
+
+
 MESH = "[nodes]\n" + "".join(f"n_{k}: _\n" for k in range(6)) + "[links]\n"
 MESH += "".join(f"n_{k}:n_{(k + 1) % 5} delay=1ms\n" for k in range(5)) + "n_0:n_5 delay=1ms\n"
 """A ring of five nodes, and one that hangs on it."""
