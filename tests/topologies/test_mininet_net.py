@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from functools import cache
@@ -47,7 +48,9 @@ def check_pings(found):
     assert found["delay_ns"] == 20_000_000
     assert len(found["trips_ns"]) == PINGS
     assert min(found["trips_ns"]) >= 2 * found["delay_ns"]
-    assert min(found["trips_ns"]) < 1.5 * 2 * found["delay_ns"]  # others may have waited for the processor
+    # What is late for want of a processor is late without a delay, too.
+    waiting = 3 * statistics.median(found["undelayed_ns"])
+    assert min(found["trips_ns"]) < 1.5 * 2 * found["delay_ns"] + waiting
     assert [pipe["sent"] for pipe in found["pipes"]] == [PINGS] * 4
     assert (found["under_way"], found["unread"]) == (0, 0)
     assert 0 < found["late_mean_us"] <= found["late_max_us"]
