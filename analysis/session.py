@@ -34,6 +34,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.authenticate.socketTimeout": "300s",  # 15 s are not enough on a very busy machine
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",

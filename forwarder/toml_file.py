@@ -37,11 +37,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def first_problem(error: ValidationError) -> str:
     """Return the first of what a model has found wrong: the key, what is wrong, and what was given."""
+    path, problem = problem_of(error)
+    return f"{'.'.join(path)}: {problem}"
+
+
+def problem_of(error: ValidationError) -> tuple[tuple[str, ...], str]:
+    """Return the first of what a model has found wrong: the key, the outermost table first, and the rest."""
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
     problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
     got = "" if first["type"] in _SPEAK_FOR_THEMSELVES else f" (got {shown(first['input'])})"
-    return f"{where}: {problem}{got}"
+    return tuple(map(str, first["loc"])), f"{problem}{got}"
 
 
 def shown(value: Any) -> str:

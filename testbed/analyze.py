@@ -128,6 +128,7 @@ def analyze(
             spark = None if packets_only and here else spark_session(master, small=small)
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
             _at_least_empty(readings, partial / "packets")
+            _check_places(own, readings, partial / "packets")
             found = []
             if spark and not packets_only:
                 fragments = any("fragment" in report.kinds for report in reports)
@@ -229,6 +230,21 @@ def _local(text: str) -> tuple[str, str]:
         return where, str(ip_address(address))
     except ValueError:
         raise UserError(f"--local {shown(text)}: no IP or MAC address") from None
+
+
+def _check_places(own: Sequence[tuple[str, str]], readings: Sequence["Reading"], packets: Path) -> None:
+    """Raise UserError if --local speaks of what is not there. Only packets tell which interfaces are."""
+    from analysis.decode import node_of
+    from analysis.partitions import directories
+
+    found = (directories(path).get("interface") for path in packets.rglob("*.parquet"))
+    names = {reading.called for reading in readings} | {name for name in found if name}
+    for where, address in own:
+        if where and where not in names | {node_of(name) for name in names}:
+            raise UserError(
+                f"--local {shown(where)}={address}: no interface, node or file is called {shown(where)};"
+                f" there are {', '.join(map(shown, sorted(names)))}"
+            )
 
 
 def _at_least_empty(readings: Sequence["Reading"], packets: Path) -> None:

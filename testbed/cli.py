@@ -1,4 +1,5 @@
-"""The command line: `feednet` with its commands, of which run, report, compare, export and list are here.
+"""The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
+here.
 
 The others (analyze, dissect, forward, simulate, status, watch) have modules of their own.
 
@@ -31,6 +32,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 
 from analysis.errors import of_system
 from forwarder.strategies import STRATEGIES
@@ -79,8 +81,20 @@ def feednet() -> None:
 )
 @click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
 @click.option("--topology", "topology_file", type=click.Path(path_type=Path), help="Mini-NDN topology file.")
+@click.option("--publisher", metavar="NODE", help="Node that publishes, in place of all that do.")
+@click.option(
+    "--subscribers",
+    metavar="all|N|NODE,...",
+    help="Nodes that follow; default what the scenario says, or leaves.",
+)
 @click.option("--layering", "layerings", multiple=True, help="Layering to run (repeatable).")
-@click.option("--set", "settings", multiple=True, metavar="LAYERING.NAME=VALUE", help="Layering parameter.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="LAYERING.NAME=VALUE",
+    help="Layering parameter (repeatable); `feednet describe LAYERING` has them.",
+)
 @click.option("--strategy", metavar="NAME[/PARAMETER~VALUE...]", help="Forwarding strategy of all nodes.")
 @click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
@@ -91,7 +105,8 @@ def feednet() -> None:
     "sweeps",
     multiple=True,
     metavar="KEY=VALUE,...",
-    help="Run once for each value of loss, items, seed, LAYERING.PARAMETER or a key path (repeatable).",
+    help="Run once for each value of loss, items, seed, strategy, LAYERING.PARAMETER or a key path"
+    " (repeatable).",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Run each with so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
@@ -105,6 +120,8 @@ def run(
     impairment: running.Impairment,
     loss: float | None,
     topology_file: Path | None,
+    publisher: str | None,
+    subscribers: str | None,
     layerings: tuple[str, ...],
     settings: tuple[str, ...],
     strategy: str | None,
@@ -128,27 +145,40 @@ def run(
         "items": items,
         "topology_file": str(topology_file) if topology_file else None,
         "loss_percent": loss,
+        "publisher": publisher,
+        "subscribers": subscribers,
         "parameters": _parse_settings(settings),
         "strategy": strategy,
         "strategy_files": strategy_files,
     }
-    chosen = scenarios.load(scenario, **options)
     if (jobs or on_spark) and not sweeps and repeat == 1:
         raise UserError("--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat")
+    if jobs and on_spark:
+        raise UserError("--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out")
+    if master is not None and no_report and not on_spark:
+        raise UserError(f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out")
     if sweeps or repeat > 1:
         where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
         if where == "mininet" and (jobs or on_spark):
             raise UserError("--jobs, --on-spark: runs over Mininet go one after the other; leave them out")
+        if where == "emulated" and impairment != "auto":
+            raise UserError(
+                f"--impairment {impairment}: these runs are emulated; leave it out, or add --net mininet"
+            )
         boxed = partial(sweeping.run_boxed, why=why, impairment=impairment) if where == "mininet" else None
         axes = [sweeping.parse_axis(text) for text in sweeps]
         planned = sweeping.plan(scenario, axes, repeat, options)
+        chosen = scenarios.load(scenario, **planned[0].options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         workers = jobs or os.cpu_count() or 1
         _sweep(chosen.title, planned, directory, workers, master, on_spark, no_report, boxed)
         return
+    chosen = scenarios.load(scenario, **options)
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
     where, why = running.choose_net(net)
+    if where == "emulated" and impairment != "auto":
+        raise UserError(f"--impairment {impairment}: for Mininet only, and this would be emulated: {why}")
     if not no_report:
         _check_analysis(master, "; or run with --no-report")
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -156,8 +186,14 @@ def run(
     console.print(f"network   {where} ({why})")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
     source = chosen.workload.feed or made
-    subscribers = len(chosen.subscribers)
-    console.print(f"workload  {load.items} messages of {source}, {subscribers} subscribers")
+    following = len(chosen.subscribers)
+    console.print(f"workload  {load.items} messages of {source}, {following} subscribers")
+    others = len(chosen.network.nodes) - len(chosen.sources)
+    if topology_file and subscribers is None and following < others:
+        console.print(
+            f"hint      {following} of {others} nodes subscribe, those with one link;"
+            f" --subscribers takes all, a number or names, --publisher another node than {chosen.publisher}"
+        )
     width = max(map(len, chosen.layerings))
     with _stages() as stage:
         running.run(
@@ -189,10 +225,12 @@ def report(directory: Path, master: str | None) -> None:
 @feednet.command()
 @click.argument("directories", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), default="study.html", show_default=True, help="Page to write."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Page to write; default study-TIME.html beside the first RUN.",
 )
 @click.option("--master", help="Spark master; default local.")
-def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> None:
+def compare(directories: tuple[Path, ...], out: Path | None, master: str | None) -> None:
     """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
     seeds.
 
@@ -203,6 +241,7 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
     from analysis.text import study_text
 
     _check_analysis(master)
+    out = out or directories[0].absolute().parent / f"study-{datetime.now():%Y%m%d-%H%M%S}.html"
     try:
         with _stages() as stage:
             compared = compare_runs(directories, out, master, lambda name: stage(f"analysis  {name}", None))
@@ -247,10 +286,30 @@ def list_(as_json: bool) -> None:
         width = max(map(len, rows))
         for name, title in rows.items():
             console.print(f"  {name:{width}}  {title}")
+    console.print("  (feednet describe LAYERING: its parameters)")
     console.print("[bold]topologies[/]")
     console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
     console.print("[bold]strategies[/]")
     console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
+
+
+@feednet.command()
+@click.argument("layering", type=click.Choice([*LAYERINGS]), metavar="LAYERING")
+def describe(layering: str) -> None:
+    """Show the parameters of LAYERING (a name from `feednet list`) for --set and --sweep: default, bounds,
+    meaning.
+    """
+    described = LAYERINGS[layering]
+    console.print(f"[bold]{layering}[/]  {described.title}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    for heading in ("default", "from", "to"):
+        table.add_column(heading, justify="right")
+    table.add_column()
+    for name, of in described.parameters.model_json_schema()["properties"].items():
+        numbers = (str(of[key]) for key in ("default", "minimum", "maximum"))
+        table.add_row(f"{layering}.{name}", *numbers, of["description"])
+    console.print(table)
 
 
 def _sweep(
@@ -343,7 +402,9 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
             value = json.loads(text)
         except (ValueError, RecursionError):
             value = text
-        parameters.setdefault(layering, {})[name] = value
+        if name in parameters.setdefault(layering, {}):
+            raise UserError(f"--set {shown(setting)}: {layering}.{name} is set twice")
+        parameters[layering][name] = value
     return parameters
 
 

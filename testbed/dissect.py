@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from testbed.errors import UserError, shown
+from testbed.usage import exclude, require
 
 if TYPE_CHECKING:
     from captures.dissectors.reading import Row
@@ -58,6 +59,8 @@ def dissect(
     not, parentheses. The fields have the names of the plugin for Wireshark.
     """
     if wireshark_plugin or install:
+        require("install", "wireshark_plugin")
+        exclude("wireshark_plugin", "capture", "filter_text", "packet", "as_json", "field_names")
         _plugin(install)
         return
     if capture is None:
@@ -96,15 +99,17 @@ def _plugin(install: bool) -> None:
 
 
 def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
-    from captures.dissectors.filter import InvalidFilter, compile_filter
+    from captures.dissectors.filter import InvalidFilter, compile_filter, interfaces_in
     from captures.dissectors.reading import UnreadableCapture, read_rows
 
     try:
         wanted = compile_filter(filter_text) if filter_text is not None else None
     except InvalidFilter as error:
         raise UserError(f"--filter {shown(filter_text)}: {error}") from error
+    interfaces = set()
     try:
         for row in read_rows(capture):
+            interfaces.add(row.interface)
             if wanted is None or wanted(row.fields):
                 yield row
     except BrokenPipeError:
@@ -113,6 +118,12 @@ def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
         raise UserError(f"{capture}: {error.strerror}") from error
     except UnreadableCapture as error:
         raise UserError(str(error)) from error
+    for name in interfaces_in(filter_text or ""):
+        if name not in interfaces:
+            known = ", ".join(sorted(interfaces - {""})) or "none with a name"
+            raise UserError(
+                f"--filter {shown(filter_text)}: no interface is called {name}; there are: {known}"
+            )
 
 
 def _show_rows(rows: "Iterator[Row]") -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from testbed.errors import UserError
+from testbed.usage import exclude
 
 
 @click.command()
@@ -21,6 +22,7 @@ def forward(path: Path | None, sample_config: bool) -> None:
     from forwarder.daemon.config import SAMPLE, ConfigError, load
     from forwarder.daemon.daemon import run
 
+    exclude("sample_config", "path")
     if sample_config:
         click.echo(SAMPLE.read_text(encoding="utf-8"), nl=False)
         return

@@ -45,9 +45,12 @@ class Endpoint(Application, Protocol):
 
 
 class Parameters(BaseModel):
-    """Parameters of a layering, as a scenario's table [parameters.<layering>] gives them."""
+    """Parameters of a layering, as a scenario's table [parameters.<layering>] gives them.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    Each has a default and both bounds; `feednet describe` shows them, with what is said below each.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
     lifetime_ms: int
     """InterestLifetime: the state that a subscription leaves in the network is gone after so much."""
@@ -57,14 +60,12 @@ _HOUR_MS = 3_600_000
 
 
 class FetchParameters(Parameters):
-    """Parameters of what fetches items that exist.
-
-    buffer: items that may be under way, or wait for the application; the credit that `lli` grants.
-    lifetime_ms: of each Interest. Longer than any round trip is enough: what is lost is asked for sooner.
-    """
+    """Parameters of what fetches items that exist."""
 
     buffer: int = Field(default=64, ge=1, le=65536)
+    """Items that may be under way, or wait for the application; the credit that `lli` grants."""
     lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime. Longer than any round trip is enough: what is lost is asked for sooner."""
 
 
 class PullParameters(FetchParameters):
@@ -74,7 +75,9 @@ class PullParameters(FetchParameters):
     """
 
     shortest_ms: int = Field(default=50, ge=1, le=_HOUR_MS)
+    """Time between two questions for what is newest, while items come."""
     longest_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """The same, after a long silence."""
 
     @model_validator(mode="after")
     def _ascending(self) -> "PullParameters":
@@ -84,52 +87,65 @@ class PullParameters(FetchParameters):
 
 
 class PollParameters(Parameters):
-    """Parameters of `poll`: items polled for at a time, and how long each Interest waits."""
+    """Parameters of `poll`."""
 
     window: int = Field(default=4, ge=1, le=4096)
+    """Items polled for at a time."""
     lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime: an Interest without an answer is repeated then."""
 
 
 class LongLivedParameters(Parameters):
-    """Parameters of `long-lived`: items asked for ahead, and how long each Interest waits.
+    """Parameters of `long-lived`.
 
     A window of 16 takes what a burst brings within a round trip. 10 s is longer than most silences of an
     active feed; an idle one costs a window of Interests in that time.
     """
 
     window: int = Field(default=16, ge=1, le=4096)
+    """Items asked for ahead."""
     lifetime_ms: int = Field(default=10_000, ge=1, le=86_400_000)
+    """InterestLifetime: how long each Interest waits for its item."""
 
 
 class PersistentParameters(Parameters):
-    """Parameters of `persistent`: how long the persistent Interest lasts, and how missing items are fetched.
+    """Parameters of `persistent`.
 
-    It is sent three times in its lifetime: 4 s, NDN's default, make less than an Interest a second.
+    The persistent Interest is sent three times in its lifetime: 4 s, NDN's default, make less than an
+    Interest a second.
     """
 
     buffer: int = Field(default=64, ge=1, le=65536)
+    """Missing items that may be under way, or wait for the application."""
     lifetime_ms: int = Field(default=4000, ge=3, le=86_400_000)
+    """InterestLifetime of the persistent Interest."""
     fetch_lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime of those that fetch missing items by name."""
 
 
 class NotifyParameters(FetchParameters):
-    """Parameters of `notify`: how long after an answer the newest item is told of again, at first."""
+    """Parameters of `notify`."""
 
     heartbeat_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """How long after an answer the newest item is told of again, at first."""
 
 
 class SyncParameters(FetchParameters):
-    """Parameters of `sync`: the specification's PeriodicTimeout and SuppressionPeriod, and its defaults."""
+    """Parameters of `sync`, with the specification's defaults."""
 
     periodic_ms: int = Field(default=30_000, ge=1, le=_HOUR_MS)
+    """The specification's PeriodicTimeout."""
     suppression_ms: int = Field(default=200, ge=1, le=60_000)
+    """The specification's SuppressionPeriod."""
 
 
 class LliParameters(Parameters):
-    """Parameters of `lli`: items that may be under way to a subscriber, and how long an LLI lasts."""
+    """Parameters of `lli`."""
 
     credit: int = Field(default=64, ge=1, le=1 << 32)
+    """Items that may be under way to a subscriber, or wait for its application."""
     lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
+    """How long a long-lived Interest lasts."""
 
 
 class Multicast(NamedTuple):

@@ -58,6 +58,8 @@ class TopologySpec(Section):
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         if self.file:
+            if self.link != LinkSpec():
+                raise TopologyError("[topology.link]: the topology file says itself what its links are like")
             return read_conf(self.file)
         if self.links:
             return self._linked()

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from testbed.datasets import Client, default_socket, snapshot
+from testbed.usage import require
 
 console = Console(highlight=False)
 
@@ -36,6 +37,7 @@ _UNITS = ("", "k", "M", "G", "T")
 )
 def status(as_json: bool, watch: bool, interval: float, path: Path | None) -> None:
     """Show what a running forwarder is doing: faces, routes, feeds, stores. NFD will do, too."""
+    require("interval", "watch")
     client = Client(path or default_socket())
     try:
         first = snapshot(client)

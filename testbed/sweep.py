@@ -25,6 +25,7 @@ from analysis.files import locked, partial_of
 from testbed import run as running
 from testbed import scenario as scenarios
 from testbed import workload
+from testbed.asked import long_key
 from testbed.errors import UserError, shown
 from testbed.files import MANIFEST, SCENARIO
 from testbed.layerings import LAYERINGS
@@ -60,7 +61,9 @@ class Job(NamedTuple):
 
 
 def parse_axis(text: str) -> Axis:
-    """Read "loss=0,1,5": loss, items, seed, LAYERING.PARAMETER or a scenario's key path; raise UserError.
+    """Read "loss=0,1,5"; raise UserError.
+
+    The key is loss, items, seed, strategy, LAYERING.PARAMETER or a scenario's key path.
 
     Values are JSON where they can be; "1..10" is each whole number from 1 to 10.
     """
@@ -72,9 +75,8 @@ def parse_axis(text: str) -> Axis:
         )
     if len(set(map(str, values))) != len(values):
         raise UserError(f"--sweep {shown(text)}: a value is there twice")
-    short = {"loss": "topology.link.loss_percent", "items": "workload.items"}
     first = name.partition(".")[0]
-    return Axis(short.get(name, f"parameters.{name}" if first in LAYERINGS else name), values)
+    return Axis(f"parameters.{name}" if first in LAYERINGS else long_key(name), values)
 
 
 def _values(text: str) -> list[Any]:
@@ -95,6 +97,8 @@ def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, An
     """
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is there twice")
+    if any(axis.key == "seed" for axis in axes) and options.get("seed") is not None:
+        raise UserError(f"--seed {options['seed']}: the sweep names the seeds itself; leave one of them out")
     if repeat > 1 and any(axis.key == "seed" for axis in axes):
         raise UserError("--repeat: the sweep names the seeds itself; leave one of them out")
     total = repeat

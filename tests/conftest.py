@@ -1,10 +1,13 @@
-"""For all tests: Hypothesis without deadlines, since a shared machine has pauses of its own.
+"""For all tests: Hypothesis without deadlines, since a shared machine has pauses of its own; and a home of
+theirs, so that nothing that a user has installed or set changes what they see.
 
 `--compiled` runs the tests against a compiled forwarder, and insists on it.
 """
 
+import os
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from fresh_seeds import first_fresh_seed
@@ -19,6 +22,24 @@ PLAIN = (
     *("forwarder.strategies.", "forwarder.strategy.", "forwarder.toml_file"),
 )
 """Never compiled; setup.py says why."""
+
+
+OF_THE_USER = (
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "WIRESHARK_PLUGIN_DIR"),
+    *("NDN_CLIENT_TRANSPORT", "NDN_CLIENT_PIB", "NDN_CLIENT_TPM"),
+    *("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"),
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"),
+)
+"""What would change what programs do in tests."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the tests, and what they start, surroundings that are the same for everybody."""
+    home = TemporaryDirectory(prefix="feednet-home-")
+    config.add_cleanup(home.cleanup)
+    for name in OF_THE_USER:
+        os.environ.pop(name, None)
+    os.environ |= {"HOME": home.name, "WIRESHARK_CONFIG_DIR": f"{home.name}/wireshark", "LC_ALL": "C.UTF-8"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
-PATIENCE_S = 20.0
 COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()", "forward"]
 
 CONFIG = """

@@ -31,6 +31,34 @@ def test_a_command_is_understood(line: str) -> None:
     command.make_context(name, arguments)
 
 
+def test_the_readme_s_commands_find_what_they_name() -> None:
+    """From an empty directory, one after the other: what a command reads, one before it has written."""
+    written: list[str] = []
+
+    def is_there(name: str) -> bool:
+        return any(name == path or name.startswith(f"{path}/") for path in written)
+
+    for line in blocks(ROOT / "README.md"):
+        if not re.match(r"(feednet|printf|tshark) ", line):
+            continue
+        words = shlex.split(line.removesuffix(" &"))
+        if words[0] == "feednet":
+            context = feednet.commands[words[1]].make_context(words[1], words[2:])
+            given = context.params
+            named = [given.get(name) for name in ("feed", "topology_file", "directory", "capture")]
+            named += [*given.get("directories", ()), *given.get("captures", ())]
+            if words[1] == "watch":  # of a run that is to begin, as well
+                named += [path for path in given["targets"] if path.suffix]
+            for name in filter(None, map(str, filter(None, named))):
+                path = name.partition("=")[2] or name
+                assert "*" in path or is_there(path.rstrip("/")), line
+            if words[1] in ("run", "analyze") and given["out"] is not None:  # else called by the time
+                assert not is_there(str(given["out"])), f"{line}: it is there already"
+                written.append(str(given["out"]))
+        else:
+            written += [words[words.index(sign) + 1] for sign in (">", "-w") if sign in words]
+
+
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
 def test_a_target_exists(line: str) -> None:
     subprocess.run(["make", "--dry-run", *shlex.split(line)[1:]], cwd=ROOT, capture_output=True, check=True)

@@ -15,6 +15,7 @@ The file is read by lines, not by configparser, so that every error names its li
   the unit s, ms or us; `bw` in Mbit/s; `loss` in percent; `max_queue_size` in packets. Beyond what
   Mini-NDN knows: `duplicate` in percent.
 - `[switches]` must be empty: links here join two nodes.
+- `[stations]`, `[accessPoints]` and `[cars]`, of Mini-NDN's wireless networks, are refused: links are wired.
 - `[faces]` lists costs for Mini-NDN's routing; routes here follow from delays, so it is passed over.
 """
 
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 from topologies.model import Link, Topology, TopologyError
 
 _SECTIONS = ("nodes", "switches", "links", "faces")
+_WIRELESS = ("stations", "accesspoints", "cars")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
 _WHOLE = re.compile(r"[0-9]+")
 _MILLISECONDS = {"s": 1e3, "ms": 1.0, "us": 1e-3}
@@ -133,6 +135,11 @@ def _lines(text: str, source: str) -> list[_Line]:
             continue
         if stripped[0] == "[":
             section = stripped.removeprefix("[").removesuffix("]")
+            if section.lower() in _WIRELESS:
+                raise TopologyError(
+                    f"{place}: {stripped}: wireless networks are not supported;"
+                    " give a file with [nodes] and [links]"
+                )
             if section not in _SECTIONS or stripped[-1] != "]":
                 known = ", ".join(f"[{name}]" for name in _SECTIONS)
                 raise TopologyError(f"{place}: {stripped}: the section must be one of {known}")

@@ -26,7 +26,7 @@ DEFAULT_QUEUE_SIZE = 100
 """Packets that one direction of a link queues unless the link says otherwise."""
 
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
-_NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_NODE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class TopologyError(ValueError):
@@ -125,7 +125,7 @@ class Topology:
         for node in self.nodes:
             if not _NODE_NAME.fullmatch(node):
                 raise TopologyError(
-                    f"node {node!r}: a name is a lower-case letter, then lower-case letters, digits or -"
+                    f"node {node!r}: a name is a lower-case letter, then lower-case letters, digits, - or _"
                 )
             if node in seen:
                 raise TopologyError(f"node {node}: is named twice")

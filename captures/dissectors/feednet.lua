@@ -9,7 +9,14 @@
 -- A packet is read from a Lua string and shown by ranges of the buffer. What is malformed is raised as a table, so
 -- that it cannot be taken for a mistake in this file, and is shown as expert information where it happened.
 
-local ndn = Proto("ndn", "Named Data Networking")
+-- Installed and named by -X lua_script: as well, it is read twice; `package.loaded` is what all scripts share.
+if package.loaded["feednet.lua"] then return end
+local is_first, ndn = pcall(Proto, "ndn", "Named Data Networking")
+if not is_first then
+    report_failure("feednet.lua: another plugin has the name ndn, of ndn-tools or an older feednet: keep one of them")
+    return
+end
+package.loaded["feednet.lua"] = true
 
 local byte, char, sub, rep = string.byte, string.char, string.sub, string.rep
 local unpack = table.unpack

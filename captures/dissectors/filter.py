@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from captures.dissectors.summary import FIELD_NAMES, Fields, value_text
+from captures.dissectors.summary import FIELD_NAMES, TYPES, Fields, value_text
 
 Filter = Callable[[Fields], bool]
+INTERFACE = "frame.interface_name"
 _Values = Callable[[Fields], list[tuple[str, Any]]]
 
 _TOKEN = re.compile(
@@ -46,6 +47,11 @@ _MOST_NESTED = 50
 
 class InvalidFilter(ValueError):
     """The text is no filter; the message says where it goes wrong."""
+
+
+def interfaces_in(text: str) -> list[str]:
+    """Return the interfaces that a filter asks for by name: words after INTERFACE and ==."""
+    return [a or b for a, b in re.findall(rf'{INTERFACE}\s*==\s*(?:"([^"]*)"|([^\s()&|]+))', text)]
 
 
 def compile_filter(text: str) -> Filter:
@@ -146,6 +152,8 @@ def _comparison(name: str, comparison: str, text: str) -> Filter:
         equal = _comparison(name, "==", text)
         return lambda fields: any(field == name for field, _ in fields) and not equal(fields)
     one: Callable[[Any], bool]
+    if name == "ndn.type" and comparison == "==" and text not in TYPES:
+        raise InvalidFilter(f"no ndn.type is {text!r}; there are {', '.join(TYPES)}")
     if comparison == "contains":
         one = lambda value: text in value_text(name, value)  # noqa: E731
     elif comparison == "matches":

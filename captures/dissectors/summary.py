@@ -46,6 +46,10 @@ class Whole(NamedTuple):
     fragments: int
 
 
+TYPES = ("Interest", "LLI", "Data", "Malformed", "Nack", "Fragment", "FeedState", "Ack", "Idle")
+"""Every value of `ndn.type`."""
+
+
 def packet_type(packet: Packet, whole: Whole | None = None) -> str:
     """Return what a packet is, the value of `ndn.type`; empty for a layer that is none of NDN's.
 

@@ -24,6 +24,7 @@ from testbed.simulate.search import Found, search
 from testbed.simulate.shrink import shrink
 from testbed.simulate.story import Story, make_story
 from testbed.simulate.world import CATCH_UP_NS, MOST_SENT, play
+from testbed.usage import exclude
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -74,6 +75,10 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
+    exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going")
+    exclude("explore", "story", "seed", "seeds", "keep_going")
+    exclude("story", "seed", "seeds", "first", "jobs", "keep_going")
+    exclude("seed", "seeds", "first", "jobs", "keep_going")
     workers = jobs or os.cpu_count() or 1
     if exhaustive:
         failed = _cover(frames, faults, workers, save=save)

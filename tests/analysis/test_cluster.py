@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from click.testing import CliRunner
+from patience import PATIENCE_S
 
 from analysis.pipeline import analyze
 from testbed import sweep
@@ -30,7 +31,6 @@ from testbed.cli import feednet
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 300
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
     "SPARK_LOCAL_IP": "127.0.0.1",
@@ -47,7 +47,7 @@ class Cluster(NamedTuple):
     places: list[Path]
 
     def told(self) -> dict:
-        with urlopen(f"{self.page}/json/", timeout=10) as said:
+        with urlopen(f"{self.page}/json/", timeout=PATIENCE_S) as said:
             return json.load(said)
 
     def tasks(self) -> list[int]:

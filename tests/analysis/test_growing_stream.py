@@ -11,6 +11,7 @@ import pytest
 from handmade import lli, poll, write_capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
@@ -258,12 +259,15 @@ def test_a_place_in_the_middle_of_a_record_is_none(tmp_path):
 
 
 WRITER = """
-import random, sys, time
+import os, random, sys, time
+half = sum(os.path.getsize(path + ".whole") for path in sys.argv[3:]) // 2
 chance = random.Random(int(sys.argv[1]))
-contents = {path: open(path + ".whole", "rb").read() for path in sys.argv[2:]}
+contents = {path: open(path + ".whole", "rb").read() for path in sys.argv[3:]}
 files = {path: open(path, "ab", 0) for path in contents}
 places = dict.fromkeys(contents, 0)
 while places:
+    while sum(map(os.path.getsize, sys.argv[3:])) > half and not os.path.exists(sys.argv[2]):
+        time.sleep(0.02)
     for path in list(places):
         size = chance.choice([1, 50, 700, 40_000, 200_000])
         files[path].write(contents[path][places[path]:places[path] + size])
@@ -293,10 +297,11 @@ def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
         return stream.trigger(**trigger).start(str(out))
 
     paths = [path for (path,) in captures.values()]
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, "7", *paths])
+    go_on = tmp_path / "go-on"  # the writer waits for it half-way
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, "7", str(go_on), *paths])
     try:
         query = start(processingTime="100 milliseconds")
-        give_up = monotonic() + 30
+        give_up = monotonic() + PATIENCE_S
         while query.exception() is None and len(query.recentProgress) < 4 and monotonic() < give_up:
             sleep(0.05)
         stopped_at = sum(os.path.getsize(path) for path in paths)
@@ -304,8 +309,9 @@ def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
         assert query.exception() is None
         seen = spark.read.parquet(str(out)).count()
         assert 0 < seen < 50_000, f"stopped when {stopped_at} bytes were written"
+        go_on.touch()
         query = start(processingTime="100 milliseconds")
-        assert writer.wait(60) == 0
+        assert writer.wait(PATIENCE_S) == 0
         query.processAllAvailable()
         query.stop()
         query = start(availableNow=True)  # nothing is left

@@ -5,9 +5,9 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from browser import CHROMIUM, Browser
 from handmade import lli, poll, write_capture
 from test_live import followed, rows_of
-from test_report_browser import CHROMIUM, Browser
 
 from analysis.live import Followed
 from analysis.live_query import Growth, batches_told
@@ -105,7 +105,7 @@ def test_a_browser_takes_in_news_and_leaves_the_reader_where_he_is(tmp_path, cap
     feed.write_text(news(state_of(captures | {"lli": nothing["lli"]}, 0, "running", 2)))
     make = partial(live_page, "x", "A <title>", feed.name, shown=SHOWN)
     looked = """
-      for (let tries = 0; text("headline") !== "running <b> & 2" && tries < 100; tries += 1) await wait(100);
+      await until(() => text("headline") === "running <b> & 2");
       const plot = (id) => page.plots.find((item) => item.element.id === id);
       const before = [text("headline"), plot("pit").element.data.length];
       const buttons = [...document.querySelectorAll("nav button")];

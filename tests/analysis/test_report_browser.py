@@ -2,16 +2,13 @@
 paper."""
 
 import csv
-import json
-import os
 import re
-import shutil
-import subprocess
 from io import StringIO
 from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
+from browser import CHROMIUM, Browser
 from handmade import FEED_URI, MS
 from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
 from test_report_capture import write_tables
@@ -23,79 +20,9 @@ from analysis.report.capture.page import write_capture_report
 from analysis.report.study import render_study
 from analysis.study import study
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)"
 )
-
-PROBE = """
-<script>
-"use strict";
-const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-(async () => {
-  while (document.documentElement.dataset.ready !== "true") await wait(20);
-  const saved = [];
-  URL.createObjectURL = (blob) => { saved.push(blob); return "#"; };
-  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
-  const choose = (id, value) => {
-    const menu = document.getElementById(id) ?? document.querySelector(id);
-    menu.value = value;
-    menu.dispatchEvent(new Event("input"));
-    menu.dispatchEvent(new Event("change"));
-  };
-  const file = async (selector) => {
-    saved.length = 0;
-    document.querySelector(selector).click();
-    for (let tries = 0; saved.length < 2 && tries < 200; tries += 1) await wait(20);
-    return [saved[1], await saved[0].text()];
-  };
-  const text = (id) => document.getElementById(id).textContent;
-  const told = await (async () => { PROBED })();
-  const shown = Object.assign(document.createElement("pre"), { id: "probe" });
-  shown.textContent = JSON.stringify(told);
-  document.body.replaceChildren(shown);
-})();
-</script>
-"""
-
-
-class Browser:
-    """Loads pages in headless Chromium; what its console says is kept in `said`."""
-
-    def __init__(self, directory):
-        self._directory = directory
-        self.said = []
-
-    def run(self, page, *flags, fragment=""):
-        """Load a page; return what Chromium prints."""
-        path = self._directory / "page.html"
-        path.write_text(page, encoding="utf-8")
-        root = ["--no-sandbox"] if os.geteuid() == 0 else []
-        command = [
-            CHROMIUM,
-            "--headless",
-            *root,
-            "--disable-gpu",
-            f"--user-data-dir={self._directory}/profile",
-        ]
-        command += [
-            "--virtual-time-budget=60000",
-            "--enable-logging=stderr",
-            *flags,
-            f"file://{path}{fragment}",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
-        self.said += re.findall(r":CONSOLE.*", done.stderr)
-        return done.stdout
-
-    def probe(self, page, script, *flags, fragment=""):
-        """Load a page and run a script in it; return what the script returns."""
-        probed = page.replace("</body>", PROBE.replace("PROBED", script) + "</body>")
-        dom = self.run(probed, "--dump-dom", *flags, fragment=fragment)
-        found = re.search(r'<pre id="probe">(.*?)</pre>', dom, re.DOTALL)
-        assert found, self.said
-        return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
 
 @pytest.fixture
@@ -139,7 +66,7 @@ def page():
 
 
 def test_every_plot_is_drawn(browser, page):
-    dom = browser.run(page, "--dump-dom")
+    dom = browser.run(page)
     assert 'data-ready="true"' in dom
     assert 'id="failed" hidden' in dom
     plots = page.count('<div class="plot"')
@@ -157,7 +84,7 @@ choose("journey-layering", "poll");
 const other = chart();
 const table = texts("#table-journey tbody tr").length;
 location.hash = "#journey=lli/0/2/all";
-await wait(100);
+await until(() => document.getElementById("journey-layering").value === "lli");
 const start = document.getElementById("journey-layering").value;
 return { first, stepped, other, table, all: chart().length, start };
 """
@@ -289,9 +216,8 @@ def test_nothing_is_wider_than_the_page(browser, page, width):
     assert needed <= inner
 
 
-def test_it_can_be_printed(browser, page, tmp_path):
-    browser.run(page, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
-    pdf = (tmp_path / "page.pdf").read_bytes()
+def test_it_can_be_printed(browser, page):
+    pdf = browser.print(page)
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") >= 4
 
@@ -414,9 +340,7 @@ def test_the_page_of_captures_is_no_wider_than_the_window(browser, captures, wid
 
 def test_without_a_way_to_decompress_the_page_says_so(tmp_path, page):
     opened = Browser(tmp_path)
-    dom = opened.run(
-        page.replace("<head>", "<head><script>delete window.DecompressionStream</script>"), "--dump-dom"
-    )
+    dom = opened.run(page.replace("<head>", "<head><script>delete window.DecompressionStream</script>"))
     assert re.search(r'id="failed">This browser cannot draw', dom)
     assert "<h2>Findings</h2>" in dom
     assert len(opened.said) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from network_box import box, why_not
+from patience import PATIENCE_S
 from recorder_drill import payload
 
 from captures import recorder
@@ -50,7 +51,9 @@ def test_every_frame_is_captured_up_to_the_stop(tmp_path: Path, rootless: bool, 
         way,
     ]
     command = box(sys.executable, *drill, rootless=rootless)
-    done = subprocess.run(command, capture_output=True, check=False, text=True, env=ENVIRONMENT, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, check=False, text=True, env=ENVIRONMENT, timeout=PATIENCE_S
+    )
     assert (done.returncode, done.stderr) == (0, "")
     counts = json.loads(done.stdout)
 
@@ -112,7 +115,13 @@ def test_what_keeps_it_from_recording_is_one_line(
         pytest.skip(reason)
     command = box(sys.executable, "-m", "captures.recorder", str(spec(tmp_path, **changes)))
     done = subprocess.run(
-        command, capture_output=True, check=False, text=True, cwd=ROOT, timeout=60, stdin=subprocess.DEVNULL
+        command,
+        capture_output=True,
+        check=False,
+        text=True,
+        cwd=ROOT,
+        timeout=PATIENCE_S,
+        stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, done.stderr) == (2, f"captures.recorder: {message}\n")
 
@@ -124,7 +133,7 @@ def test_without_permission_it_says_how_to_get_it(tmp_path: Path) -> None:
     # A user namespace inside the box has no rights over the box's network.
     nested = ["unshare", "--user", sys.executable, "-m", "captures.recorder", str(spec(tmp_path))]
     done = subprocess.run(
-        box(*nested, rootless=True), capture_output=True, check=False, text=True, cwd=ROOT, timeout=60
+        box(*nested, rootless=True), capture_output=True, check=False, text=True, cwd=ROOT, timeout=PATIENCE_S
     )
     assert done.returncode == 2
     assert "no permission to capture: run as root, or inside `unshare" in done.stderr

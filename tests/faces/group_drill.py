@@ -12,6 +12,7 @@ from pathlib import Path
 from random import getrandbits
 
 from daemon_process import DaemonProcess, running
+from patience import PATIENCE_S
 
 from captures.netns import inside
 from forwarder.faces.ethernet import ETHERTYPE, GROUP, without_padding
@@ -50,7 +51,7 @@ def make_network() -> "tuple[subprocess.Popen[bytes], str]":
     other = subprocess.Popen(["unshare", "--net", "--", "sleep", "600"])
     mine = Path("/proc/self/ns/net").readlink()
     there = netns_of(other.pid)
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while Path(there).readlink() == mine or "sleep" not in Path(f"/proc/{other.pid}/cmdline").read_text():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from daemon_process import COMMAND, CONFIG, running, wait_until
+from patience import PATIENCE_S
 
 from forwarder.daemon.config import SAMPLE, Config, ConfigError, load
 from forwarder.faces import unix
@@ -105,7 +106,7 @@ def complaint(directory: Path, text: str) -> str:
     """What the command says, in one line, when it cannot start."""
     path = written(directory, text)
     done = subprocess.run(
-        [*COMMAND, "--config", str(path)], capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, "--config", str(path)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 1
     assert done.stdout == ""

@@ -13,6 +13,7 @@ from ndn.security import KeychainDigest
 from ndn.transport.stream_face import TcpFace, UnixFace
 from ndn.transport.udp_face import UdpFace
 from ndn.types import InterestNack
+from patience import PATIENCE_S
 
 from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.name import from_uri
@@ -155,7 +156,7 @@ def test_a_stale_socket_file_is_replaced_and_one_in_use_is_not(tmp_path: Path) -
             [*COMMAND, "--config", str(tmp_path / "feednet.toml")],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert second.returncode == 1
@@ -174,7 +175,7 @@ def test_a_file_that_is_no_socket_stays(tmp_path: Path) -> None:
         [*COMMAND, "--config", str(tmp_path / "feednet.toml")],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 1

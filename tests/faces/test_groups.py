@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from topologies import box
 
@@ -29,7 +30,7 @@ def test_groups_and_ethernet_neighbours(tmp_path: Path) -> None:
         box.command([sys.executable, str(HERE / "group_drill.py"), str(tmp_path)]),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         env=os.environ | {"PYTHONPATH": f"{ROOT}:{HERE.parent}"},
     )

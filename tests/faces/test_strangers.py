@@ -78,11 +78,13 @@ def exchanges_per_second(sock: socket.socket, seconds: float = 1.5, window: int 
     answer = len(make_lp(packet, nack_reason=150))
     sent = got = 0
     begun = time.monotonic()
-    while (now := time.monotonic()) < begun + seconds:
+    now = begun
+    while not got or now < begun + seconds:  # one at least
         while sent - got // answer < window:
             sent += 1
             sock.sendall(packet[:-4] + sent.to_bytes(4, "big"))
         got += len(sock.recv(1 << 16))
+        now = time.monotonic()
     return got / answer / (now - begun)
 
 

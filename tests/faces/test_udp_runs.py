@@ -54,7 +54,7 @@ def connected_to(port: int) -> Iterator[socket.socket]:
 async def received(sock: socket.socket, count: int) -> list[list[bytes]]:
     """What each call returns until there are so many frames."""
     batches: list[list[bytes]] = []
-    for _ in range(2000):
+    for _ in range(60_000):
         try:
             batches.append(receive_batch(sock))
         except BlockingIOError:
@@ -105,7 +105,7 @@ def test_the_same_goes_through_with_and_without(segmentation: bool) -> None:
                     assert (max(map(len, asked)) > 1) == segmentation
                     assert (max(map(len, answers)) > 1) == segmentation
                 near.send(DATA[0])  # a single frame goes through as well, here one that nobody has asked for
-                for _ in range(100):
+                for _ in range(30_000):
                     if host.forwarder.counters.unsolicited:
                         break
                     await asyncio.sleep(0.01)

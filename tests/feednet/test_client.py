@@ -16,6 +16,7 @@ from ndn.transport.face import Face
 from ndn.transport.stream_face import TcpFace, UnixFace
 from ndn.transport.udp_face import UdpFace
 from ndn.types import InterestNack
+from patience import PATIENCE_S
 
 from feednet import Feeds, Forked, Log, Subscription
 from forwarder.wire.feed import item_name, native_content
@@ -23,7 +24,6 @@ from forwarder.wire.packet import ED25519, make_data, parse_data
 from testbed.datasets import Client, snapshot
 
 PREFIX = "/unibas/camera"
-PATIENCE_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +144,8 @@ def test_a_forwarder_has_one_entry_and_leaves_none(daemon: DaemonProcess, tmp_pa
                     # An LLI of each, one for both to the publisher, and no more while credit lasts.
                     asked = after["counters"]["llis_in"] - before["counters"].get("llis_in", 0)
                     assert asked <= 4
-                await asyncio.sleep(0.2)
-                assert (await asyncio.to_thread(feeds_of, daemon))["entries"] == 0
+                while (await asyncio.to_thread(feeds_of, daemon))["entries"]:
+                    await asyncio.sleep(0.01)
 
     run(story())
 
@@ -222,8 +222,8 @@ def test_nobody_publishes_it_yet(daemon: DaemonProcess, tmp_path: Path) -> None:
                 log.append(b"message 1")
                 async with subscriber.subscribe(log.uri, on_problem=problems.append) as items:
                     waiting = asyncio.create_task(take(items, 1))
-                    await asyncio.sleep(0.5)
-                    assert problems
+                    while not problems:
+                        await asyncio.sleep(0.01)
                     assert set(problems) == {"no-route"}
                     await publisher.publish(log)
                     assert await waiting == texts(1, 1)

@@ -15,11 +15,11 @@ from typing import Any
 import ndn_python_repo
 import pytest
 from daemon_process import DaemonProcess, running
+from patience import PATIENCE_S
 
 from testbed.datasets import Client, snapshot
 
 EXAMPLES = Path(__file__).parent / "python_ndn"
-PATIENCE_S = 20.0
 
 
 class Program:
@@ -126,7 +126,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("home")
     env = {**os.environ, "HOME": str(path)}
     for arguments in (["init-pib"], ["new-item", "/me"]):
-        subprocess.run([sys.executable, "-m", "ndn.bin.sec", *arguments], env=env, check=True, timeout=60)
+        subprocess.run(
+            [sys.executable, "-m", "ndn.bin.sec", *arguments], env=env, check=True, timeout=PATIENCE_S
+        )
     return path
 
 

@@ -15,6 +15,7 @@ from ndn.security import KeychainDigest
 from ndn.transport.nfd_registerer import NfdRegister
 from ndn.transport.stream_face import UnixFace
 from ndn.types import ValidResult
+from patience import PATIENCE_S
 from served_node import served
 
 from forwarder.wire.name import from_uri, to_uri
@@ -38,13 +39,13 @@ def test_an_application_of_appv2_serves_another(tmp_path: Path) -> None:
         async def fetch() -> bytes:
             while not node.forwarder.fib.lookup(from_uri("/app")):
                 await asyncio.sleep(0.01)
-            _, content, _ = await consumer.express("/app/1", pass_all, lifetime=2000)
+            _, content, _ = await consumer.express("/app/1", pass_all, lifetime=60_000)
             consumer.shutdown()
             producer.shutdown()
             return bytes(content)
 
         _, _, content = await asyncio.wait_for(
-            asyncio.gather(producer.main_loop(), consumer.main_loop(), delayed(fetch)), 20
+            asyncio.gather(producer.main_loop(), consumer.main_loop(), delayed(fetch)), PATIENCE_S
         )
         return content
 
@@ -70,11 +71,11 @@ def test_an_application_of_app_registers_and_unregisters(tmp_path: Path) -> None
             seen.append(await client.unregister("/old"))
             seen.append(bool(node.forwarder.fib.lookup(from_uri("/old"))))
             command = make_command("faces", "create", client.face, uri="udp4://192.0.2.7:6363")
-            _, _, content = await client.express_interest(command, lifetime=1000)
+            _, _, content = await client.express_interest(command, lifetime=60_000)
             seen.append(parse_response(content)["status_code"])
             client.shutdown()
 
-        await asyncio.wait_for(client.main_loop(after()), 20)
+        await asyncio.wait_for(client.main_loop(after()), PATIENCE_S)
 
     with served(node, path):
         asyncio.run(talk())
@@ -92,8 +93,8 @@ def test_routes_go_with_the_application(tmp_path: Path) -> None:
             await client.register("/mine", None)
             client.shutdown()
 
-        await asyncio.wait_for(client.main_loop(after()), 20)
-        for _ in range(200):
+        await asyncio.wait_for(client.main_loop(after()), PATIENCE_S)
+        for _ in range(30_000):
             if not node.forwarder.fib.lookup(from_uri("/mine")):
                 return
             await asyncio.sleep(0.01)
@@ -115,7 +116,7 @@ def pynfdc(tmp_path_factory: pytest.TempPathFactory) -> Any:
             env={**os.environ, "NDN_CLIENT_TRANSPORT": f"unix://{path}", "HOME": str(path.parent)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         ).stdout
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 
 from ssb.canonical import InvalidJson, parse, stringify
 
@@ -51,7 +52,7 @@ def test_what_v8_refuses_is_refused(text):
 def test_table_is_what_node_says(tmp_path):
     script = tmp_path / "make_v8_pairs.js"
     script.write_bytes((HERE / "make_v8_pairs.js").read_bytes())
-    subprocess.run(["node", str(script)], check=True, timeout=60)
+    subprocess.run(["node", str(script)], check=True, timeout=PATIENCE_S)
     assert json.loads((tmp_path / "v8_pairs.json").read_text()) == V8
 
 

@@ -69,6 +69,17 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     assert [each["frames"] for each in summary] == [4, 4]
 
 
+def test_an_address_of_what_is_not_there_is_refused(capture, tmp_path):
+    place = [capture, "--packets-only", "--out", tmp_path / "out"]
+    with pytest.raises(UserError) as error:
+        analyze(*place, "--local", "b=10.0.0.1")
+    assert str(error.value) == (
+        "--local b=10.0.0.1: no interface, node or file is called b; there are a-eth0"
+    )
+    assert [*tmp_path.iterdir()] == [capture]
+    assert analyze(*place, "--local", "a=10.0.0.1", "--local", "a-eth0=10.0.0.2").exit_code == 0
+
+
 def test_ports_and_the_node_can_be_chosen(capture, tmp_path):
     whole = capture.read_bytes() + bytes(3)
     capture.write_bytes(whole)
@@ -151,7 +162,7 @@ def test_between_two_ends_addresses_do_not_tell_but_the_user_can(tmp_path):
     assert directions(tmp_path / "unknown") == [None, None]
     for number, local in enumerate((B, f"a={B}", f"a-eth0={B}", "02-00-00-00-00-FF")):
         out = tmp_path / str(number)
-        said = decode(path, "--local", local, "--local", f"other={A}", "--out", out)
+        said = decode(path, "--local", local, "--out", out)
         assert "unknown" not in said.output
         assert directions(out) == (["in", "in"] if "-" in local[2:3] else ["in", "out"])
 

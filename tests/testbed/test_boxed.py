@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import nobody
 import pytest
+from patience import PATIENCE_S
 
 from captures import pcapng
 from topologies import box
@@ -29,7 +30,7 @@ def feednet(
         env=nobody.environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -75,16 +75,69 @@ def test_a_command_line_run_without_a_report(tmp_path: Path) -> None:
     assert not (out / "poll").exists()
 
 
+def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
+    """Of the NDN testbed's 37 nodes, one has one link."""
+    path = tmp_path / "mesh.conf"
+    path.write_text("[nodes]\nA_1: _\nb: _\nc: _\nd: _\n[links]\nA_1:b _\nb:c _\nc:A_1 _\nc:d _\n")
+    arguments = ["run", "fanout", "--net", "emulated", "--items", "5", "--no-report", "--layering", "lli"]
+    arguments += ["--topology", str(path)]
+    result = CliRunner().invoke(feednet, [*arguments, "--out", str(tmp_path / "few")], catch_exceptions=False)
+    assert (
+        "hint      1 of 3 nodes subscribe, those with one link; --subscribers takes all, a number or names,"
+        " --publisher another node than a_1"
+    ) in result.output
+    arguments += ["--subscribers", "all", "--publisher", "c", "--out", str(tmp_path / "all")]
+    result = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
+    assert "hint" not in result.output
+    assert "3 subscribers" in result.output
+    events = [json.loads(line) for line in (tmp_path / "all" / "lli" / "events.jsonl").open()]
+    assert {each["node"] for each in events if each["event"] == "published"} == {"c"}
+    assert {each["node"] for each in events if each["event"] == "delivered"} == {"a_1", "b", "d"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nosuch"], "nosuch: no such scenario"),
         (["fanout", "--set", "poll"], "--set poll: write it as LAYERING.NAME=VALUE"),
         (["fanout", "--set", "push.x=1"], "--set push.x=1: unknown layering; there are pull, poll, "),
-        (["fanout", "--set", "poll.window=many"], "[parameters.poll] window: "),
-        (["fanout", "--set", "lli.credit=" + "[" * 100_000], "[parameters.lli] credit: "),
-        (["fanout", "--set", "lli.credit=1e400"], "[parameters.lli] credit: "),
-        (["fanout", "--set", "lli." + "x" * 5000 + "=1"], "[parameters.lli] xxx"),
+        (["fanout", "--set", "poll.window=many"], "--set poll.window=many: Input should be a valid integer"),
+        (["fanout", "--set", "lli.credit=" + "[" * 100_000], "--set lli.credit='[[["),
+        (["fanout", "--set", "lli.credit=1e400"], "--set lli.credit=inf: "),
+        (["fanout", "--set", "lli." + "x" * 5000 + "=1"], "lli has no parameter 'xxx"),
+        (["fanout", "--set", "poll.windw=8"], "--set poll.windw=8: poll has no parameter windw; it has "),
+        (["fanout", "--set", "poll.window=8", "--set", "poll.window=4"], "poll.window is set twice"),
+        (["line", "--layering", "lli", "--set", "poll.window=8"], "poll is not run, but lli; leave it out"),
+        (["fanout", "--layering", "foo"], "--layering foo: unknown layering 'foo'; there are pull, poll, "),
+        (
+            ["fanout", "--strategy", "foo"],
+            "--strategy foo: there is no strategy 'foo'; there are access, asf",
+        ),
+        (["fanout", "--strategy", "asf/x~1"], "--strategy asf/x~1: strategy asf has no parameter 'x'; there"),
+        (["fanout", "--strategy-file", "mine.py"], "--strategy-file mine.py: no strategy is chosen"),
+        (["fanout", "--items", "3", "--feed", "f"], "--items 3: the export f is published whole"),
+        (["many-feeds", "--items", "3"], "--items 3: workload.items: 3 items are too few for 30 feeds"),
+        (["fanout", "--publisher", "x"], "--publisher x: publisher 'x' is not a node; there are pub, r1"),
+        (["fanout", "--subscribers", "s1,x"], "--subscribers s1,x: subscriber 'x' is not a node; there are"),
+        (["fanout", "--subscribers", "15"], "--subscribers 15: there can be 1 to 14 subscribers"),
+        (["fanout", "--subscribers", "pub"], "--subscribers pub: subscriber 'pub' is the publisher"),
+        (["fanout", "--net", "emulated", "--impairment", "netem"], "--impairment netem: for Mininet only"),
+        (
+            ["fanout", "--repeat", "2", "--impairment", "relay"],
+            "--impairment relay: runs of a sweep are emul",
+        ),
+        (["fanout", "--no-report", "--master", "local"], "--master local: only the analysis runs on Spark"),
+        (["fanout", "--repeat", "2", "--jobs", "2", "--on-spark"], "--jobs, --on-spark: "),
+        (["line", "--sweep", "loss=0,5", "--loss", "3"], "--sweep loss=0, --loss 3.0: both say the same"),
+        (["line", "--sweep", "items=4,5", "--items", "3"], "--sweep items=4, --items 3: both say the same"),
+        (["line", "--sweep", "seed=4,5", "--seed", "3"], "--seed 3: the sweep names the seeds itself"),
+        (["line", "--sweep", "strategy=asf,foo"], "--sweep strategy=foo: there is no strategy 'foo'; there"),
+        (["line", "--sweep", "poll.windw=4"], "--sweep poll.windw=4: poll has no parameter windw; it has"),
+        (
+            ["line", "--sweep", "loss=101"],
+            "--sweep loss=101: link pub:r1: loss_percent must be from 0 to 100",
+        ),
+        (["line", "--sweep", "los=1"], "--sweep los=1: unknown key; there are loss, items, seed, strategy, "),
         (["x" * 5000], "no such scenario; there are archive, "),
         (["\n\x1b"], "no such scenario; there are archive, "),
         (["fanout", "--out", "y" * 5000], "File name too long; or choose another --out"),

@@ -74,7 +74,7 @@ BAD = [
     ('subscribers = ["s9"]' + GOOD, r"subscriber 's9' is not a node; there are pub, r1, s1"),
     ('subscribers = ["pub"]' + GOOD, r"subscriber 'pub' is the publisher"),
     (GOOD + "[parameters.lli]\ncredit = 0", r"\[parameters\.lli\] credit: .*equal to 1 \(got 0\)"),
-    (GOOD + "[parameters.lli]\ncredi = 1", r"\[parameters\.lli\] credi: unknown key"),
+    (GOOD + "[parameters.lli]\ncredi = 1", r"lli\] credi: lli has no parameter credi; it has "),
     (GOOD + "[parameters.push]\ncredit = 1", r"\[parameters\.push\]: unknown layering; there are pull, .*"),
     ("sample_interval_ms = 1e-9" + GOOD, r"sample_interval_ms: .*greater than or equal to 0.1 \(got 1e-09\)"),
     ("sample_interval_ms = inf" + GOOD, r"sample_interval_ms: .*finite number \(got inf\)"),
@@ -186,5 +186,70 @@ def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
 
 def test_the_loss_of_every_link_can_be_given() -> None:
     assert {link.loss_percent for link in load("line", loss_percent=2.5).network.links} == {2.5}
-    with pytest.raises(UserError, match="--loss"):
+    with pytest.raises(UserError, match=r"--loss 1\.0: a topology file says itself what its links are like"):
         load("line", loss_percent=1.0, topology_file="net.conf")
+
+
+def test_a_topology_file_and_links_beside_it_do_not_go_together(tmp_path: Path) -> None:
+    text = 'title = "t"\nlayerings = ["lli"]\n[topology]\nfile = "net.conf"\n'
+    (tmp_path / "net.conf").write_text("[nodes]\na: _\nb: _\n[links]\na:b delay=10ms\n")
+    with pytest.raises(UserError, match=r"mine\.toml: \[topology\.link\]: the topology file says itself"):
+        load(write(tmp_path, text + "link = { loss_percent = 3 }\n"))
+    for given in ({"loss_percent": 1.0}, {"changes": {"topology.link.loss_percent": 1.0}}):
+        with pytest.raises(
+            UserError, match=r"loss 1\.0: a topology file says|loss=1\.0: a topology file says"
+        ):
+            load(write(tmp_path, text), **given)
+
+
+def test_a_loss_that_some_links_would_not_have_is_refused(tmp_path: Path) -> None:
+    links = (
+        'title = "t"\nlayerings = ["lli"]\n[topology]\nlinks = [{ a = "pub", b = "s1", loss_percent = 9 }]\n'
+    )
+    with pytest.raises(
+        UserError, match=r"^--loss 1\.0: some of \[\[topology\.links\]\] have a loss_percent of"
+    ):
+        load(write(tmp_path, links), loss_percent=1.0)
+    assert load(write(tmp_path, links.replace("loss", "duplicate")), loss_percent=1.0)
+
+
+MESH = "[nodes]\n" + "".join(f"n_{k}: _\n" for k in range(6)) + "[links]\n"
+MESH += "".join(f"n_{k}:n_{(k + 1) % 5} delay=1ms\n" for k in range(5)) + "n_0:n_5 delay=1ms\n"
+"""A ring of five nodes, and one that hangs on it."""
+
+
+def test_who_publishes_and_who_subscribes_on_a_mesh(tmp_path: Path) -> None:
+    path = tmp_path / "mesh.conf"
+    path.write_text(MESH)
+
+    def following(**options: str) -> tuple[str, ...]:
+        return load("fanout", topology_file=str(path), **options).subscribers
+
+    assert following() == ("n_5",)
+    assert following(subscribers="all") == ("n_1", "n_2", "n_3", "n_4", "n_5")
+    assert following(subscribers="all", publisher="n_3") == ("n_0", "n_1", "n_2", "n_4", "n_5")
+    assert following(subscribers="n_2,n_4") == ("n_2", "n_4")
+    more = [following(subscribers=str(count)) for count in (1, 2, 5)]
+    assert [len(nodes) for nodes in more] == [1, 2, 5]
+    assert {*more[0]} < {*more[1]} < {*more[2]}
+    assert load("fanout", topology_file=str(path), subscribers="2", seed=9).subscribers == more[1]
+    whole = load("many-feeds", publisher="r1", subscribers="all")
+    assert (whole.sources, len(whole.subscribers)) == (("r1",), len(whole.network.nodes) - 1)
+
+
+def test_a_scenario_may_ask_for_all_nodes_or_a_number(tmp_path: Path) -> None:
+    assert load(write(tmp_path, 'subscribers = "all"' + GOOD)).subscribers == ("r1", "s1")
+    assert len(load(write(tmp_path, "subscribers = 1" + GOOD)).subscribers) == 1
+    with pytest.raises(UserError, match=r"mine\.toml: there can be 1 to 2 subscribers"):
+        load(write(tmp_path, "subscribers = 3" + GOOD))
+
+
+def test_nodes_that_a_topology_file_lacks_are_told_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mesh.conf").write_text(MESH)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match=r"^--topology mesh\.conf: publisher 'cam' is not a node; there are n_0"
+    ):
+        load("archive", topology_file="mesh.conf")

@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from patience import PATIENCE_S
 
 from forwarder.content_store import ContentStore
 from forwarder.dead_nonces import LIFETIME, DeadNonces
@@ -135,14 +136,19 @@ def test_objects_are_counted_once_and_however_they_are_held() -> None:
 
 def test_some_seconds_against_a_daemon() -> None:
     seen: list[Left] = []
-    began = time.monotonic()
-    report = real.soak(20 / 60, SEED, lambda held, counts: seen.append(held))
-    assert time.monotonic() - began >= 20
-    assert max(held.faces for held in seen) > report.before.faces + 3
-    lives = {what.partition(" over ")[0] for what in report.counts if " over " in what}
-    assert lives == set(real.LIVES)
-    assert {what.partition(" over ")[2] for what in report.counts if " over " in what} == set(real.SCHEMES)
-    assert report.after[:-1] == report.before[:-1]
+    lives: set[str] = set()
+    schemes: set[str] = set()
+    end = time.monotonic() + PATIENCE_S
+    while lives != {*real.LIVES} or schemes != {*real.SCHEMES}:  # on a busy machine fewer are lived in 20 s
+        assert time.monotonic() < end, (lives, schemes)
+        began = time.monotonic()
+        report = real.soak(20 / 60, SEED, lambda held, counts: seen.append(held))
+        assert time.monotonic() - began >= 20
+        assert max(held.faces for held in seen) > report.before.faces + 3
+        assert report.after[:-1] == report.before[:-1]
+        told = [what.partition(" over ") for what in report.counts if " over " in what]
+        lives |= {life for life, _, _ in told}
+        schemes |= {scheme for _, _, scheme in told}
 
 
 BEFORE = Left(faces=2, routes=1, pit=1, feeds=0, files=10, memory=50_000)

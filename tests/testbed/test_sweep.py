@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import shutil
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from types import UnionType
 from typing import get_args, get_origin
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from analysis.keys import LOSS, PARAMETERS, WORDS, words
 from analysis.manifest import Run
 from analysis.study import read_sweep, settings_of
+from testbed import scenario as scenarios
 from testbed import sweep
 from testbed.cli import feednet
 from testbed.errors import UserError
@@ -58,8 +59,11 @@ def test_what_is_varied(text, key, values):
         (["seed=1..9999", "loss=1,2,3"], 1, "at most 10000"),
         (["loss=200"], 1, "loss_percent"),
         (["poll.nothing=2"], 1, "nothing"),
-        (["nothing=2"], 1, "nothing: unknown key"),
-        (["title.x=2"], 1, "there is no such key"),
+        (["nothing=2"], 1, "--sweep nothing=2: unknown key; there are loss, items"),
+        (["title.x=2"], 1, "--sweep title.x=2: unknown key"),
+        (["workload.schedule.spee=2"], 1, "--sweep .*: unknown key; there are speed, idle_limit_ms"),
+        (["topology.generator=star"], 1, "--sweep .*: topology star takes leaves; it was given length"),
+        (["poll.window=4"], 1, "poll is not run, but lli"),
     ],
 )
 def test_a_sweep_is_checked_whole_before_anything_runs(texts, repeat, said):
@@ -115,6 +119,15 @@ def test_nothing_is_written_outside_out(tmp_path):
     assert [*out.parent.iterdir()] == [out]
     assert sorted(path.relative_to(out).as_posix() for path in out.rglob("manifest.json")) == [
         f"%2F={strategy},%2Fx=asf/seed=1/manifest.json" for strategy in ("asf", "best-route")
+    ]
+
+
+def test_strategies_can_be_swept():
+    jobs = planned("strategy=best-route,asf")
+    assert [job.place for job in jobs] == ["strategy=best-route/seed=1", "strategy=asf/seed=1"]
+    assert [scenarios.load(job.scenario, **job.options).strategies for job in jobs] == [
+        {"/": "best-route"},
+        {"/": "asf"},
     ]
 
 
@@ -174,7 +187,7 @@ def test_a_sweep_does_not_go_on_in_another_ones_directory(tmp_path):
 
 
 @pytest.mark.spark
-def test_a_sweep_ends_in_a_page(tmp_path):
+def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     jobs = planned("loss=0,20", repeat=2)
     told = []
     sweep.emulate_on_spark(jobs, tmp_path, "local[2]", lambda *say: told.append(say))
@@ -192,6 +205,23 @@ def test_a_sweep_ends_in_a_page(tmp_path):
     again = CliRunner().invoke(feednet, ["compare", str(tmp_path), "--out", str(tmp_path / "again.html")])
     assert again.exit_code == 0, again.output
     assert (tmp_path / "again.html").read_text() == page.read_text()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = CliRunner().invoke(feednet, ["compare", str(tmp_path)])
+    assert [*Path.cwd().iterdir()] == []
+    (beside,) = tmp_path.parent.glob("study-*.html")
+    assert str(beside) in again.output
+
+
+def test_a_strategy_of_ones_own_can_be_swept(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from forwarder.strategies.best_route import BestRoute\n"
+        'class Mine(BestRoute):\n    NAME = "mine-to-sweep"\n'
+    )
+    arguments = ["run", "line", "--items", "3", "--layering", "lli", "--no-report", "--jobs", "1"]
+    arguments += ["--strategy-file", str(tmp_path / "mine.py"), "--sweep", "strategy=asf,mine-to-sweep"]
+    CliRunner().invoke(feednet, [*arguments, "--out", str(tmp_path / "out")], catch_exceptions=False)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"strategy=asf", "strategy=mine-to-sweep"}
 
 
 def test_the_command_line_says_what_cannot_be(tmp_path):

@@ -17,6 +17,7 @@ from typing import Any
 import nobody
 import pandas as pd
 import pytest
+from patience import PATIENCE_S
 from simulation import load_of, scenario
 
 from analysis.decode import Link, Network, decode_payload, node_of
@@ -192,7 +193,7 @@ def test_mininet_within_what_is_in_flight_in_a_millisecond(tmp_path: Path) -> No
         [sys.executable, "-m", "testbed.cli", *arguments],
         cwd=tmp_path,
         env=nobody.environment(),
-        timeout=180,
+        timeout=PATIENCE_S,
         check=True,
     )
     samples = _truth(tmp_path / "run")

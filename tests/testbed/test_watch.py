@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from patience import PATIENCE_S
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -101,7 +102,7 @@ def test_beside_a_run_it_comes_to_what_the_whole_captures_say(tmp_path):
     try:
         said = watch(out, "--every", 0.3)
     finally:
-        assert run.wait(120) == 0, run.stdout.read()
+        assert run.wait(PATIENCE_S) == 0, run.stdout.read()
     assert re.search(
         r"watched   \d+ frames, [\d.]+ s; median [\d.]+, most [\d.]+ s over \d+ batch(es)?", said
     )
@@ -144,7 +145,7 @@ def test_beside_a_capture_until_no_more_comes(tmp_path):
 
     thread = Thread(target=write)
     thread.start()
-    watch(path, "--every", 0.3, "--idle", 2, "--page", tmp_path / "pages" / "live.html")
+    watch(path, "--every", 0.3, "--idle", 10, "--page", tmp_path / "pages" / "live.html")
     thread.join()
     state = told(tmp_path / "pages" / "live.js")
     assert state["headline"] == "Ended, no more has come: 400 frames"

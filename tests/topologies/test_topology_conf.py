@@ -106,7 +106,16 @@ def test_words_of_a_link(words, message):
         (
             "[nodes]\na: _\n1b: _\n",
             "t.conf:3: [nodes] node '1b': a name is a lower-case letter,"
-            " then lower-case letters, digits or -",
+            " then lower-case letters, digits, - or _",
+        ),
+        (
+            "[stations]\nsta1: range=10\n",
+            "t.conf:1: [stations]: wireless networks are not supported; give a file with [nodes] and [links]",
+        ),
+        (
+            "[nodes]\na: _\n[accessPoints]\nap1: _\n",
+            "t.conf:3: [accessPoints]: wireless networks are not supported;"
+            " give a file with [nodes] and [links]",
         ),
         ("[nodes]\na: _\nA: _\n", "t.conf:3: [nodes] node a: is named twice"),
         (
@@ -138,6 +147,12 @@ def test_files_that_cannot_be(text, message):
     with pytest.raises(TopologyError) as error:
         parse_conf(text, "t.conf")
     assert str(error.value) == message
+
+
+def test_names_with_underscores_as_in_the_ndn_testbed():
+    topology = parse_conf("[nodes]\nWU: _\nMUMBAI_AWS: _\n[links]\nWU:MUMBAI_AWS delay=122ms\n", "t.conf")
+    assert topology.nodes == ("wu", "mumbai_aws")
+    assert [end.name for end in topology.interfaces()] == ["wu-eth0", "mumbai_aws-eth0"]
 
 
 def test_reading_a_file(tmp_path):

@@ -152,6 +152,8 @@ def test_errors_are_one_line(capture: Path, tmp_path: Path) -> None:
         ((capture, "--filter", "ndn.nme"), "did you mean ndn.name?"),
         ((capture, "--fields", "ndn.nme"), "did you mean ndn.name?"),
         ((cut,), "after frame 4: "),
+        ((capture, "--filter", "ndn.type == Dta"), "no ndn.type is 'Dta'; there are Interest, LLI, Data, "),
+        ((capture, "--filter", "frame.interface_name == r9-eth0"), "no interface is called r9-eth0; there "),
     ):
         done = dissect(*arguments)
         assert done.returncode == 1, arguments

@@ -1,6 +1,7 @@
 """The plugin for Wireshark, in tshark: the same lines and fields as ours, and never a Lua error."""
 
 import json
+import os
 import random
 import re
 import shutil
@@ -53,6 +54,26 @@ def tshark(path: Path, *options: str) -> str:
     assert not re.search(r"lua[ :]*error|lua.*warning|traceback|\.lua:\d", said, re.IGNORECASE), said[-3000:]
     assert done.returncode == 0, said[-3000:]
     return done.stdout.decode(errors="replace")
+
+
+def test_installed_and_named_on_the_command_line_it_is_loaded_once(tmp_path: Path) -> None:
+    """README says how to install it, and then names it in a command for tshark."""
+    installed = tmp_path / ".local" / "lib" / "wireshark" / "plugins" / "feednet.lua"
+    installed.parent.mkdir(parents=True)
+    installed.write_bytes(WIRESHARK_PLUGIN.read_bytes())
+    path = write(tmp_path / "one.pcap", [udp(bytes(Interest(name="/a", nonce=1)))])
+    command = ["tshark", "-n", "-X", f"lua_script:{WIRESHARK_PLUGIN}", "-r", str(path)]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "Lua" not in done.stderr
+    assert "Interest /a" in done.stdout
+    installed.write_text('Proto("ndn", "Named Data Networking")\n')  # as that of ndn-tools does
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    (said,) = [line for line in done.stderr.splitlines() if "plugin" in line]
+    assert said.endswith(
+        "another plugin has the name ndn, of ndn-tools or an older feednet: keep one of them"
+    )
+    assert "traceback" not in done.stderr
 
 
 def fields_in_tshark(path: Path, *options: str) -> list[dict[str, list[str]]]:

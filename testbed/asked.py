@@ -1,0 +1,107 @@
+"""What a user asks for beside a scenario's file: where it goes among its keys, and who is told of a mistake.
+
+Whatever is wrong with a scenario is wrong at a key. If an option has set that key, the mistake is told of the
+option, as the user wrote it; else of the file.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from testbed.errors import UserError, shown
+
+Key = tuple[str, ...]
+"""Keys of tables in tables, the outermost first."""
+
+_SHORT = {"loss": "topology.link.loss_percent", "items": "workload.items"}
+SHORT_KEYS = (*_SHORT, "seed", "strategy", "LAYERING.PARAMETER")
+"""What --sweep takes beside key paths."""
+
+STRATEGY: Key = ("strategies", "/")
+"""The strategy of all names for which a scenario has no other."""
+
+
+class Asked(NamedTuple):
+    """One thing: the key that it sets, the value, and what the user wrote."""
+
+    path: Key
+    value: Any
+    text: str
+
+
+class Misfit(ValueError):
+    """What cannot be in a scenario; `paths` are the keys that may be to blame, the likeliest first."""
+
+    def __init__(self, text: str, *paths: Key) -> None:
+        super().__init__(text)
+        self.paths = paths
+
+
+def long_key(name: str) -> str:
+    """Return the key path that `loss` or `items` stand for, any other name as it is."""
+    return _SHORT.get(name, name)
+
+
+def short_key(key: str) -> str:
+    """Return what a user calls a key path of --sweep."""
+    names = {path: name for name, path in _SHORT.items()}
+    return names.get(key, key.removeprefix("parameters."))
+
+
+def asked(
+    options: Mapping[Key, tuple[str, Any]],
+    layerings: Sequence[str] | None,
+    parameters: Mapping[str, Mapping[str, Any]],
+    changes: Mapping[str, Any],
+) -> list[Asked]:
+    """Return what is asked for by options ({key: (name, value or None)}), --layering, --set and --sweep.
+
+    Raises UserError if two of them set the same.
+    """
+    found = [
+        Asked(path, value, f"--{name} {shown(value)}")
+        for path, (name, value) in options.items()
+        if value is not None
+    ]
+    if layerings is not None:
+        text = " ".join(f"--layering {shown(name)}" for name in layerings)
+        found.append(Asked(("layerings",), layerings, text))
+    for layering, values in parameters.items():
+        for name, value in values.items():
+            text = f"--set {shown(f'{layering}.{name}')}={shown(value)}"
+            found.append(Asked(("parameters", layering, name), value, text))
+    for key, value in changes.items():
+        path = STRATEGY if key == "strategy" else tuple(key.split("."))
+        found.append(Asked(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
+    for number, each in enumerate(found):
+        for other in found[:number]:
+            if _meet(each.path, other.path):
+                raise UserError(f"{each.text}, {other.text}: both say the same; leave one of them out")
+    return found
+
+
+def put(table: dict[str, Any], items: Iterable[Asked]) -> list[Asked]:
+    """Put what is asked for into a scenario's table; return what it has no place for."""
+    homeless = []
+    for each in items:
+        *sections, last = each.path
+        inner: Any = table
+        for name in sections:
+            inner = inner.setdefault(name, {}) if isinstance(inner, dict) else None
+        if isinstance(inner, dict):
+            inner[last] = each.value
+        else:
+            homeless.append(each)
+    return homeless
+
+
+def blamed(items: Sequence[Asked], paths: Iterable[Key]) -> Asked | None:
+    """Return what has set one of some keys, or something at or above it; None if the file itself has."""
+    for path in paths:
+        for each in items:
+            if _meet(each.path, path):
+                return each
+    return None
+
+
+def _meet(one: Key, other: Key) -> bool:
+    return all(a == b for a, b in zip(one, other, strict=False))

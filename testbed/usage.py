@@ -1,0 +1,31 @@
+"""Options that were typed, and would change nothing."""
+
+import click
+from click.core import ParameterSource
+
+
+def is_typed(name: str) -> bool:
+    """Tell whether a parameter of the command that runs was given on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def exclude(name: str, *others: str) -> None:
+    """Raise click.UsageError if a parameter was given, and with it one that has no effect beside it."""
+    for other in others:
+        if is_typed(name) and is_typed(other):
+            raise click.UsageError(
+                f"{_shown(other)} has no effect with {_shown(name)}; leave one of them out."
+            )
+
+
+def require(name: str, other: str) -> None:
+    """Raise click.UsageError if a parameter was given without the one that it says more about."""
+    if is_typed(name) and not is_typed(other):
+        raise click.UsageError(f"{_shown(name)} has no effect without {_shown(other)}.")
+
+
+def _shown(name: str) -> str:
+    """Return what users call a parameter: an option by its longest name, an argument as help does."""
+    context = click.get_current_context()
+    (found,) = [each for each in context.command.params if each.name == name]
+    return max(found.opts, key=len) if isinstance(found, click.Option) else found.make_metavar(context)
