@@ -220,7 +220,7 @@ class Upstream:
         self._missing: dict[int, int] = {}  # item before head -> when to ask for it (again), ns
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
         self._asked_twice: set[int] = set()  # of them: what came is no measure of the round trip (Karn)
-        self._pulled: dict[int, int] = {}  # item -> when the Interest for it ends, ns
+        self._pulled: dict[int, int] = {}  # item -> when to ask for it again, ns
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
@@ -387,7 +387,8 @@ class Upstream:
             return self._tail_lost(now)
         if self._unanswered:
             self._time_out(now)
-            return self._ask(max(self._asked_first, self.head), now, again=True)
+            is_due = self.head <= self._asked_first <= self.limit  # it may have come, or lie beyond a fork
+            return self._ask(self._asked_first if is_due else self.head, now, again=True)
         self.is_probing = True
         if self._is_quiet(now, self._patience()):
             self._idle_probes = min(self._idle_probes + 1, _MOST_DOUBLINGS)
@@ -528,9 +529,10 @@ class Upstream:
         lifetime_ms = min(self._lifetime_ms(now), PULL_LIFETIME_MS)
         if lifetime_ms <= 0:
             return []
-        self._pulled[seq] = now + lifetime_ms * MS
+        # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
+        self._pulled[seq] = now + lifetime_ms * MS // (2 if self._tries else 1)
         self._sent_at = now
-        self.expiry = max(self.expiry, self._pulled[seq])
+        self.expiry = max(self.expiry, now + lifetime_ms * MS)
         return [Lli(seq, 1, lifetime_ms)]
 
     def _pull_again(self, now: int) -> list[Lli]:
