@@ -90,6 +90,7 @@ from analysis.elements import Flags, Ints
 from analysis.pit.classic import RECORD_BYTES, ClassicEntry, Key, key_of
 from analysis.pit.entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import RANGE_BYTES, FeedEntry
+from analysis.pit.matching import DIGEST
 
 __all__ = [
     "FOREVER",
@@ -103,7 +104,6 @@ __all__ = [
     "follow",
 ]
 
-_DIGEST = "/sha256digest="
 _FORK = "/32=fork/seq="
 _ASKS = ("interest", "lli")
 _MANY = 12
@@ -210,16 +210,9 @@ class PitModel:
         return self._ledger.take()
 
     @property
-    def pending_names(self) -> list[str]:
-        """The names of classic entries."""
-        return [key[0] for key in self._classic]
-
-    @property
-    def loose_names(self) -> set[str]:
-        """The names of classic entries that Data of other names can satisfy."""
-        if not self._prefixes and not self._by_digest:
-            return set()
-        return {key[0] for key in self._classic if key[1] or key in self._by_digest}
+    def pending_keys(self) -> list[Key]:
+        """The keys of classic entries."""
+        return list(self._classic)
 
     @property
     def feed_names(self) -> list[str]:
@@ -256,7 +249,7 @@ class PitModel:
         if entry is None:
             entry = self._classic[key] = ClassicEntry(message, self._ledger)
             self._prefixes += key[1]
-            if _DIGEST in message.name:
+            if DIGEST in message.name:
                 self._by_digest.add(key)
         elif is_in and entry.is_loop(message):
             return
@@ -348,7 +341,7 @@ class PitModel:
                 keys += [(name[:end], True, False), (name[:end], True, True)]
                 end = name.rfind("/", 0, end)
         if self._by_digest:
-            keys += [key for key in self._by_digest if key[0].rpartition(_DIGEST)[0] == name]
+            keys += [key for key in self._by_digest if key[0].rpartition(DIGEST)[0] == name]
         return [entry for key in keys if (entry := self._classic.get(key))]
 
     def _close_or_note(self, entry: Entry, is_over: bool, now: int, outcome: str) -> None:

@@ -158,8 +158,8 @@ class PitScan:
         plain = window.plain_rows()
         episodes = cut(plain, until)
         if episodes.odd.any():
-            window.mark(plain.name[episodes.starts[episodes.odd]])
-            episodes.leave_out(window.is_careful(plain.name[episodes.starts]))
+            window.mark(plain.key[episodes.starts[episodes.odd]])
+            episodes.leave_out(window.is_careful(plain.key[episodes.starts]))
         careful = window.careful_rows()
         self._replay(window.table.take(careful[careful < carried]))
         ended: list[Interval] = []
