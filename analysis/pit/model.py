@@ -104,7 +104,8 @@ __all__ = [
     "follow",
 ]
 
-_FORK = "/32=fork/seq="
+FORK = "/32=fork/seq="
+"""In the name of a fork's proof, between its feed and its number."""
 _ASKS = ("interest", "lli")
 _MANY = 12
 """Items from which on it pays to look at them together."""
@@ -277,11 +278,11 @@ class PitModel:
             else:
                 feed.item_out(message.interface, message.seq)
             self._settle(feed, now, "satisfied")
-        elif _FORK in message.name:
+        elif FORK in message.name:
             self._on_proof(message, is_in)
 
     def _on_proof(self, message: Message, is_in: bool) -> None:
-        name, _, number = message.name.rpartition(_FORK)
+        name, _, number = message.name.rpartition(FORK)
         feed = self._feeds.get(name)
         if feed is not None and number.isdecimal():
             feed.forked(int(number))

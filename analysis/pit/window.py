@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from analysis.elements import Flags, Ints
 from analysis.pit.entry import Message
 from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
-from analysis.pit.model import PitModel
+from analysis.pit.model import FORK, PitModel
 from analysis.pit.vector import MOST_LIFETIME, MOST_ROWS, Rows
 from analysis.schema import MESSAGES
 
@@ -18,7 +18,6 @@ COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason")
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
 _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
-_FORK = "/32=fork/seq="
 
 
 class Window:
@@ -26,10 +25,10 @@ class Window:
 
     def __init__(self, table: pa.Table, carried: int, model: PitModel) -> None:
         self.carried = carried
-        texts = {name: _encoded(table[name]) for name in _TEXTS}
+        texts = {name: encoded(table[name]) for name in _TEXTS}
         arrays = [texts[name] if name in texts else table[name] for name in COLUMNS]
         self.table = pa.Table.from_arrays(arrays, names=COLUMNS)
-        self._codes = {name: _numbers(text) for name, text in texts.items()}
+        self._codes = {name: numbers(text) for name, text in texts.items()}
         kinds = texts["kind"].dictionary.to_pylist()
         self._kind = _looked_up(
             [MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in kinds], self._codes["kind"]
@@ -89,12 +88,12 @@ class Window:
         followed[feed[llis & (feed >= 0)]] = True
         known = model.feed_names
         if known:
-            followed[_numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
         is_data = kind == _DATA
         if followed.any():
             followed[-1] = False
             shown |= is_data & followed[feed]
-            proofs = pc.match_substring(self.names, _FORK).to_numpy(zero_copy_only=False)
+            proofs = pc.match_substring(self.names, FORK).to_numpy(zero_copy_only=False)
             self._has_proofs = bool(proofs.any())
             shown |= is_data & np.append(proofs, False)[name]
         told: Flags = shown
@@ -212,7 +211,7 @@ def messages(rows: pa.Table) -> list[Message]:
     return [Message(*values) for values in zip(*columns, strict=True)]
 
 
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return texts as one dictionary array, each text in its dictionary once."""
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):  # no chunk at all
@@ -238,7 +237,7 @@ def compact(table: pa.Table) -> pa.Table:
     return coded(pa.Table.from_arrays(arrays, names=table.column_names))
 
 
-def _numbers(column: pa.Array) -> Ints:
+def numbers(column: pa.Array) -> Ints:
     """Return the indices of a dictionary array, or plain numbers; -1 where there is none."""
     if pa.types.is_dictionary(column.type):
         column = column.indices
@@ -269,4 +268,4 @@ def _extended(names: pa.Array, more: list[str]) -> tuple[pa.Array, Ints]:
     added = pa.array(more, pa.string())
     there = pc.is_in(added, names)
     names = pa.concat_arrays([names, added.filter(pc.invert(there)).unique()])
-    return names, _numbers(pc.index_in(added, names))
+    return names, numbers(pc.index_in(added, names))
