@@ -1,6 +1,7 @@
 """Work handed out: to Spark's tasks, to threads; and tables kept at hand while several need them."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +29,11 @@ def each(
 
     rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, report string").toArrow()
     return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
+
+
+def at_once(spark: "SparkSession | None") -> int:
+    """Return how many tasks each() does at once, as far as this machine goes."""
+    return 1 if spark is None else os.cpu_count() or 1
 
 
 def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:

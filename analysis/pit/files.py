@@ -1,18 +1,19 @@
 """PIT reconstruction of captures of any size: Parquet of packets in, Parquet of entries and of changes out.
 
-Theory of operation. Nodes are independent, so each is a task, or several: entries are independent, too, and
-those of a node with much of all packets are shared out by their names. Every task of such a node reads all of
-its packets, which takes less than following them. Spark hands tasks out, if there is Spark, and
+Theory of operation. Nodes are independent, so each is a task; Spark hands tasks out, if there is Spark, and
 no row passes through its JVM. A task sweeps over its node's files by time: row groups are read in the order
 of their least times, and whatever lies before the least time of those not read yet is complete, wherever it
 stands. So memory is bounded by a few row groups and by the entries that are open, whatever the capture's
-size, and no file has to be sorted. The changes of all nodes of a run, and of all shares of a node, are then
-added up by a second round of tasks, one a run, in the same way.
+size, and no file has to be sorted.
+
+A node with most of the packets is several tasks, which share out its entries by their names
+(analysis/pit/shares.py). Each of them has to read all packets, so it is done where cores would be idle. The
+changes of all nodes of a run, and of all shares of a node, are then added up by a second round of tasks, one
+a run, in the same way.
 
 On several machines, input and output must be on a file system that they share.
 """
 
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from analysis.pit.scan import PitScan
 from analysis.pit.shares import EVERY, Share
 from analysis.pit.window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tasks import each
+from analysis.tasks import at_once, each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +85,7 @@ def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
             ends[key[0]] = max(ends.get(key[0], last), last)
     for table in ("pit_intervals", "pit_occupancy"):
         shutil.rmtree(out / table, ignore_errors=True)
-    tasks = list(tasks_of(nodes, 1 if spark is None else os.cpu_count() or 1))
+    tasks = list(tasks_of(nodes, at_once(spark)))
     runs = sorted(ends)
 
     def follow(number: int) -> dict[str, Any]:

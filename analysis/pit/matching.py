@@ -36,7 +36,7 @@ def satisfied(names: pa.Array, of_data: Ints, asked: Flags) -> tuple[Ints, Ints]
     """
     found = [(of_data, of_data * KEYS + flag) for flag in range(KEYS)]
     prefixes = np.flatnonzero(asked[CAN_BE_PREFIX::KEYS] | asked[CAN_BE_PREFIX | MUST_BE_FRESH :: KEYS])
-    if len(prefixes):
+    if len(prefixes) and len(of_data):
         longer, prefix = _below(names, of_data, prefixes)
         found += [(longer, prefix * KEYS + CAN_BE_PREFIX + flag) for flag in (0, MUST_BE_FRESH)]
     digests = np.flatnonzero(pc.match_substring(names, DIGEST).to_numpy(zero_copy_only=False))

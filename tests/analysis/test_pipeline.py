@@ -37,6 +37,20 @@ class TestTables:
         most = {x: max(r["counted_bytes"] for r in truth if r["layering"] == x) for x in STORIES}
         assert most == {"poll": NAME_LENGTH + 32, "lli": len(FEED) + 56}
 
+    def test_the_heat_is_the_mean_over_the_time_of_a_cell(self, analyzed):
+        heat = pq.read_table(analyzed / "tables" / "pit_heat.parquet").to_pylist()
+        runs = json.loads((analyzed / "manifest.json").read_text())["runs"]
+        held = [(x, entry) for x in STORIES for entry in STORIES[x]().held]
+        assert len(heat) > 200
+        for row in heat:
+            begin = runs[row["layering"]]["start_ns"] + row["slice"] * 5 * MS
+            there = [
+                max(0, min(begin + 5 * MS, entry.closed) - max(begin, entry.opened))
+                for x, entry in held
+                if (x, entry.node) == (row["layering"], row["node"])
+            ]
+            assert row["entries"] == pytest.approx(sum(there) / (5 * MS)), row
+
     def test_the_comparison(self, analyzed):
         rows = pq.read_table(analyzed / "tables" / "comparison.parquet").to_pylist()
         got = {(row["metric"], row["layering"]): row["value"] for row in rows}
