@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.outcomes import lasted
-from analysis.slices import sliced, with_span
+from analysis.slices import sliced
 
 SLICES = 120
 """Parts of a run in what is drawn over time."""
@@ -141,23 +141,9 @@ def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:
     )
 
 
-def held(occupancy: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return layering, node, time, until, entries, bytes, start_ns, end_ns: PIT_OCCUPANCY, and to when each
-    state held.
-
-    Only what lies in the run: of a state that outlives it, the part that does not.
-    """
-    then = F.lead("time").over(Window.partitionBy(*_NODE).orderBy("time"))
-    return (
-        with_span(occupancy, spans)
-        .withColumn("until", F.least(F.coalesce(then, F.col("end_ns")), F.col("end_ns")))
-        .where(F.col("time") <= F.col("end_ns"))
-        .select(*_NODE, "time", "until", "entries", "bytes", "start_ns", "end_ns")
-    )
-
-
 def pit_summary(levels: DataFrame) -> DataFrame:
-    """Return layering, node, mean and peak entries and bytes of held(), and peak_ns, when most were held."""
+    """Return layering, node, mean and peak entries and bytes of analysis.pit.levels.held, and peak_ns, when
+    most were held."""
     lasts = (F.col("until") - F.col("time")).cast("decimal(20, 0)")
     duration = F.first(F.col("end_ns") - F.col("start_ns"))
     measures = []
@@ -166,34 +152,6 @@ def pit_summary(levels: DataFrame) -> DataFrame:
         measures += [mean.alias(f"mean_{what}"), F.max(what).alias(f"peak_{what}")]
     first = F.max_by(F.col("time") - F.col("start_ns"), F.struct("entries", -F.col("time")))
     return levels.groupBy(*_NODE).agg(*measures, first.alias("peak_ns"))
-
-
-def pit_heat(levels: DataFrame, slices: int = 100) -> DataFrame:
-    """Return layering, node, slice, entries, bytes: means over time of held() in equal parts of the run."""
-    ran = (F.col("end_ns") - F.col("start_ns")).cast("double")
-    low, high = (
-        F.least(F.lit(slices - 1), F.floor((F.col(end) - F.col("start_ns")).cast("double") * slices / ran))
-        for end in ("time", "until")
-    )
-    # Rounded to whole ns, the parts of a run are alike within 1 ns; of the shortest runs some are empty.
-    begins, ends = (
-        F.col("start_ns") + F.floor((F.col("slice") + more) * ran / slices).cast("long") for more in (0, 1)
-    )
-    share = F.least("until", ends) - F.greatest("time", begins)
-    parts = (
-        levels.where(F.col("until") > F.col("time"))
-        .withColumn("slice", F.explode(F.sequence(low.cast("long"), high.cast("long"))))
-        .withColumn("share", F.greatest(F.lit(0), share).cast("decimal(20, 0)"))
-        .withColumn("width", ends - begins)
-        .where(F.col("width") > 0)
-    )
-    means = (
-        (F.sum(F.col(what).cast("decimal(18, 0)") * F.col("share")).cast("double") / F.first("width")).alias(
-            what
-        )
-        for what in ("entries", "bytes")
-    )
-    return parts.groupBy(*_NODE, "slice").agg(*means)
 
 
 def outcomes(intervals: DataFrame) -> DataFrame:

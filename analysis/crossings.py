@@ -271,18 +271,6 @@ def _items(crossed: DataFrame) -> DataFrame:
     return crossed.where((F.col("kind") == "data") & F.col("topic").isNull() & F.col("feed").isNotNull())
 
 
-def heat(pit_samples: DataFrame, runs: DataFrame, slices: int = 100) -> DataFrame:
-    """Return layering, node, slice, entries, bytes: means of analysis.pit.tables.samples over equal parts of
-    the run."""
-    return (
-        with_span(pit_samples, runs)
-        .where(F.col("time").between(F.col("start_ns"), F.col("end_ns")))
-        .withColumn("slice", slice_of("time", slices))
-        .groupBy("layering", "node", "slice")
-        .agg(F.avg("entries").alias("entries"), F.avg("bytes").alias("bytes"))
-    )
-
-
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
     """Return the crossings that an item's journey is drawn from: at most about `most`, of the items with the
     lowest numbers, if there are too many."""

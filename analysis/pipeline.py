@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis import crossings, service, sharing, totals
@@ -35,6 +36,7 @@ from analysis.manifest import Run
 from analysis.overhead import overhead, traffic
 from analysis.packet_tables import tell
 from analysis.partitions import spark_path
+from analysis.pit import levels
 from analysis.pit import tables as pit
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
@@ -319,18 +321,21 @@ def _report_tables(given: Prepared) -> Tables:
         thin = thinned(given.pit_changes, given.runs, ("layering", "node"), ("entries", "bytes"), CURVE_BINS)
         return keep("pit_curves", thin, *by_time)
 
-    def check() -> tuple[pa.Table, pa.Table, pa.Table]:
+    def over_time() -> tuple[pa.Table, pa.Table]:
+        by_node = levels.held(given.pit_changes.where(F.col("node") != pit.NETWORK), given.runs)
+        flying = in_flight(given.latencies, given.pit_changes, given.runs)
+        return (
+            keep("pit_heat", levels.heat(by_node), "layering", "node", "slice"),
+            keep("in_flight", flying, "layering", "items"),
+        )
+
+    def check() -> pa.Table:
         counted = _read_lines(given.cases, _COUNTERS, Run.counters)
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
         samples = keep("pit_samples", pit.samples(given.pit_steps, frame(counted), slack), *by_time)
         compared = given.write("pit_truth", truth(samples, counted))
-        sampled = frame(samples)
-        return (
-            given.write("pit_truth_summary", truth_summary(compared)),
-            keep("pit_heat", crossings.heat(sampled, given.runs), "layering", "node", "slice"),
-            keep("in_flight", in_flight(given.latencies, sampled), "layering", "items"),
-        )
+        return given.write("pit_truth_summary", truth_summary(compared))
 
     def entries() -> None:
         _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
@@ -350,8 +355,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (trusted, heat, flying), _, linked = in_parallel(
-        partial(_measured, given), curves, check, entries, links
+    measured, curve, (heat, flying), trusted, _, linked = in_parallel(
+        partial(_measured, given), curves, over_time, check, entries, links
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", compare(measured.measures))

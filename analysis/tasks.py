@@ -69,6 +69,11 @@ def each(
     return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
 
 
+def at_once(spark: "SparkSession | None") -> int:
+    """Return how many tasks each() does at once, as far as this machine goes."""
+    return 1 if spark is None else os.cpu_count() or 1
+
+
 def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
     """Return the tasks' results. Small jobs leave cores idle; another thread's job takes them."""
     with ThreadPoolExecutor() as pool:

@@ -13,7 +13,9 @@ traffic needs. Not: Nacks, CanBePrefix, digests, persistent Interests, LLIs, Hop
 that differ, MustBeFresh, restarts and links, packets without a direction, Data sent to some of those who
 asked. Both results have to be equal, row by row.
 
-Then feednet alone does the same for LLIs, of a tenth as many rows. What counts is ratios within one
+Then feednet does the same for these packets once more, but for CanBePrefix in every Interest, and Data with
+a component more than was asked for: PITs hold the same, and what it takes is set beside the plain case. And
+for LLIs, of a tenth as many rows. What counts is ratios within one
 repetition; shown is the median with the least and the greatest. Peak memory is that of a process that does
 all nodes one after the other, for a tenth of the rows and for all.
 """
@@ -46,6 +48,9 @@ from testbed.scenario import load
 
 BAR = 1.5
 """Times as long as DuckDB that feednet may take."""
+
+PREFIX_BAR = 3
+"""Times as long as the plain case that Interests with CanBePrefix may take."""
 
 ITEMS = 1200
 _GAP = 10_000_000_000
@@ -155,6 +160,28 @@ def _copy(table: pa.Table, number: int, span: int, frames: int) -> pa.Table:
     )
 
 
+def ask_for_prefixes(packets: Path, out: Path) -> Path:
+    """Write packets once more, with CanBePrefix in all Interests, and Data of longer names; return where."""
+    for path in sorted(packets.rglob("*.parquet")):
+        target = out / path.relative_to(packets)
+        target.parent.mkdir(parents=True)
+        with (
+            pq.ParquetFile(path) as file,
+            pq.ParquetWriter(target, file.schema_arrow, compression="snappy") as writer,
+        ):
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number)
+                kind, name = table["kind"], table["name"]
+                longer = pc.binary_join_element_wise(name, "v=1", "/")
+                changed = {
+                    "name": pc.if_else(pc.equal(kind, "data"), longer, name),
+                    "can_be_prefix": pc.or_(table["can_be_prefix"], pc.equal(kind, "interest")),
+                }
+                columns = [changed.get(each, table[each]) for each in table.column_names]
+                writer.write_table(pa.Table.from_arrays(columns, schema=table.schema))
+    return out
+
+
 def by_duckdb(packets: Path, out: Path) -> float:
     """Return seconds that DuckDB takes, its start with them."""
     before = time.perf_counter()
@@ -190,12 +217,13 @@ def count_differences(ours: Path, theirs: Path) -> int:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def bench(packets: int, repetitions: int, as_json: bool) -> None:
     """Measure how fast PIT state is told from packets."""
-    took: dict[str, list[float]] = {name: [] for name in ("spark", "duckdb", "alone", "lli")}
+    took: dict[str, list[float]] = {name: [] for name in ("spark", "duckdb", "prefixes", "alone", "lli")}
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
         classic, rows = make_packets("poll", packets, scratch)
         (scratch / "few").mkdir()
         few, _ = make_packets("poll", rows // 10, scratch / "few")
+        prefixes = ask_for_prefixes(classic, scratch / "prefixes")
         llis, lli_rows = make_packets("lli", packets // 10, scratch)
         memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
         before = time.perf_counter()
@@ -206,6 +234,7 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
         for _ in range(repetitions):
             for name, source, session in (
                 ("spark", classic, spark),
+                ("prefixes", prefixes, spark),
                 ("alone", classic, None),
                 ("lli", llis, spark),
             ):
@@ -215,15 +244,19 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
                 took[name].append(time.perf_counter() - before)
                 if name == "spark":
                     took["duckdb"].append(by_duckdb(classic, theirs))
-                    if differing := count_differences(ours, theirs):
-                        raise click.ClickException(f"{differing} rows of the two results differ")
+                if name in ("spark", "prefixes") and (differing := count_differences(ours, theirs)):
+                    raise click.ClickException(f"{name}: {differing} rows of the two results differ")
         spark.stop()
-    ratios = [a / b for a, b in zip(took["spark"], took["duckdb"], strict=True)]
+    ratios, over_plain = (
+        [a / b for a, b in zip(took[one], took[other], strict=True)]
+        for one, other in (("spark", "duckdb"), ("prefixes", "spark"))
+    )
     found = {
         "rows": rows,
         "lli_rows": lli_rows,
         "seconds": took,
         "over_duckdb": ratios,
+        "prefixes_over_plain": over_plain,
         "start": start,
         "mb": memory,
     }
@@ -233,14 +266,19 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
     click.echo(f"{rows:,} rows of classic traffic; seconds, median (least to greatest)")
     _show("feednet with Spark, two cores", took["spark"])
     _show("DuckDB, all cores", took["duckdb"])
-    verdict = "met" if statistics.median(ratios) <= BAR else "missed"
-    _show("feednet over DuckDB", ratios, f"   bar {BAR}: {verdict}; results are equal")
+    _show("feednet over DuckDB", ratios, _verdict(ratios, BAR))
+    _show("feednet with Spark, CanBePrefix", took["prefixes"])
+    _show("CanBePrefix over plain", over_plain, _verdict(over_plain, PREFIX_BAR))
     _show("feednet in this process, one core", took["alone"])
     click.echo(f"{lli_rows:,} rows of LLI traffic")
     _show("feednet with Spark, two cores", took["lli"])
     click.echo(
         f"peak memory: {memory[1]} MB, of a tenth of the rows {memory[0]} MB; start of Spark {start:.1f} s"
     )
+
+
+def _verdict(ratios: list[float], bar: float) -> str:
+    return f"   bar {bar}: {'met' if statistics.median(ratios) <= bar else 'missed'}; results are equal"
 
 
 def _show(what: str, values: list[float], note: str = "") -> None:

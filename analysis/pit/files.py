@@ -4,8 +4,12 @@ Theory of operation. Nodes are independent, so each is a task; Spark hands tasks
 no row passes through its JVM. A task sweeps over its node's files by time: row groups are read in the order
 of their least times, and whatever lies before the least time of those not read yet is complete, wherever it
 stands. So memory is bounded by a few row groups and by the entries that are open, whatever the capture's
-size, and no file has to be sorted. The changes of all nodes of a run are then added up by a second round of
-tasks, one a run, in the same way.
+size, and no file has to be sorted.
+
+A node with most of the packets is several tasks, which share out its entries by their names
+(analysis/pit/shares.py). Each of them has to read all packets, so it is done where cores would be idle. The
+changes of all nodes of a run, and of all shares of a node, are then added up by a second round of tasks, one
+a run, in the same way.
 
 On several machines, input and output must be on a file system that they share.
 """
@@ -13,6 +17,7 @@ On several machines, input and output must be on a file system that they share.
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,15 +29,19 @@ import pyarrow.parquet as pq
 from analysis.partitions import WholeFile, directories, partition
 from analysis.pit.entry import State
 from analysis.pit.scan import PitScan
+from analysis.pit.shares import EVERY, Share
 from analysis.pit.window import COLUMNS
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tasks import each
+from analysis.tasks import at_once, each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WINDOW = 1 << 19
 """Rows that are looked at together, if so many are complete."""
+
+SPLIT_ROWS = 1 << 20
+"""Rows from which on a node may be several tasks."""
 
 NETWORK = "*"
 """The node that stands for all nodes together."""
@@ -45,13 +54,15 @@ _TEXTS = [name for name in COLUMNS if name in ("interface", "direction", "kind",
 
 
 class Group(NamedTuple):
-    """A row group of a file, with the least time in it; `texts` are the values of its directories."""
+    """A row group of a file, with the least time in it; `texts` are the values of its directories;
+    has_prefixes: whether anything in it may say CanBePrefix."""
 
     least: int
     path: str
     number: int
     rows: int
     texts: Mapping[str, str | None]
+    has_prefixes: bool = True
 
 
 def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
@@ -72,36 +83,53 @@ def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
         for group, last in row_groups(path, texts):
             nodes[key].append(group)
             ends[key[0]] = max(ends.get(key[0], last), last)
-    keys = sorted(nodes)
-    places: dict[str, list[int]] = defaultdict(list)
-    for number, (run, _) in enumerate(keys):
-        places[run].append(number)
     for table in ("pit_intervals", "pit_occupancy"):
         shutil.rmtree(out / table, ignore_errors=True)
+    tasks = list(tasks_of(nodes, at_once(spark)))
+    runs = sorted(ends)
 
     def follow(number: int) -> dict[str, Any]:
-        run, node = keys[number]
-        _follow(
-            node,
-            nodes[keys[number]],
-            ends[run],
-            _part(out, "pit_intervals", run, number),
-            _part(out, "pit_occupancy", run, number),
-        )
+        task = tasks[number]
+        paths = (_part(out, table, task.run, number) for table in ("pit_intervals", "pit_occupancy"))
+        _follow(task, nodes[task.run, task.node], ends[task.run], *paths)
         return {}
 
     def add_up(number: int) -> dict[str, Any]:
-        run = sorted(places)[number]
-        parts = [_part(out, "pit_occupancy", run, each) for each in places[run]]
-        _add_up(parts, _part(out, "pit_occupancy", run, len(keys)))
+        run = runs[number]
+        parts = {_part(out, "pit_occupancy", run, n): task for n, task in enumerate(tasks) if task.run == run}
+        split = sorted({task.node for task in parts.values() if task.share.of > 1})
+        targets = {node: _part(out, "pit_occupancy", run, len(tasks) + n) for n, node in enumerate(split)}
+        _add_up(parts, targets | {NETWORK: _part(out, "pit_occupancy", run, len(tasks) + len(split))})
         return {}
 
-    each(spark, follow, len(keys))
-    each(spark, add_up, len(places))
+    each(spark, follow, len(tasks))
+    each(spark, add_up, len(runs))
+    for number, task in enumerate(tasks):
+        if task.share.of > 1:
+            _part(out, "pit_occupancy", task.run, number).unlink()
 
 
-def sweep(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of some row groups in windows of ascending times, the last of which is complete."""
+class Task(NamedTuple):
+    """A share of a node's entries to be followed."""
+
+    run: str
+    node: str
+    share: Share
+
+
+def tasks_of(nodes: Mapping[tuple[str, str], Sequence[Group]], cores: int) -> Iterator[Task]:
+    """Yield what is done at once. More shares of a node than there are cores for it would only read more."""
+    rows = {key: sum(group.rows for group in groups) for key, groups in nodes.items()}
+    for (run, node), count in sorted(rows.items()):
+        fair = round(cores * count / sum(rows.values()))
+        shares = fair if count >= SPLIT_ROWS and fair > 1 else 1
+        has_prefixes = any(group.has_prefixes for group in nodes[run, node])
+        yield from (Task(run, node, Share(number, shares, has_prefixes)) for number in range(shares))
+
+
+def sweep(groups: Sequence[Group], columns: Sequence[str], share: Share = EVERY) -> Iterator[pa.Table]:
+    """Yield the rows of some row groups in windows of ascending times, the last of which is complete; of
+    packets, a share."""
     waiting: list[pa.Table] = []
     held = 0
     ordered = sorted(groups, key=lambda group: group.least)
@@ -111,8 +139,8 @@ def sweep(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.Table]
         if group.path not in files:
             coded = [name for name in _TEXTS if name in columns and name not in group.texts]
             files[group.path] = pq.ParquetFile(group.path, read_dictionary=coded)
-        waiting.append(_read(files[group.path], group, columns))
-        held += group.rows
+        waiting.append(share.kept(_read(files[group.path], group, columns)))
+        held += len(waiting[-1])
         left[group.path] -= 1
         if not left[group.path]:
             files.pop(group.path).close()
@@ -166,85 +194,105 @@ def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Gr
                 low, high = span["min"], span["max"]
             else:
                 low, high = statistics.min, statistics.max
-            yield Group(low, str(path), number, found.num_rows, texts), high
+            yield Group(low, str(path), number, found.num_rows, texts, _has_prefixes(found, file)), high
+
+
+def _has_prefixes(group: pq.RowGroupMetaData, file: pq.ParquetFile) -> bool:
+    """Tell whether Interests of a row group may say CanBePrefix."""
+    place = file.schema_arrow.get_field_index("can_be_prefix")
+    told = group.column(place).statistics if place >= 0 else None
+    return told is None or (bool(told.max) if told.has_min_max else told.null_count < group.num_rows)
 
 
 def _part(out: Path, table: str, run: str, number: int) -> Path:
     return out / table / partition("run", run) / f"part-{number:05}.parquet"
 
 
-def _follow(node: str, groups: Sequence[Group], end: int, intervals: Path, occupancy: Path) -> None:
+def _follow(task: Task, groups: Sequence[Group], end: int, intervals: Path, occupancy: Path) -> None:
     model = PitScan()
-    kept = np.zeros(len(_STATE), np.int64)
     with WholeFile(intervals, INTERVALS_ARROW) as ended, WholeFile(occupancy, OCCUPANCY_ARROW) as changed:
-        for window in sweep(groups, COLUMNS):
+        states = _States(changed, task.node)
+        for window in sweep(groups, COLUMNS, task.share):
             entries, steps = model.push(window)
-            ended.write(_at(node, entries))
-            kept = _write_states(changed, node, steps, kept)
+            ended.write(_at(task.node, entries))
+            states.write(steps)
         entries, steps = model.finish(end)
-        ended.write(_at(node, entries))
-        _write_states(changed, node, steps, kept)
+        ended.write(_at(task.node, entries))
+        states.write(steps)
 
 
-def _add_up(parts: Sequence[Path], target: Path) -> None:
-    """Write the state of all nodes together from those of each."""
-    groups = [group for path in parts for group, _ in row_groups(path, {})]
+def _add_up(parts: Mapping[Path, Task], targets: Mapping[str, Path]) -> None:
+    """Write the states of nodes that were followed in shares, and of all nodes together."""
+    groups = [group for path in parts for group, _ in row_groups(path, {"part": str(path)})]
+    of_node = {
+        node: pa.array([str(path) for path, task in parts.items() if node in (task.node, NETWORK)])
+        for node in targets
+    }
     before: dict[str, tuple[int, ...]] = {}
-    kept = np.zeros(len(_STATE), np.int64)
-    with WholeFile(target, OCCUPANCY_ARROW) as changed:
-        for window in sweep(groups, ["time", "node", *_STATE]):
+    with ExitStack() as files:
+        states = {
+            node: _States(files.enter_context(WholeFile(path, OCCUPANCY_ARROW)), node)
+            for node, path in targets.items()
+        }
+        for window in sweep(groups, ["time", "part", *_STATE]):
             deltas = _deltas(window, before)
-            kept = _write_states(changed, NETWORK, deltas, kept)
+            for node, of_it in of_node.items():
+                states[node].write(deltas.filter(pc.is_in(deltas["part"], of_it)))
 
 
 def _deltas(window: pa.Table, before: dict[str, tuple[int, ...]]) -> pa.Table:
-    """Return what each row's state adds to its node's row before; `before` is kept from window to window."""
-    nodes = pc.dictionary_encode(window["node"]).combine_chunks()
-    codes = nodes.indices.to_numpy()
+    """Return what each row's state adds to its part's row before; `before` is kept from window to window."""
+    parts = window["part"].unify_dictionaries().combine_chunks()
+    codes = parts.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-1))
     last = np.append(first[1:], len(ordered)) - 1
-    names = [nodes.dictionary[int(ordered[place])].as_py() for place in first]
-    columns = [window["time"].combine_chunks()]
+    names = [parts.dictionary[int(ordered[place])].as_py() for place in first]
+    columns = [window["time"].combine_chunks(), parts]
     ends = []
     for place, name in enumerate(_STATE):
         values = window[name].to_numpy()[order]
         changes = np.diff(values, prepend=0)
-        changes[first] = values[first] - [before.get(node, (0,) * len(_STATE))[place] for node in names]
+        changes[first] = values[first] - [before.get(part, (0,) * len(_STATE))[place] for part in names]
         ends.append(values[last])
         back = np.empty_like(changes)
         back[order] = changes
         columns.append(pa.array(back))
-    for node, *state in zip(names, *(values.tolist() for values in ends), strict=True):
-        before[node] = tuple(state)
-    return pa.Table.from_arrays(columns, names=["time", *_STATE])
+    for part, *state in zip(names, *(values.tolist() for values in ends), strict=True):
+        before[part] = tuple(state)
+    return pa.Table.from_arrays(columns, names=["time", "part", *_STATE])
 
 
-def _write_states(target: WholeFile, node: str, steps: pa.Table, kept: Any) -> Any:
-    """Write the states after some steps, of which several may be of one time; return the last one.
+class _States:
+    """The states of a node as they are written: each comes of the one before by steps."""
 
-    `kept` is the state before.
-    """
-    times = steps["time"].to_numpy()
-    if not len(times):
-        return kept
-    first = np.flatnonzero(np.diff(times, prepend=times[0] - 1))
-    deltas = np.stack([np.add.reduceat(steps[name].to_numpy(), first) for name in _STATE], axis=1)
-    states = np.cumsum(deltas, axis=0) + kept
-    changed = deltas.any(axis=1)
-    count = int(changed.sum())
-    target.write(
-        pa.Table.from_arrays(
-            [
-                pa.array([node] * count, pa.string()),
-                pa.array(times[first][changed]),
-                *(pa.array(np.ascontiguousarray(column)) for column in states[changed].T),
-            ],
-            schema=OCCUPANCY_ARROW,
+    def __init__(self, target: WholeFile, node: str) -> None:
+        self._target = target
+        self._node = node
+        self._last = np.zeros(len(_STATE), np.int64)
+
+    def write(self, steps: pa.Table) -> None:
+        """Write the states after the next steps, of which several may be of one time."""
+        times = steps["time"].to_numpy()
+        if not len(times):
+            return
+        first = np.flatnonzero(np.diff(times, prepend=times[0] - 1))
+        deltas = np.stack([np.add.reduceat(steps[name].to_numpy(), first) for name in _STATE], axis=1)
+        states = np.cumsum(deltas, axis=0) + self._last
+        self._last = states[-1]
+        changed = deltas.any(axis=1)
+        count = int(changed.sum())
+        self._target.write(
+            pa.Table.from_arrays(
+                [
+                    pa.array([self._node] * count, pa.string()),
+                    pa.array(times[first][changed]),
+                    *(pa.array(np.ascontiguousarray(column)) for column in states[changed].T),
+                ],
+                schema=OCCUPANCY_ARROW,
+            )
         )
-    )
-    return states[-1]
 
 
 def _at(node: str, intervals: pa.Table) -> pa.Table:

@@ -90,6 +90,7 @@ from analysis.elements import Flags, Ints
 from analysis.pit.classic import RECORD_BYTES, ClassicEntry, Key, key_of
 from analysis.pit.entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import RANGE_BYTES, FeedEntry
+from analysis.pit.matching import DIGEST
 
 __all__ = [
     "FOREVER",
@@ -103,8 +104,8 @@ __all__ = [
     "follow",
 ]
 
-_DIGEST = "/sha256digest="
-_FORK = "/32=fork/seq="
+FORK = "/32=fork/seq="
+"""In the name of a fork's proof, between its feed and its number."""
 _ASKS = ("interest", "lli")
 _MANY = 12
 """Items from which on it pays to look at them together."""
@@ -210,16 +211,9 @@ class PitModel:
         return self._ledger.take()
 
     @property
-    def pending_names(self) -> list[str]:
-        """The names of classic entries."""
-        return [key[0] for key in self._classic]
-
-    @property
-    def loose_names(self) -> set[str]:
-        """The names of classic entries that Data of other names can satisfy."""
-        if not self._prefixes and not self._by_digest:
-            return set()
-        return {key[0] for key in self._classic if key[1] or key in self._by_digest}
+    def pending_keys(self) -> list[Key]:
+        """The keys of classic entries."""
+        return list(self._classic)
 
     @property
     def feed_names(self) -> list[str]:
@@ -256,7 +250,7 @@ class PitModel:
         if entry is None:
             entry = self._classic[key] = ClassicEntry(message, self._ledger)
             self._prefixes += key[1]
-            if _DIGEST in message.name:
+            if DIGEST in message.name:
                 self._by_digest.add(key)
         elif is_in and entry.is_loop(message):
             return
@@ -284,11 +278,11 @@ class PitModel:
             else:
                 feed.item_out(message.interface, message.seq)
             self._settle(feed, now, "satisfied")
-        elif _FORK in message.name:
+        elif FORK in message.name:
             self._on_proof(message, is_in)
 
     def _on_proof(self, message: Message, is_in: bool) -> None:
-        name, _, number = message.name.rpartition(_FORK)
+        name, _, number = message.name.rpartition(FORK)
         feed = self._feeds.get(name)
         if feed is not None and number.isdecimal():
             feed.forked(int(number))
@@ -348,7 +342,7 @@ class PitModel:
                 keys += [(name[:end], True, False), (name[:end], True, True)]
                 end = name.rfind("/", 0, end)
         if self._by_digest:
-            keys += [key for key in self._by_digest if key[0].rpartition(_DIGEST)[0] == name]
+            keys += [key for key in self._by_digest if key[0].rpartition(DIGEST)[0] == name]
         return [entry for key in keys if (entry := self._classic.get(key))]
 
     def _close_or_note(self, entry: Entry, is_over: bool, now: int, outcome: str) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from analysis.elements import Ints
 from analysis.pit.entry import Interval, Step
+from analysis.pit.matching import KEYS
 from analysis.pit.vector import Episodes, Rows
 from analysis.stages import PIT_INTERVALS
 
@@ -28,7 +29,7 @@ def intervals_of(names: pa.Array, rows: Rows, episodes: Episodes) -> pa.Table:
     )
     columns: dict[str, Any] = {
         "kind": pa.repeat("classic", len(ended)),
-        "name": names.take(pa.array(rows.name[first])),
+        "name": names.take(pa.array(rows.key[first] // KEYS)),
         "opened": rows.time[first],
         "closed": episodes.closed[ended],
         "outcome": outcomes.dictionary_decode(),

@@ -1,14 +1,14 @@
 """A node's PIT from its packets, a window at a time: what analysis/pit/model.py does packet by packet.
 
-Theory of operation. Classic entries of different names are independent, and almost all of them are plain:
-Interests, and then Data or nothing. These are cut out of a window by numpy (analysis/pit/vector.py). Whatever
-is unusual goes to the careful model, name by name and in order of time: Nacks, CanBePrefix, digests,
-persistent Interests, loops, names asked for with and without MustBeFresh; so do LLIs and the items of feeds
-that have them. There is one opinion on what is odd; tests/analysis/test_pit_scan.py holds both against each
-other.
+Theory of operation. Classic entries of different keys are independent, and almost all of them are plain:
+Interests, and then Data or nothing. These are cut out of a window by numpy (analysis/pit/vector.py), once it
+has found which Data may satisfy which of them (analysis/pit/matching.py). Whatever is unusual goes to the
+careful model, key by key and in order of time: Nacks, persistent Interests, loops; so do LLIs and the items
+of feeds that have them. There is one opinion on what is odd; tests/analysis/test_pit_scan.py holds both
+against each other.
 
 Plain entries that are open when a window ends are carried to the next one as rows. If then something unusual
-happens to such a name, the model is shown the rows again, and says nothing new about what was before. So
+happens to such a key, the model is shown the rows again, and says nothing new about what was before. So
 memory is bounded by a window and the entries that are open.
 """
 
@@ -158,8 +158,8 @@ class PitScan:
         plain = window.plain_rows()
         episodes = cut(plain, until)
         if episodes.odd.any():
-            window.mark(plain.name[episodes.starts[episodes.odd]])
-            episodes.leave_out(window.is_careful(plain.name[episodes.starts]))
+            window.mark(plain.key[episodes.starts[episodes.odd]])
+            episodes.leave_out(window.is_careful(plain.key[episodes.starts]))
         careful = window.careful_rows()
         self._replay(window.table.take(careful[careful < carried]))
         ended: list[Interval] = []

@@ -1,12 +1,13 @@
 """Plain classic PIT entries, for all rows of a window at once by numpy; analysis/pit/model.py has the rules.
 
-Theory of operation. Entries of different names do not touch each other, and no state outlives an entry. So
-rows are put in the order of their names, and within each in that of time, and cut into episodes: Interests,
+Theory of operation. Entries of different keys do not touch each other, and no state outlives an entry. So
+rows are put in the order of their keys, and within each in that of time, and cut into episodes: Interests,
 each before those before it have expired, and the Data that end them, if any do. What an episode comes to is
-sums over its rows.
+sums over its rows. Data are rows of each key that they satisfy. It is numpy that does this, since one step
+takes all entries of a window: entry by entry, the model takes some fifty times as long.
 
 An episode that Data in end has ended whatever else there was. Data out, one after the other, end one if each
-interface that asked gets them once while its record lasts, and not just from the cache. A name with any other
+interface that asked gets them once while its record lasts, and not just from the cache. A key with any other
 episode, or one in which an Interest could be a loop, is not plain: its rows are left to the careful model.
 """
 
@@ -28,12 +29,13 @@ MOST_ROWS = 1 << 21
 
 
 class Rows(NamedTuple):
-    """Classic Interests and Data in the order of (name, time, frame): where they stand in the window, the
-    name's number and length, time, whether it is an Interest, whether it comes in, the interface's number,
-    lifetime and nonce (0 of Data; -1 without a nonce), and whether they are of this window, not carried."""
+    """Classic Interests and Data in the order of (key, time, frame): where they stand in the window, the
+    key's number (analysis.pit.matching), the name's length, time, whether it is an Interest, whether it comes
+    in, the interface's number, lifetime and nonce (0 of Data; -1 without a nonce), and whether they are of
+    this window, not carried."""
 
     place: Ints
-    name: Ints
+    key: Ints
     length: Ints
     time: Ints
     asks: Flags
@@ -79,7 +81,7 @@ def cut(rows: Rows, until: int) -> Episodes:
     time, asks = rows.time, rows.asks
     is_first = np.ones(count, bool)
     told = ~asks & ~rows.is_in
-    is_first[1:] = (rows.name[1:] != rows.name[:-1]) | (~asks[:-1] & ~(told[1:] & told[:-1]))
+    is_first[1:] = (rows.key[1:] != rows.key[:-1]) | (~asks[:-1] & ~(told[1:] & told[:-1]))
     is_first[1:] |= time[1:] - time[:-1] >= int(rows.lifetime.max(initial=0))
     # The greatest expiry so far, within a segment: segments count up, so one running maximum does for all.
     segment = np.cumsum(is_first) - 1
@@ -90,17 +92,25 @@ def cut(rows: Rows, until: int) -> Episodes:
     expiry += base
     is_first[1:] |= time[1:] >= expiry[:-1]
 
-    starts = np.flatnonzero(is_first)
-    of_row = np.cumsum(is_first) - 1
+    starts, of_row = _numbered(is_first)
+    comes_in, goes_out = asks & rows.is_in, asks & ~rows.is_in
+    interests_in = _sums(comes_in, starts)
+    interests_out = _sums(goes_out, starts)
+    is_record, is_newest, is_loop = _records(rows, of_row, interests_in, interests_out)
+    follows = told & ~is_first
+    follows[1:] &= told[:-1]
+    if follows.any():
+        # When as many have been answered as had asked, the entry is gone, and what is sent after it is not
+        # its own.
+        begin = np.maximum.accumulate(np.where(follows, 0, np.arange(count)))
+        asked_by = _sums(is_newest, starts)[of_row]
+        is_first |= follows & (np.arange(count) - begin >= np.maximum(asked_by, 1))
+        starts, of_row = _numbered(is_first)
+        interests_in, interests_out = _sums(comes_in, starts), _sums(goes_out, starts)
     last = np.append(starts, count)[1:] - 1
     real = asks[starts]
     by_data = real & ~asks[last]
     closed = np.where(by_data, time[last], expiry[last])
-    comes_in, goes_out = asks & rows.is_in, asks & ~rows.is_in
-    interests_in = _sums(comes_in, starts)
-    interests_out = _sums(goes_out, starts)
-
-    is_record, is_newest, is_loop = _records(rows, of_row, interests_in, interests_out)
     answer = rows.interface[last]
     waits = is_newest & (time + rows.lifetime > closed[of_row]) & (rows.interface != answer[of_row])
     came_in = by_data & rows.is_in[last]
@@ -139,6 +149,11 @@ def cut(rows: Rows, until: int) -> Episodes:
         row_bytes=size,
         odd=odd & real,
     )
+
+
+def _numbered(is_first: Flags) -> tuple[Ints, Ints]:
+    """Return the first row of each episode, and each row's episode."""
+    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
 def _records(rows: Rows, of_row: Ints, asked_in: Ints, asked_out: Ints) -> tuple[Flags, Flags, Flags]:

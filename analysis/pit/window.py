@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from analysis.elements import Flags, Ints
 from analysis.pit.entry import Message
-from analysis.pit.model import PitModel
-from analysis.pit.vector import MOST_LIFETIME, Rows
+from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
+from analysis.pit.model import FORK, PitModel
+from analysis.pit.vector import MOST_LIFETIME, MOST_ROWS, Rows
 from analysis.schema import MESSAGES
 
 COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason"))
@@ -17,8 +18,6 @@ COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason")
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
 _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
-_DIGEST, _FORK = "/sha256digest=", "/32=fork/seq="
-_FEW = 32
 
 
 class Window:
@@ -26,10 +25,10 @@ class Window:
 
     def __init__(self, table: pa.Table, carried: int, model: PitModel) -> None:
         self.carried = carried
-        texts = {name: _encoded(table[name]) for name in _TEXTS}
+        texts = {name: encoded(table[name]) for name in _TEXTS}
         arrays = [texts[name] if name in texts else table[name] for name in COLUMNS]
         self.table = pa.Table.from_arrays(arrays, names=COLUMNS)
-        self._codes = {name: _numbers(text) for name, text in texts.items()}
+        self._codes = {name: numbers(text) for name, text in texts.items()}
         kinds = texts["kind"].dictionary.to_pylist()
         self._kind = _looked_up(
             [MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in kinds], self._codes["kind"]
@@ -41,50 +40,47 @@ class Window:
         dropped = asks & self._is_in & (_values(table["hop_limit"], -1) == 0)
         # Of a packet that the capture has cut, what is needed may be missing.
         self._kind[dropped | (self._codes["name"] < 0)] = -1
-        self.names = texts["name"].dictionary
-        self._feeds = texts["feed"].dictionary
         self._length = _values(table["name_length"], 0)
         self._time = _values(table["time"], 0)
         self._lifetime = _values(table["lifetime_ns"], MOST_LIFETIME)
         self._nonce = _values(table["nonce"], -1)
         self._seq = _values(table["seq"], -1)
         self._credit = _values(table["send_credit"], -1)
+        self._feeds = texts["feed"].dictionary
         self._feed_names = self._feeds.to_pylist()
         self._interfaces = [*texts["interface"].dictionary.to_pylist(), None]
         self._has_proofs = False
-        self._is_loose = np.zeros(len(self.names) + 1, bool)
-        self._careful = np.zeros(len(self.names) + 1, bool)
-        self._find_careful(table, model)
-        self._shown = self._shown_to_model(table, model)
+        pending = model.pending_keys
+        self.names, known = _extended(texts["name"].dictionary, [name for name, _, _ in pending])
+        flags = (_values(table[name], 0) == 1 for name in ("can_be_prefix", "must_be_fresh"))
+        self._key = keys_of(self._codes["name"], *flags)
+        self._careful = np.zeros(KEYS * len(self.names), bool)
+        self.mark(keys_of(known, *np.array([key[1:] for key in pending], bool).reshape(-1, 2).T))
+        self._mark_odd(_values(table["is_persistent"], 0) == 1)
+        self._match()
+        self._shown = self._shown_to_model(model)
 
-    def _find_careful(self, table: pa.Table, model: PitModel) -> None:
-        """Mark the names that are not plain."""
-        name, kind = self._codes["name"], self._kind
-        interest = kind == _INTEREST
-        fresh = _values(table["must_be_fresh"], 0) == 1
-        prefix = _values(table["can_be_prefix"], 0) == 1
-        odd = prefix | (_values(table["is_persistent"], 0) == 1)
-        odd |= (self._lifetime >= MOST_LIFETIME) | (self._lifetime < 0) | (self._nonce >= 1 << 32)
-        self.mark(name[interest & odd])
-        self.mark(name[(kind == _NACK) & (self._credit < 0)])
-        is_fresh, is_stale = np.zeros((2, len(self._careful)), bool)
-        is_fresh[name[interest & fresh]] = True
-        is_stale[name[interest & ~fresh]] = True
-        self._careful |= is_fresh & is_stale
-        digests = np.flatnonzero(pc.match_substring(self.names, _DIGEST).to_numpy(zero_copy_only=False))
-        self.mark(digests)
-        pending = pa.array(model.pending_names, pa.string())
-        if len(pending):
-            self.mark(_numbers(pc.index_in(pending, self.names).drop_null()))
-        loose = set(model.loose_names)
-        loose.update(self.names.take(pa.array(np.unique(name[interest & prefix]))).to_pylist())
-        asked = digests[np.isin(digests, name[interest])] if len(digests) else digests
-        loose.update(each.as_py().rpartition(_DIGEST)[0] for each in self.names.take(pa.array(asked)))
-        loose.update(each.rpartition(_DIGEST)[0] for each in [*loose] if _DIGEST in each)
-        self._loose = loose
+    def _mark_odd(self, is_persistent: Flags) -> None:
+        """Mark the keys of Interests and Nacks that are not plain."""
+        interest = self._kind == _INTEREST
+        odd = is_persistent | (self._lifetime >= MOST_LIFETIME) | (self._lifetime < 0)
+        odd |= self._nonce >= 1 << 32
+        self.mark(self._key[(interest & odd) | ((self._kind == _NACK) & (self._credit < 0))])
 
-    def _shown_to_model(self, table: pa.Table, model: PitModel) -> Flags:
-        """Tell which rows the model is shown whatever their names are."""
+    def _match(self) -> None:
+        """Find what the Data may satisfy, as pairs of a name and a key."""
+        asked = self._careful.copy()  # the model's own
+        asks, self._data = self._kind == _INTEREST, np.flatnonzero(self._kind == _DATA)
+        asked[self._key[asks]] = True
+        rows_of = np.bincount(self._codes["name"][self._data], minlength=len(self.names))
+        self._pair_names, self._pair_keys = satisfied(self.names, np.flatnonzero(rows_of), asked)
+        # Data are a row for each entry that they may satisfy. If that makes too many, the model takes them.
+        if int(asks.sum()) + int(rows_of[self._pair_names].sum()) > max(len(self._kind), MOST_ROWS):
+            several = np.bincount(self._pair_names, minlength=len(self.names)) > 1
+            self.mark(self._pair_keys[several[self._pair_names]])
+
+    def _shown_to_model(self, model: PitModel) -> Flags:
+        """Tell which rows the model is shown whatever their keys are."""
         kind, name, feed = self._kind, self._codes["name"], self._codes["feed"]
         llis = kind == _LLI
         shown = llis | ((kind == _NACK) & (self._credit >= 0))
@@ -92,42 +88,48 @@ class Window:
         followed[feed[llis & (feed >= 0)]] = True
         known = model.feed_names
         if known:
-            followed[_numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
         is_data = kind == _DATA
         if followed.any():
             followed[-1] = False
             shown |= is_data & followed[feed]
-            proofs = pc.match_substring(self.names, _FORK).to_numpy(zero_copy_only=False)
+            proofs = pc.match_substring(self.names, FORK).to_numpy(zero_copy_only=False)
             self._has_proofs = bool(proofs.any())
             shown |= is_data & np.append(proofs, False)[name]
-        if self._loose:
-            self._is_loose = _under(self.names, self._loose)
-            shown |= is_data & self._is_loose[name]
         told: Flags = shown
         return told
 
-    def mark(self, names: Ints) -> None:
-        """Leave names to the model."""
-        self._careful[names] = True
-        self._careful[-1] = False
+    def mark(self, keys: Ints) -> None:
+        """Leave keys to the model."""
+        self._careful[keys] = True
 
-    def is_careful(self, names: Ints) -> Flags:
-        """Tell which names are left to the model."""
-        found: Flags = self._careful[names]
+    def is_careful(self, keys: Ints) -> Flags:
+        """Tell which keys are left to the model."""
+        found: Flags = self._careful[keys]
         return found
 
     def careful_rows(self) -> Ints:
         """Return the places of rows that the model is to be shown, in order."""
-        of_name = self._careful[self._codes["name"]] & (self._kind >= 0) & (self._kind != _LLI)
-        return np.flatnonzero(of_name | self._shown)
+        return np.flatnonzero(self._concerns_model() | self._shown)
+
+    def _concerns_model(self) -> Flags:
+        """Tell which Interests, Nacks and Data have to do with keys that are left to the model."""
+        kind = self._kind
+        found = np.zeros(len(kind), bool)
+        if self._careful.any():
+            keyed = np.flatnonzero((kind == _INTEREST) | (kind == _NACK))
+            found[keyed] = self._careful[self._key[keyed]]
+            is_careful = np.zeros(len(self.names), bool)
+            is_careful[self._pair_names[self._careful[self._pair_keys]]] = True
+            found[self._data] = is_careful[self._codes["name"][self._data]]
+        return found
 
     def split(self, rows: Ints) -> tuple[Ints, Ints]:
         """Part rows for the model into those to be shown in order of time, and those that concern nothing but
         their feed, which are put in the order of feeds."""
         kind, feed = self._kind[rows], self._codes["feed"][rows]
         is_own = (kind != _INTEREST) & (feed >= 0) & (self._seq[rows] >= 0)
-        alone = is_own & ((kind != _DATA) | ~self._careful[self._codes["name"][rows]])
-        alone &= (kind != _DATA) | ~self._is_loose[self._codes["name"][rows]]
+        alone = is_own & ((kind != _DATA) | ~self._concerns_model()[rows])
         alone &= (kind != _NACK) | (self._credit[rows] >= 0)
         # A feed of which something else is told, such as the proof of a fork, is followed in order.
         mixed = np.zeros(len(self._feeds) + 1, bool)
@@ -154,17 +156,18 @@ class Window:
         return name, self._time[rows], self._is_in[rows], interfaces, self._seq[rows], self._interfaces
 
     def plain_rows(self) -> Rows:
-        """Return the Interests and Data of plain names, in the order of their names."""
-        kind, name = self._kind, self._codes["name"]
-        is_plain = ((kind == _INTEREST) | (kind == _DATA)) & (name >= 0)
-        if self._careful.any():
-            is_plain &= ~self._careful[name]
-        places = np.flatnonzero(is_plain)
-        place = np.sort((name[places] << 32) | places) & 0xFFFF_FFFF
-        asks = kind[place] == _INTEREST
+        """Return the Interests and Data of plain keys, in the order of their keys."""
+        asking = np.flatnonzero(self._kind == _INTEREST)
+        asking = asking[~self._careful[self._key[asking]]]
+        place, key = self._rows_of_data()
+        is_plain = self._is_in[place] | self._has_asked(key, self._codes["interface"][place])
+        key = np.concatenate([self._key[asking], key[is_plain]])
+        order = np.sort((key << 32) | np.concatenate([asking, place[is_plain]]))
+        key, place = order >> 32, order & 0xFFFF_FFFF
+        asks = self._kind[place] == _INTEREST
         return Rows(
             place,
-            name[place],
+            key,
             self._length[place],
             self._time[place],
             asks,
@@ -175,6 +178,32 @@ class Window:
             place >= self.carried,
         )
 
+    def _rows_of_data(self) -> tuple[Ints, Ints]:
+        """Return where Data stand, once for each plain key that they satisfy, and these keys."""
+        is_plain = ~self._careful[self._pair_keys]
+        keys = self._pair_keys[is_plain]
+        matched = np.bincount(self._pair_names[is_plain], minlength=len(self.names))
+        first = np.cumsum(matched) - matched
+        name = self._codes["name"][self._data]
+        times = matched[name]
+        place = np.repeat(self._data, times)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(times) - times, times)
+        return place, keys[np.repeat(first[name], times) + within]
+
+    def _has_asked(self, keys: Ints, interfaces: Ints) -> Flags:
+        """Tell of keys with CanBePrefix whether an interface has asked for them; of others, yes.
+
+        What is sent to somebody else is an answer to another name, and with CanBePrefix there are many.
+        """
+        count = len(self._interfaces)
+        found = np.ones(len(keys), bool)
+        some = np.flatnonzero(keys & CAN_BE_PREFIX)
+        if len(some):
+            asks = np.flatnonzero((self._kind == _INTEREST) & self._is_in & (self._key & CAN_BE_PREFIX > 0))
+            asked = self._key[asks] * count + self._codes["interface"][asks]
+            found[some] = np.isin(keys[some] * count + interfaces[some], asked)
+        return found
+
 
 def messages(rows: pa.Table) -> list[Message]:
     """Return rows as the careful model wants them."""
@@ -182,7 +211,7 @@ def messages(rows: pa.Table) -> list[Message]:
     return [Message(*values) for values in zip(*columns, strict=True)]
 
 
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return texts as one dictionary array, each text in its dictionary once."""
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):  # no chunk at all
@@ -208,7 +237,7 @@ def compact(table: pa.Table) -> pa.Table:
     return coded(pa.Table.from_arrays(arrays, names=table.column_names))
 
 
-def _numbers(column: pa.Array) -> Ints:
+def numbers(column: pa.Array) -> Ints:
     """Return the indices of a dictionary array, or plain numbers; -1 where there is none."""
     if pa.types.is_dictionary(column.type):
         column = column.indices
@@ -232,22 +261,11 @@ def _looked_up(values: Sequence[int], codes: Ints) -> Ints:
     return found
 
 
-def _under(names: pa.Array, prefixes: set[str]) -> Flags:
-    """Tell which names are one of some prefixes or under it, and False once more for no name."""
-    if len(prefixes) <= _FEW:
-        found = np.zeros(len(names) + 1, bool)
-        for prefix in prefixes:
-            found[:-1] |= pc.equal(names, prefix).to_numpy(zero_copy_only=False)
-            below = pc.starts_with(names, prefix if prefix.endswith("/") else prefix + "/")
-            found[:-1] |= below.to_numpy(zero_copy_only=False)
-        return found
-    return np.array([_has_prefix(name, prefixes) for name in names.to_pylist()] + [False])
-
-
-def _has_prefix(name: str, prefixes: set[str]) -> bool:
-    end = len(name)
-    while end > 0:
-        if name[:end] in prefixes:
-            return True
-        end = name.rfind("/", 0, end)
-    return False
+def _extended(names: pa.Array, more: list[str]) -> tuple[pa.Array, Ints]:
+    """Return names with those of `more` that are not among them, and where all of `more` are."""
+    if not more:
+        return names, np.zeros(0, np.int64)
+    added = pa.array(more, pa.string())
+    there = pc.is_in(added, names)
+    names = pa.concat_arrays([names, added.filter(pc.invert(there)).unique()])
+    return names, numbers(pc.index_in(added, names))

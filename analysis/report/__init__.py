@@ -105,7 +105,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
     sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
-            state.pit_heat(tables.pit_heat, nodes, manifest),
+            state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, manifest),
             state.in_flight(tables.in_flight, manifest),
             state.lifetime_cdf(tables.pit_lives, manifest),
             state.outcomes(tables.pit_lives, manifest),

@@ -85,13 +85,23 @@ def pit_over_time(
     return drawn, len(nodes) - len(chosen)
 
 
-def pit_heat(rows: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
-    """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale."""
+def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
+    """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale.
+
+    `rows` is analysis.pit.levels.heat. A node of `summary` had no entry where it has no row.
+    """
+    there = {(row["layering"], row["node"], row["slice"]) for row in rows}
+    nothing: Rows = [
+        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(WHAT, 0)}
+        for row in summary
+        for place in range(1 + max((row["slice"] for row in rows), default=0))
+        if (row["layering"], row["node"], place) not in there
+    ]
     return node_heat(
         "pit-heat",
         "PIT by node and time",
         "A map: a row for each node, time to the right, darker where the node's PIT held more",
-        rows,
+        rows + nothing,
         nodes,
         scene,
         Menu("PIT", list(WHAT)),

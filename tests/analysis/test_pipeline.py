@@ -4,10 +4,12 @@ import json
 import shutil
 from html.parser import HTMLParser
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from handmade import FEED, INTERFACES, MS, NAME_LENGTH, PAYLOADS, STORIES
 
+from analysis import pipeline
 from analysis.errors import AnalysisError
 from analysis.pipeline import analyze
 
@@ -36,6 +38,42 @@ class TestTables:
         assert [row for row in truth if row["derived_bytes"] != row["counted_bytes"]] == []
         most = {x: max(r["counted_bytes"] for r in truth if r["layering"] == x) for x in STORIES}
         assert most == {"poll": NAME_LENGTH + 32, "lli": len(FEED) + 56}
+
+    def test_the_heat_is_the_mean_over_the_time_of_a_cell(self, analyzed):
+        heat = pq.read_table(analyzed / "tables" / "pit_heat.parquet").to_pylist()
+        runs = json.loads((analyzed / "manifest.json").read_text())["runs"]
+        held = [(x, entry) for x in STORIES for entry in STORIES[x]().held]
+        assert len(heat) > 200
+        for row in heat:
+            begin = runs[row["layering"]]["start_ns"] + row["slice"] * 5 * MS
+            there = [
+                max(0, min(begin + 5 * MS, entry.closed) - max(begin, entry.opened))
+                for x, entry in held
+                if (x, entry.node) == (row["layering"], row["node"])
+            ]
+            assert row["entries"] == pytest.approx(sum(there) / (5 * MS)), row
+
+    def test_state_over_time_does_not_depend_on_when_nodes_are_sampled(self, analyzed, tmp_path, monkeypatch):
+        shutil.copytree(analyzed, tmp_path / "run", ignore=shutil.ignore_patterns("tables", "report.html"))
+        read = pipeline._read_lines
+
+        def sampled(cases, schema, *others):
+            """Of the counters, every third sample of a node, at no moment of two nodes."""
+            table = read(cases, schema, *others)
+            if schema is not pipeline._COUNTERS:
+                return table
+            rows = table.to_pylist()
+            kept = [(row["time"] // (5 * MS) + "prs".index(row["node"])) % 3 == 0 for row in rows]
+            return table.filter(pa.array(kept))
+
+        monkeypatch.setattr(pipeline, "_read_lines", sampled)
+        analyze(tmp_path / "run")
+        assert len(pq.read_table(tmp_path / "run" / "tables" / "pit_truth.parquet")) == 2 * 100
+        for name in ("in_flight", "pit_heat"):
+            found, wanted = (
+                pq.read_table(run / "tables" / f"{name}.parquet") for run in (tmp_path / "run", analyzed)
+            )
+            assert found.to_pylist() == wanted.to_pylist()
 
     def test_the_comparison(self, analyzed):
         rows = pq.read_table(analyzed / "tables" / "comparison.parquet").to_pylist()

@@ -12,8 +12,10 @@ from analysis.partitions import NO_VALUE
 from analysis.pit import files as pit_files
 from analysis.pit import tables as pit
 from analysis.pit.entry import Interval, Message
-from analysis.pit.files import OCCUPANCY_ARROW, sweep
+from analysis.pit.files import OCCUPANCY_ARROW, Group, sweep
 from analysis.pit.model import PitModel
+from analysis.pit.scan import PitScan
+from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
 from analysis.schema import ARROW_TYPES
 from analysis.schema import COLUMNS as PACKETS
@@ -23,18 +25,29 @@ NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}
 
 
 def traffic(node, seed):
-    """Return (frame, message) of a node: Interests, retransmissions, Data and LLIs, some at one time."""
+    """Return (frame, message) of a node: Interests, retransmissions, Data and LLIs, some at one time; at node
+    a with CanBePrefix and digests, too."""
     rng, now, messages = Random(seed), 0, []
     for number in range(600):
         now += rng.choice((0, 1, 3))
         kind = rng.choice(("interest", "interest", "data", "data", "nack", "other"))
         name = f"/n/{rng.randrange(number // 20, number // 20 + 5)}"
         asks = {"nonce": rng.randrange(40), "lifetime_ns": 30} if kind != "data" else {}
+        if kind == "data":
+            name += rng.choice(("", "", "/v=1", "/v=1/seg=0"))
+        elif node == "a":
+            asks["can_be_prefix"] = rng.random() < 0.5
+            name += rng.choice(("", "", "", "/sha256digest=00"))
         way, interface = rng.choice(("in", "out")), rng.choice(NODES[node])
         messages.append((number + 1, Message(now, interface, way, kind, name, 7, **asks)))
         if number % 150 == 20:
             asks = {"nonce": number, "lifetime_ns": 200, "send_credit": 5, "feed": "/f", "seq": 1}
             messages.append((number + 1, Message(now, interface, "in", "lli", "/f/seq=1", 9, **asks)))
+        if number % 150 == 25:
+            item = Message(now, interface, "out", "data", "/f/seq=1", 9, feed="/f", seq=1)
+            messages.append((number + 1, item))
+        if number == 180:
+            messages.append((number + 1, Message(now, interface, "in", "data", "/f/32=fork/seq=3", 9)))
     return messages
 
 
@@ -117,6 +130,41 @@ def test_files_out_of_order_come_to_what_the_packets_do(packets, tmp_path, monke
     pit.scan(packets, tmp_path)
     check(tmp_path)
     assert not (tmp_path / "pit_occupancy" / "run=gone").exists()
+
+
+def test_entries_of_a_node_are_shared_out_by_their_names(packets, tmp_path, monkeypatch):
+    tasks = []
+
+    def split(nodes, cores):
+        # Three shares of the node that is asked with CanBePrefix, two of the other.
+        for (run, node), groups in sorted(nodes.items()):
+            has_prefixes = any(group.has_prefixes for group in groups)
+            assert has_prefixes == (node == "a")
+            of = 2 + has_prefixes
+            tasks.extend(pit_files.Task(run, node, Share(number, of, has_prefixes)) for number in range(of))
+        return tasks
+
+    monkeypatch.setattr(pit_files, "tasks_of", split)
+    followed = []
+    push = PitScan.push
+    monkeypatch.setattr(PitScan, "push", lambda self, rows: followed.append(push(self, rows)) or followed[-1])
+    pit.scan(packets, tmp_path)
+    check(tmp_path)
+    assert len(followed) == len(tasks)
+    assert all(len(ended.intervals) > 10 for ended in followed), [len(ended.intervals) for ended in followed]
+
+
+def test_a_node_is_split_where_cores_would_be_idle():
+    def split(cores, **rows):
+        nodes = {("x", node): [Group(0, "", 0, each, {})] for node, each in rows.items()}
+        return Counter(task.node for task in pit_files.tasks_of(nodes, cores))
+
+    million = 1 << 20
+    assert split(4, a=million) == {"a": 4}
+    assert split(4, a=million - 1) == {"a": 1}
+    assert split(1, a=9 * million) == {"a": 1}
+    assert split(4, a=9 * million, b=3 * million, c=10) == {"a": 3, "b": 1, "c": 1}
+    assert split(2, a=9 * million, b=9 * million) == {"a": 1, "b": 1}
 
 
 @pytest.mark.spark

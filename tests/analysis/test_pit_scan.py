@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analysis.pit import model as pit_model
+from analysis.pit import window as pit_window
 from analysis.pit.entry import Interval, Message
 from analysis.pit.feed import FeedEntry
 from analysis.pit.model import PitModel
@@ -145,6 +146,102 @@ def test_by_the_window_as_packet_by_packet(packets):
         assert steps == wanted_steps
 
     check()
+
+
+TREE = [f"/t{a}{b}" for a in ("", "/a", "/b") for b in ("", "/v=1", "/v=1/seg=0", "/v=10", "/v=1/seg=1")]
+asked_below = {
+    "name": st.sampled_from(TREE),
+    "nonce": st.sampled_from([None, *range(40)]),
+    "lifetime_ns": st.sampled_from([0, 3, 8, 20, 60, 60, 200]),
+    "hop_limit": st.sampled_from([None, 9, 9, 9, 0]),
+}
+prefixes = packet("interest", **asked_below, can_be_prefix=st.just(True), must_be_fresh=st.booleans())
+below = packet("data", name=st.sampled_from(TREE))
+answered = packet("data", name=st.sampled_from(TREE), direction=st.just("in"))
+digests = packet(
+    "interest",
+    **asked_below | {"name": st.sampled_from([f"{name}/sha256digest=0{n}" for name in TREE for n in (1, 2)])},
+    can_be_prefix=st.booleans(),
+)
+refused = packet("nack", **asked_below, can_be_prefix=st.booleans(), must_be_fresh=st.booleans())
+cut_off = packet("interest", **asked_below | {"lifetime_ns": st.none()}, can_be_prefix=st.just(True))
+of_tree = st.one_of(prefixes, prefixes, below, answered)
+tree = st.one_of(of_tree, of_tree, of_tree, packet("interest", **asked_below), digests)
+mixed = st.one_of(tree, tree, tree, refused, cut_off, feed_packets, odd_interests)
+
+
+@pytest.mark.parametrize("most", [1, 1 << 21], ids=["too many", "few"])
+@pytest.mark.parametrize("packets", [of_tree, tree, mixed], ids=["prefixes", "digests too", "all"])
+def test_prefixes_by_the_window_as_packet_by_packet(monkeypatch, packets, most):
+    # Data that satisfy several entries stand for several rows; if there are too many, the model takes them.
+    monkeypatch.setattr(pit_window, "MOST_ROWS", most)
+
+    @settings(max_examples=150, deadline=None)
+    @given(traffic(packets), st.sampled_from([None, 0, 5]))
+    def check(drawn, later):
+        messages, cuts = drawn
+        end = None if later is None or not messages else messages[-1].time + later
+        assert scanned(messages, cuts, end) == followed(messages, end)
+
+    check()
+
+
+def prefix(time, way, interface, name, nonce, lifetime=50):
+    asks = Message(time, interface, way, "interest", name, 9, can_be_prefix=True, nonce=nonce)
+    return asks._replace(lifetime_ns=lifetime)
+
+
+def relayed(count):
+    """Return what a node passes on that is asked with CanBePrefix: some of it again, by another or for
+    longer names; a few of the Interests expire."""
+    messages = []
+    for n in range(count):
+        name, then = f"/x/{n}", 10 * n
+        messages += [prefix(then, "in", "i", name, n), prefix(then, "out", "u", name, n)]
+        if n % 3 == 0:
+            messages.append(prefix(then + 1, "in", "j", name, count + n))
+        if n % 5 == 0:
+            messages.append(prefix(then + 1, "in", "j", f"{name}/v=1", 2 * count + n))
+        if n % 7:
+            found = f"{name}/v=1/seg=0" if n % 2 else name
+            messages.append(Message(then + 2, "u", "in", "data", found, 9))
+            messages.append(Message(then + 3, "i", "out", "data", found, 9))
+    return messages
+
+
+def discovered(count):
+    """Return what a producer is asked and answers: for the newest version, then for its segments one by one
+    by two, who are not answered in turn."""
+    messages = []
+    for n in range(count):
+        then = 100 * n
+        messages.append(prefix(then, "in", "i", "/d", n))
+        messages += [Message(then + 2 * s, "i", "out", "data", f"/d/v={n}/seg={s}", 9) for s in range(9)]
+        for s in range(1, 9):
+            name = f"/d/v={n}/seg={s}"
+            messages.append(
+                Message(
+                    then + 2 * s - 1, "i", "in", "interest", name, 9, nonce=count + 9 * n + s, lifetime_ns=50
+                )
+            )
+        messages.append(prefix(then + 40, "in", "i", "/d", 20 * count + n))
+        messages.append(Message(then + 41, "j", "out", "data", f"/d/v={n}/seg=7", 9))
+        messages.append(Message(then + 42, "i", "out", "data", f"/d/v={n}/seg=0", 9))
+        messages.append(Message(then + 43, "j", "out", "data", f"/d/v={n}/seg=8", 9))
+    return sorted(messages, key=lambda message: message.time)
+
+
+@pytest.mark.parametrize("history", [relayed, discovered])
+def test_prefixes_are_not_followed_packet_by_packet(monkeypatch, history):
+    messages = history(60)
+    wanted = followed(messages, None)
+    monkeypatch.setattr(PitModel, "receive", None)
+    # Its last entries are the model's to end.
+    done = messages[-1].time
+    scan = PitScan()
+    parts = [scan.push(table_of(messages)), scan.push(table_of(messages[-1:], len(messages) + 1))]
+    ended = Counter(Interval(**row) for part in parts for row in part.intervals.to_pylist())
+    assert ended == Counter({each: n for each, n in wanted[0].items() if each.closed < done})
 
 
 @settings(max_examples=100, deadline=None)

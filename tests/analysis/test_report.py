@@ -414,7 +414,8 @@ def test_plots_draw_what_the_tables_hold():
     assert plots["pit"]["variants"]["whole network|bytes"]["data"][0]["y"] == [0, 40, 40]
     heat = plots["pit-heat"]["variants"]["poll|entries"]["data"][0]
     assert (heat["y"], heat["x"]) == (["p", "r", "s"], [0.125, 0.375])
-    assert heat["z"] == [[None, None], [0, 0.5], [None, None]]
+    # The other nodes were followed and had no entry.
+    assert heat["z"] == [[0, 0], [0, 0.5], [0, 0]]
     assert (heat["zmin"], heat["zmax"]) == (0, 0.5)
     # Four Interests a quarter of a second; then four, and four Data.
     packets = plots["packets"]["variants"]["poll"]["data"]

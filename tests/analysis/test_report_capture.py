@@ -9,6 +9,7 @@ import pytest
 
 from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
+from analysis.pit import levels
 from analysis.report import unpacked
 from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
@@ -278,9 +279,9 @@ def test_hops_are_as_long_as_the_clocks_say(packets):
 
 
 def test_pit_state_is_weighed_by_time(spark, spans):
-    levels = captured.held(made(spark, stages.PIT_OCCUPANCY, OCCUPANCY), spans)
+    states = levels.held(made(spark, stages.PIT_OCCUPANCY, OCCUPANCY), spans)
     # c: 42 ms and 30 ms with one entry, 40 ms with two, of 125 ms.
-    assert listed(captured.pit_summary(levels), "node", "mean_entries", "peak_entries", "peak_ns") == [
+    assert listed(captured.pit_summary(states), "node", "mean_entries", "peak_entries", "peak_ns") == [
         ("*", pytest.approx((5 + 2 * 17 + 25 + 30 + 80) / 125), 2, 5 * MS),
         ("c", pytest.approx((42 + 30 + 80) / 125), 2, 85 * MS),
         ("r", pytest.approx(22 / 125), 1, 0),
@@ -288,9 +289,9 @@ def test_pit_state_is_weighed_by_time(spark, spans):
 
 
 def test_the_heat_map_shares_a_state_out_among_its_slices(spark, spans):
-    levels = captured.held(made(spark, stages.PIT_OCCUPANCY, OCCUPANCY), spans)
+    states = levels.held(made(spark, stages.PIT_OCCUPANCY, OCCUPANCY), spans)
     # Slices of 25 ms from -5 ms on: r holds one entry for 22 ms, all in the first.
-    found = captured.pit_heat(levels.where("node != '*'"), 5)
+    found = levels.heat(states.where("node != '*'"), 5)
     entries = {(node, place): value for node, place, value in listed(found, "node", "slice", "entries")}
     assert entries["r", 0] == pytest.approx(22 / 25)
     assert [entries["c", place] for place in range(5)] == pytest.approx(
@@ -305,8 +306,8 @@ def test_the_heat_map_of_a_moment(spark, lasted):
     spans = spark.createDataFrame(
         [("lab", START, START + lasted)], "layering string, start_ns long, end_ns long"
     )
-    levels = captured.held(made(spark, stages.PIT_OCCUPANCY, states), spans)
-    found = listed(captured.pit_heat(levels), "slice", "entries", "bytes")
+    states = levels.held(made(spark, stages.PIT_OCCUPANCY, states), spans)
+    found = listed(levels.heat(states), "slice", "entries", "bytes")
     assert len(found) == lasted
     assert {row[1:] for row in found} == {(3, 60)}
 
@@ -321,8 +322,8 @@ def test_a_frame_without_a_time_makes_a_run_of_decades(spark):
         about | {"time": 0, "entries": 2, "bytes": 40},
         about | {"time": START // 2, "entries": 4, "bytes": 80},
     ]
-    levels = captured.held(made(spark, stages.PIT_OCCUPANCY, states), spans)
-    assert listed(captured.pit_heat(levels, 4), "slice", "entries") == [(0, 2), (1, 2), (2, 4), (3, 4)]
+    states = levels.held(made(spark, stages.PIT_OCCUPANCY, states), spans)
+    assert listed(levels.heat(states, 4), "slice", "entries") == [(0, 2), (1, 2), (2, 4), (3, 4)]
 
 
 def test_a_curve_keeps_its_corners(spark, spans):

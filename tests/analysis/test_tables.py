@@ -716,38 +716,43 @@ def test_the_queue_is_what_was_handed_over_less_what_the_rate_let_through(spark,
 # --- flight -----------------------------------------------------------------------------------------------
 
 
-def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencies):
-    # Item 1 is in flight from 0 to 40, item 2 from 5 to 25.
-    occupancy = spark.createDataFrame(
-        [
-            ("x", node, time, entries, entries * 10)
-            for time, sizes in ((0, (1, 1)), (5, (2, 1)), (10, (1, 1)), (25, (2, 2)), (99, (0, 0)))
-            for node, entries in zip("ab", sizes, strict=True)
-        ],
-        "layering string, node string, time long, entries long, bytes long",
-    )
-    assert rows(in_flight(latencies, occupancy)) == [
-        ("x", 0, 1, 0.0, 0.0),
-        ("x", 1, 2, 3.0, 30.0),
-        ("x", 2, 2, 2.5, 25.0),
+def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencies, steps):
+    # Item 1 is in flight from 0 to 40, item 2 from 5 to 25. All nodes together have one entry from 10, three
+    # from 20 to 30 and two from then to 40; they change, and would be sampled, at different moments.
+    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None)], RUNS)
+    assert rows(in_flight(latencies, pit.changes(pit.with_network(steps)), runs)) == [
+        ("x", 0, 60, 0.0, 0.0),
+        ("x", 1, 20, (5 * 3 + 10 * 2) / 20, (5 * 102 + 10 * 52) / 20),
+        ("x", 2, 20, (10 * 1 + 5 * 3) / 20, (10 * 22 + 5 * 102) / 20),
+    ]
+
+
+def test_state_before_and_after_the_run_is_not_beside_items_in_flight(spark, latencies, steps):
+    runs = spark.createDataFrame([("x", 0, 15, 35, 0, 1, None)], RUNS)
+    assert rows(in_flight(latencies, pit.changes(pit.with_network(steps)), runs)) == [
+        ("x", 1, 10, (5 * 3 + 5 * 2) / 10, (5 * 102 + 5 * 52) / 10),
+        ("x", 2, 10, (5 * 1 + 5 * 3) / 10, (5 * 22 + 5 * 102) / 10),
     ]
 
 
 def test_many_items_in_flight_are_counted_in_steps(spark, late):
-    # Item n is in flight from n on; the last sample finds 81 of them, so steps are of three.
+    # Item n is in flight from n on; at last 81 of them are, so steps are of three.
     table = noted(
         spark,
         *((n, "p", "published", "f", n, 1) for n in range(1, 82)),
         *((100, "s", "delivered", "f", n, 1) for n in range(1, 82)),
     )
-    occupancy = spark.createDataFrame(
-        [("x", "a", time, time, 0) for time in (0, 3, 4, 5, 81)],
-        "layering string, node string, time long, entries long, bytes long",
+    network = spark.createDataFrame(
+        [("x", pit.NETWORK, time, step, 0) for time, step in ((3, 3), (4, 1), (5, 1), (81, 76))],
+        "layering string, node string, time long, delta_entries long, delta_bytes long",
     )
-    assert rows(in_flight(late(table), occupancy), "items", "samples", "entries") == [
-        (0, 1, 0.0),
+    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None)], RUNS)
+    found = in_flight(late(table), network, runs).where("items in (0, 1, 3, 6, 81)")
+    assert rows(found, "items", "lasted_ns", "entries") == [
+        (0, 3, 0.0),
         (3, 3, 4.0),
-        (81, 1, 81.0),
+        (6, 3, 5.0),
+        (81, 19, 81.0),
     ]
 
 

@@ -15,6 +15,7 @@ from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
 from analysis.partitions import read
+from analysis.pit import levels
 from analysis.pit.tables import NETWORK
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
@@ -195,10 +196,10 @@ def _state(given: _Given, lines: int) -> dict[str, Rows]:
     by_node = ("layering", "node")
     what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    with cached(captured.held(occupancy, given.spans)) as levels:
-        summary = _rows(captured.pit_summary(levels), *by_node)
+    with cached(levels.held(occupancy, given.spans)) as states:
+        summary = _rows(captured.pit_summary(states), *by_node)
         curves = thinned(occupancy, given.spans, by_node, what, bins) if summary else None
-        heat = captured.pit_heat(levels.where(F.col("node") != NETWORK)) if summary else None
+        heat = levels.heat(states.where(F.col("node") != NETWORK)) if summary else None
         found = {
             "pit_summary": summary,
             "pit_curves": _rows(curves, *by_node, "time") if curves is not None else [],

@@ -85,7 +85,7 @@ def render(given: Gathered) -> str:
         ],
         "state": [
             pit,
-            pit_heat(given.pit_heat, _in_rows(given.pit_heat), given) if given.pit_heat else None,
+            _pit_heat(given),
             plots.outcomes(given.outcomes, given),
             plots.cdf(
                 "lifetimes",
@@ -160,6 +160,14 @@ def render(given: Gathered) -> str:
         states=states(given),
         names=sequences,
         runs=given.runs,
+    )
+
+
+def _pit_heat(given: Gathered) -> Figure | None:
+    return (
+        pit_heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given)
+        if given.pit_heat
+        else None
     )
 
 

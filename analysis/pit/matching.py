@@ -1,0 +1,83 @@
+"""Which PIT entries the Data of a window may satisfy; analysis/pit/model.py has the rules.
+
+A classic entry's key is a number here: that of its name in the window, and two bits for CanBePrefix and
+MustBeFresh. numpy looks for prefixes, since every component of every Data's name ends one, and a forwarder
+may be asked with CanBePrefix for all that it passes on: name by name in Python this took most of the time.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.elements import Flags, Ints
+
+CAN_BE_PREFIX, MUST_BE_FRESH = 2, 1
+KEYS = 4
+"""Keys of a name."""
+
+DIGEST = "/sha256digest="
+
+_SLASH = ord("/")
+
+
+def keys_of(names: Ints, can_be_prefix: Flags, must_be_fresh: Flags) -> Ints:
+    """Return the keys of Interests."""
+    keys: Ints = names * KEYS + CAN_BE_PREFIX * can_be_prefix + MUST_BE_FRESH * must_be_fresh
+    return keys
+
+
+def satisfied(names: pa.Array, of_data: Ints, asked: Flags) -> tuple[Ints, Ints]:
+    """Return pairs of a name and a key that Data of that name satisfy, in the order of names.
+
+    `of_data` are the places in `names` that Data have, each once and in order; `asked` tells of each key
+    whether there is an Interest for it. Keys with CanBePrefix are satisfied by their own name, and by each
+    that begins with its components; the others by their name; all that end in an implicit digest by the name
+    before it, since packets do not show a digest.
+    """
+    found = [(of_data, of_data * KEYS + flag) for flag in range(KEYS)]
+    prefixes = np.flatnonzero(asked[CAN_BE_PREFIX::KEYS] | asked[CAN_BE_PREFIX | MUST_BE_FRESH :: KEYS])
+    if len(prefixes) and len(of_data):
+        longer, prefix = _below(names, of_data, prefixes)
+        found += [(longer, prefix * KEYS + CAN_BE_PREFIX + flag) for flag in (0, MUST_BE_FRESH)]
+    digests = np.flatnonzero(pc.match_substring(names, DIGEST).to_numpy(zero_copy_only=False))
+    if len(digests):
+        of_packet = pc.list_element(
+            pc.split_pattern(names.take(pa.array(digests)), DIGEST, max_splits=1, reverse=True), 0
+        )
+        named = pc.fill_null(pc.index_in(of_packet, names), -1).to_numpy()
+        is_there = np.isin(named, of_data)
+        found += [(named[is_there], digests[is_there] * KEYS + flag) for flag in range(KEYS)]
+    name, key = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    name, key = name[asked[key]], key[asked[key]]
+    order = np.argsort(name, kind="stable")
+    return name[order], key[order]
+
+
+def _below(names: pa.Array, of_data: Ints, prefixes: Ints) -> tuple[Ints, Ints]:
+    """Return pairs of a name of Data and a shorter one out of `prefixes` that its first components are."""
+    texts = names.take(pa.array(of_data)).cast(pa.binary())
+    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    octets = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    ends = np.flatnonzero(octets[: offsets[-1]] == _SLASH)
+    data = np.searchsorted(offsets, ends, side="right") - 1
+    length = ends - offsets[data]
+    wanted = names.take(pa.array(prefixes)).cast(pa.binary())
+    lengths = pc.binary_length(wanted).to_numpy().astype(np.int64)
+    # Most prefixes have a length that no name asked for has: they are not looked up.
+    is_length = np.zeros(int(max(length.max(initial=0), lengths.max(initial=0))) + 1, bool)
+    is_length[lengths] = True
+    is_length[0] = False
+    fitting = is_length[length]
+    data, length = data[fitting], length[fitting]
+    order = np.argsort(length, kind="stable")
+    data, length = data[order], length[order]
+    pairs = [(of_data[:0], prefixes[:0])]
+    for each in np.unique(length).tolist():
+        low, high = np.searchsorted(length, (each, each + 1))
+        of_length = np.flatnonzero(lengths == each)
+        cut = pc.binary_slice(texts.take(pa.array(data[low:high])), 0, each)
+        place = pc.fill_null(pc.index_in(cut, wanted.take(pa.array(of_length))), -1).to_numpy()
+        there = place >= 0
+        pairs.append((of_data[data[low:high][there]], prefixes[of_length[place[there]]]))
+    longer, prefix = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+    return longer, prefix
