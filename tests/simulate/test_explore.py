@@ -1,0 +1,34 @@
+"""The search for stories that do what none has done before."""
+
+from random import Random
+
+import pytest
+
+from testbed.simulate.explore import changed, explore
+from testbed.simulate.mutants import mutated
+from testbed.simulate.story import Story, make_story
+
+
+def test_the_same_seed_gives_the_same_search() -> None:
+    assert explore(3, 40) == explore(3, 40)
+
+
+def test_changed_stories_show_what_new_ones_do_not() -> None:
+    found = explore(1, 150)
+    assert not found.failures
+    assert 0 < found.by_seeds < len(found.features)
+
+
+def test_a_changed_story_is_a_story() -> None:
+    rng = Random(1)
+    for seed in range(100):
+        story = changed(make_story(seed), rng)
+        assert Story.from_json(story.to_json()) == story
+        assert [step.at for step in story.steps] == sorted(step.at for step in story.steps)
+        assert all(step.at < story.calm for step in story.steps if step.do in ("cut", "restart", "inject"))
+
+
+@pytest.mark.patches
+def test_a_bug_is_found() -> None:
+    with mutated("gap ignored"):
+        assert explore(1, 100).failures
