@@ -6,7 +6,7 @@ import os
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exchange import IP4, A, B, C, answer, question, table, write
+from exchange import IP4, A, B, C, answer, question, table, udp, write
 from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
@@ -14,8 +14,10 @@ from scapy.utils import PcapWriter
 from analysis.local_address import infer
 from analysis.reading import Reading
 from captures.files import cut, read_piece
-from forwarder.wire.name import from_uri
+from forwarder.wire.lp import make_lp
+from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
+from forwarder.wire.tlv import element
 from testbed.cli import feednet
 from testbed.errors import UserError
 
@@ -67,6 +69,28 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     )
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert [each["frames"] for each in summary] == [4, 4]
+
+
+INVALID_NAMES = {
+    "component of type 0": b"\0\1x",
+    "component of type above 65535": element(70000, b"x"),
+    "digest of 31 bytes": element(1, bytes(31)),
+    "component that runs past the name": b"\x08\x09x",
+    "cut": b"\x08",
+}
+
+
+@pytest.mark.parametrize("wrap", [bytes, make_lp], ids=["bare", "LpPacket"])
+@pytest.mark.parametrize("what", INVALID_NAMES)
+def test_a_packet_with_an_invalid_name_is_one_malformed_packet(tmp_path, what, wrap):
+    good = component(8, b"a") + component(8, b"b")
+    name = element(7, good + INVALID_NAMES[what])
+    bad = [element(5, name + element(10, b"1234")), element(6, name + element(22, b"\x1b\1\0") + element(23))]
+    frames = [question(A, B, "/a"), *(udp(A, B, wrap(packet)) for packet in bad), answer(B, A, "/a")]
+    said = decode(write(tmp_path / "a-eth0.pcap", *frames), "--out", tmp_path / "out")
+    assert said.exit_code == 0
+    assert [row["kind"] for row in table(tmp_path / "out")] == ["interest", "malformed", "malformed", "data"]
+    assert [row["name"] for row in table(tmp_path / "out")] == ["/a", None, None, "/a"]
 
 
 def test_ports_and_the_node_can_be_chosen(capture, tmp_path):
