@@ -16,9 +16,9 @@ import click
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
-    from analysis.capture_tables import Found
     from analysis.extract import Report
     from analysis.reading import Reading
+    from analysis.report.capture.findings import Figures
 
 _RULES = ("auto", "interface", "file", "address")
 SMALL_BYTES = 128 << 20
@@ -92,6 +92,7 @@ def analyze(
     from analysis.partitions import BY
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture.page import write_capture_report
+    from analysis.report.numbers import NARROW_SPACE
     from analysis.session import check_java, spark_session
     from captures.files import cut
     from captures.layers import Ports
@@ -130,12 +131,11 @@ def analyze(
             spark = None if packets_only and here else spark_session(master, small=small)
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
             _at_least_empty(readings, partial / "packets")
-            found = []
             if spark and not packets_only:
                 fragments = any("fragment" in report.kinds for report in reports)
                 runs = list(dict.fromkeys(report.run for report in reports))
-                found = write_tables(partial, runs, spark, fragments=fragments)
-            _summarise(partial / "summary.json", reports, inferred, found)
+                write_tables(partial, runs, spark, fragments=fragments)
+            _summarise(partial / "summary.json", reports, inferred)
         _move(partial, place)
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
@@ -146,17 +146,18 @@ def analyze(
     per_run = Counter(report.run for report in reports)
     for report in reports:
         click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
-    for each in found:
-        click.echo(_finding(each))
     if packets_only or not spark:
         click.echo(f"packets  {out / 'packets'}")
         return
     click.echo(f"tables   {out}")
     try:
         with one_line_errors():
-            write_capture_report(place, place / REPORT, spark)
+            figures = write_capture_report(place, place / REPORT, spark)
     except AnalysisError as error:
         raise UserError(f"the tables are in {out}, but the report cannot be made: {error}") from error
+    _summarise(place / "summary.json", reports, inferred, figures)
+    for each in figures:
+        click.echo(str(each).replace(NARROW_SPACE, " "))
     click.echo(f"report   {out / REPORT}")
 
 
@@ -264,10 +265,10 @@ def _summarise(
     path: Path,
     reports: Sequence["Report"],
     inferred: Mapping[str, Mapping[str, str]],
-    found: Sequence["Found"],
+    figures: Sequence["Figures"] = (),
 ) -> None:
     """Write what was found in each run: in all its captures together, and in each of them."""
-    of = {each.run: each._asdict() for each in found}
+    of = {each.run: each._asdict() for each in figures}
     summary = []
     for run in dict.fromkeys(report.run for report in reports):
         own = [report for report in reports if report.run == run]
@@ -317,13 +318,3 @@ def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> st
         where = f" from byte {places[0][0]} on" if places[0][0] >= 0 else ""
         lines.append(f"  damage   {count} x {reason}, {size} bytes{where}")
     return "\n".join(lines)
-
-
-def _finding(found: "Found") -> str:
-    """Say in a line what a run comes to."""
-    parts = [f"PIT of at most {found.pit_peak} entries", f"{found.transactions} Interests or LLIs"]
-    if found.transactions:
-        parts.append(f"{100 * found.answered / found.transactions:.1f} % answered")
-    if found.median_rtt_ns is not None:
-        parts.append(f"median RTT {found.median_rtt_ns / 1e6:.3f} ms")
-    return f"{found.run}: " + ", ".join(parts)

@@ -1,5 +1,7 @@
 """Every table of captures that feednet did not make: columns, contents, and other programs that read them."""
 
+import json
+import re
 from itertools import pairwise
 
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
 from analysis.pit.files import row_groups
+from analysis.report.numbers import NARROW_SPACE
 from testbed.cli import feednet
 
 pytestmark = pytest.mark.spark
@@ -61,7 +64,7 @@ class TestAllTables:
                 assert directories == list(by)
 
     def test_what_they_say(self, analyzed):
-        out, said = analyzed
+        out, _ = analyzed
         known = {
             (row["node"], row["direction"], row["name"]): (row["interests"], row["outcome"], row["rtt_ns"])
             for row in table(out, "transactions")
@@ -77,10 +80,28 @@ class TestAllTables:
         assert sum(row["bytes"] for row in table(out, "overhead")) == sent
         assert {row["event"] for row in table(out, "events")} == {"retransmission"}
         assert {row["name"] for row in table(out, "pit_intervals")} == {"/b", "/c"}
+
+    def test_terminal_summary_and_page_tell_the_same_figures(self, analyzed):
+        out, said = analyzed
+        # An Interest that both its sender and its receiver captured is one.
         assert (
-            "exp: PIT of at most 2 entries, 4 Interests or LLIs, 50.0 % answered, median RTT 2.000 ms" in said
+            "exp: 2 Interests, 50 % without an answer, half of all answers within 2 ms, PIT of at most"
+            " 2 entries\n" in said
         )
-        assert "nothing: PIT of at most 0 entries, 0 Interests or LLIs" in said
+        assert "nothing: 0 Interests, no PIT entry\n" in said
+        page = (out / "report.html").read_text(encoding="utf-8").replace(NARROW_SPACE, " ")
+        assert "half of all answers came within 2 ms," in re.sub(r"<[^>]*>", "", page)
+        assert "of the Interests, 50 % in exp got none" in re.sub(r"<[^>]*>", "", page)
+        exp, nothing = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        assert {name: exp[name] for name in ("requests", "data", "nacked", "unanswered", "pit_peak")} == {
+            "requests": 2,
+            "data": 1,
+            "nacked": 0,
+            "unanswered": 1,
+            "pit_peak": 2,
+        }
+        assert exp["median_rtt_ns"] == pytest.approx(2_000_000, rel=0.01)
+        assert (nothing["requests"], nothing["median_rtt_ns"]) == (0, None)
 
     def test_pandas_and_duckdb_read_them(self, analyzed):
         duckdb = pytest.importorskip("duckdb")
@@ -107,7 +128,8 @@ def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
     empty = write(tmp_path / "empty.pcap")
     said = run(empty, "--out", tmp_path / "out")
     assert said.exit_code == 0, said.output
-    assert said.output.startswith("empty: 0 frames\nempty: PIT of at most 0 entries")
+    assert said.output.startswith("empty: 0 frames\n")
+    assert "empty: 0 Interests, no PIT entry\n" in said.output
     assert [table(tmp_path / "out", each.name) for each in TABLES] == [[]] * len(TABLES)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Nothing in these captures is NDN" in page
