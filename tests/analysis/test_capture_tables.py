@@ -7,14 +7,18 @@ from itertools import pairwise
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exchange import IP4, A, B, answer, question, table, write
+from exchange import IP4, A, B, answer, question, table, udp, write, write_pcapng
 from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
+from analysis.partitions import NO_VALUE
 from analysis.pit.files import row_groups
 from analysis.report.numbers import NARROW_SPACE
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import make_interest
 from testbed.cli import feednet
+from testbed.errors import UserError
 
 pytestmark = pytest.mark.spark
 
@@ -139,6 +143,38 @@ def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
     said = run(empty, full, "--out", tmp_path / "both")
     assert said.exit_code == 0, said.output
     assert "empty: there is no frame in it" in (tmp_path / "both" / "report.html").read_text(encoding="utf-8")
+
+
+def test_runs_and_nodes_of_any_name(spark, tmp_path):
+    nodes = ["m\N{LATIN SMALL LETTER U WITH DIAERESIS}ller", "\N{CJK UNIFIED IDEOGRAPH-65E5}", "a b/%41=c"]
+    frames = [question(A, B, "/b"), answer(B, A, "/b")]
+    path = write_pcapng(tmp_path / "x.pcapng", {f"{node}-eth0": frames for node in [*nodes, NO_VALUE]})
+    run_name = "z\N{LATIN SMALL LETTER U WITH DIAERESIS}rich, %C3"
+    said = run(f"{run_name}={path}", "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    assert f"\n{run_name}: 4 Interests, 0 % without an answer" in said.output
+    for name, more in (("transactions", set()), ("pit_intervals", set()), ("pit_occupancy", {"*"})):
+        rows = table(tmp_path / "out", name)
+        assert {(row["run"], row["node"]) for row in rows} == {
+            (run_name, node) for node in {*nodes, NO_VALUE, *more}
+        }, name
+    with pytest.raises(UserError, match="stands for none in tables: name it, RUN="):
+        CliRunner().invoke(feednet, ["analyze", f"{NO_VALUE}={path}"], catch_exceptions=False)
+
+
+def test_time_stamps_that_cannot_be(spark, tmp_path):
+    start = 1_700_000_000_000_000_000
+    frames = [udp(A, B, make_interest(from_uri("/long"), nonce=1, lifetime_ms=(1 << 64) - 1))]
+    frames += [question(A, B, "/b"), answer(B, A, "/b"), question(A, B, "/c"), answer(B, A, "/c")]
+    times = [(1 << 64) - 1, start, start + 1_000_000, (1 << 63) - 1, start + 2_000_000]
+    path = write_pcapng(tmp_path / "a.pcapng", {"a-eth0": frames}, times)
+    said = run(path, "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    assert "2 time stamp out of range" in said.output
+    assert "half of all answers within 1 ms" in said.output
+    rows = table(tmp_path / "out")
+    assert [row["time"] - start for row in rows] == [0, 0, 1_000_000, 1_000_000, 2_000_000]
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 @pytest.mark.parametrize("name", ["out", "12:30", "[ab]{c}*"])
