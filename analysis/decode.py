@@ -25,7 +25,8 @@ Value: TypeAlias = str | int | bool | bytes | None
 
 LARGEST = (1 << 63) - 1
 """Spark's integers are signed: a larger number on the wire is given as this one."""
-MALFORMED = "malformed NDN packet"
+MALFORMED = "malformed NDN packet: "
+"""What a problem begins with; the reason follows, a few words that do not depend on places."""
 NDN_PORTS = Ports()
 _MS = 1_000_000
 _FRAGMENT = 0x50
@@ -73,7 +74,6 @@ class Link(NamedTuple):
 
 _OTHER = Network("other")
 _IDLE = Network("idle")
-_MALFORMED = Network("malformed", problem=MALFORMED)
 _SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
 
@@ -118,8 +118,8 @@ def decode_payload(payload: bytes) -> tuple[Value, ...]:
     """
     try:
         packet = parse_lp(payload)
-    except MalformedPacket:
-        return (*Link(ndn_bytes=len(payload)), *_MALFORMED)
+    except MalformedPacket as reason:
+        return (*Link(ndn_bytes=len(payload)), *_malformed(reason))
     fragment = packet.fragment
     link = _link(packet, len(payload) - len(fragment), len(fragment))
     try:
@@ -131,9 +131,13 @@ def decode_payload(payload: bytes) -> tuple[Value, ...]:
             network = _IDLE
         else:
             network = _nacked(packet, _network(fragment, packet.frag_count > 1))
-    except MalformedPacket:
-        network = _MALFORMED
+    except MalformedPacket as reason:
+        network = _malformed(reason)
     return link + network
+
+
+def _malformed(reason: MalformedPacket) -> Network:
+    return Network("malformed", problem=f"{MALFORMED}{reason}")
 
 
 def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
@@ -146,7 +150,7 @@ def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
             raise MalformedPacket("more than the datagram holds, or nothing of it is there")
         network = _LATER_FRAGMENT if packet.frag_index else _nacked(packet, _network(fragment, True))
     except MalformedPacket:
-        return (*Link(ndn_bytes=length), *_MALFORMED._replace(problem=CUT))
+        return (*Link(ndn_bytes=length), *Network("malformed", problem=CUT))
     return link + network._replace(problem=CUT)
 
 
@@ -202,7 +206,7 @@ def _network(packet: bytes, is_first_fragment: bool) -> Network:
     if packet[0] == INTEREST:
         return _interest(parse_interest(_cut_interest(packet) if is_first_fragment else packet))
     if packet[0] != DATA:
-        raise MalformedPacket("neither Interest nor Data")
+        raise MalformedPacket("neither Interest, Data nor LpPacket")
     about: tuple[int | None, ...] = (None, None, None)  # a fragment may lack them
     if is_first_fragment:
         name, content, content_bytes = _cut_data(packet)

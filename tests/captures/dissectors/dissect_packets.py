@@ -212,6 +212,6 @@ EXAMPLES = {
     "Fragment 2/3": LpPacket(sequence=6, frag_index=1, frag_count=3) / b"piece",
     "Ack": LpPacket(ack=[5, 6]),
     "Idle": LpPacket(),
-    "Malformed packet, 5 bytes": LpPacket() / b"\x05\x03\x07\x00?",
+    "Malformed packet, 5 bytes: empty Name": LpPacket() / b"\x05\x03\x07\x00?",
 }
 """One packet of each kind, by the line that says what it is."""
