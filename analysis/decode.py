@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from captures.layers import CUT, ETHERNET, Ports, carried
+from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
+from captures.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
@@ -105,6 +106,8 @@ def decode_frame(
     if found.transport == "tcp":
         return (*headers, *Link(), *_SEGMENT)
     payload = frame[found.at : found.at + found.there]
+    if found.whole is not None:
+        return headers + _first_of_several(payload, found.length, found.whole)
     if found.there < found.length:
         return headers + decode_cut(payload, found.length)
     return headers + decode_payload(payload)
@@ -152,6 +155,21 @@ def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
     except MalformedPacket:
         return (*Link(ndn_bytes=length), *Network("malformed", problem=CUT))
     return link + network._replace(problem=CUT)
+
+
+def _first_of_several(payload: bytes, length: int, whole: int) -> tuple[Value, ...]:
+    """Return the same for the first IP fragment, with `length` bytes, of a payload that has `whole`.
+
+    Bytes are those of this fragment, payload_bytes too.
+    """
+    said = decode_cut(payload, whole)
+    link, network = Link._make(said[: len(Link._fields)]), Network._make(said[len(Link._fields) :])
+    missing = whole - length
+    link = link._replace(ndn_bytes=max(0, link.ndn_bytes - missing))
+    link = link._replace(lp_bytes=length - link.ndn_bytes)
+    if network.payload_bytes is not None:
+        network = network._replace(payload_bytes=max(0, network.payload_bytes - missing))
+    return link + network._replace(problem=FRAGMENT)
 
 
 def _cut_lp(payload: bytes) -> tuple[LpPacket, int]:
@@ -204,7 +222,10 @@ def _nacked(packet: LpPacket, network: Network) -> Network:
 
 def _network(packet: bytes, is_first_fragment: bool) -> Network:
     if packet[0] == INTEREST:
-        return _interest(parse_interest(_cut_interest(packet) if is_first_fragment else packet))
+        interest = _cut_interest(packet) if is_first_fragment else packet
+        if is_old(interest):
+            return _interest(parse_interest(modern(interest)))._replace(problem=OLD_FORMAT)
+        return _interest(parse_interest(interest))
     if packet[0] != DATA:
         raise MalformedPacket("neither Interest, Data nor LpPacket")
     about: tuple[int | None, ...] = (None, None, None)  # a fragment may lack them

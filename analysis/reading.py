@@ -116,7 +116,8 @@ def read_packets(
     """Yield the packets of a piece of a capture, with the columns of PACKETS_ARROW, texts as dictionaries.
 
     A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
-    capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it. Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
+    capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it.
+    Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
     for window, interfaces in read_piece(reading.piece, findings.damages):

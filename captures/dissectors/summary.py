@@ -318,7 +318,14 @@ def _signature(info: SignatureInfo) -> Iterator[tuple[str, Any]]:
 
 FIELD_NAMES = sorted(
     {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
-    | {"ndn.type", "ndn.problem", "ndn.name", "ndn.content", "ndn.signature.value", "ndn.lp.prefix_announcement"}
+    | {
+        "ndn.type",
+        "ndn.problem",
+        "ndn.name",
+        "ndn.content",
+        "ndn.signature.value",
+        "ndn.lp.prefix_announcement",
+    }
     | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
     | {"ndn.lli.first", "ndn.lli.last"}
     | {

@@ -41,6 +41,13 @@ V4, V6 = IP(src="10.0.0.1", dst="10.0.0.2"), IPv6(src="fe80::1", dst="ff02::1234
 NDN_UDP = UDP(sport=6363, dport=6363)
 ETHER = Ether(src=A, dst=B)
 
+
+def first_fragment(payload: bytes) -> bytes:
+    """Return a frame with the first half of a datagram."""
+    udp = UDP(sport=6363, dport=6363, len=len(payload) + 8)
+    return bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2", flags="MF") / udp / payload[: len(payload) // 2])
+
+
 WRAPS: dict[str, tuple[int, Wrap]] = {
     "udp4": (1, lambda p: bytes(ETHER / V4 / NDN_UDP / p)),
     "udp6": (1, lambda p: bytes(ETHER / V6 / NDN_UDP / p)),
@@ -79,6 +86,18 @@ WRAPS: dict[str, tuple[int, Wrap]] = {
     "raw6": (12, lambda p: bytes(V6 / NDN_UDP / p)),
     "ipv4": (228, lambda p: bytes(V4 / NDN_UDP / p)),
     "ipv6": (229, lambda p: bytes(V6 / NDN_UDP / p)),
+    "tso": (1, lambda p: bytes(ETHER / IP(len=0) / NDN_UDP / p)),
+    "tso6": (1, lambda p: bytes(ETHER / IPv6(plen=0) / NDN_UDP / p)),
+    "first fragment": (1, first_fragment),
+    "first fragment6": (
+        1,
+        lambda p: bytes(ETHER / V6 / IPv6ExtHdrFragment(m=1) / UDP(len=len(p) + 108, sport=6363) / p),
+    ),
+    "ppp": (9, lambda p: b"\0\x77" + p),
+    "ppp4": (9, lambda p: b"\0\x21" + bytes(V4 / NDN_UDP / p)),
+    "ppp6, framed": (9, lambda p: b"\xff\x03\0\x57" + bytes(V6 / NDN_UDP / p)),
+    "ppp, compressed": (50, lambda p: b"\x77" + p),
+    "ppp, other": (9, lambda p: b"\xc0\x21" + p),
     "wireless": (105, lambda p: bytes(24) + p),
 }
 """Ways to carry a payload: link type, and a function that builds the frame."""
@@ -137,6 +156,17 @@ _tails = st.sampled_from(
         element(36, b"p"),
     ]
 )
+_old_interests = st.builds(
+    lambda name, selectors, rest: element(5, element(7, name) + element(9, b"".join(selectors)) + rest),
+    names,
+    st.lists(
+        st.sampled_from(
+            [element(13, b"\1"), element(14, b"\1"), element(14, b"\2"), element(16, b"\x13\0"), element(18)]
+        ),
+        max_size=3,
+    ),
+    st.sampled_from([b"", element(10, bytes(4)), element(10, bytes(4)) + element(12, b"\1\2"), element(33)]),
+)
 _bodies = st.lists(
     st.one_of(
         st.builds(element, st.just(7), names),
@@ -155,6 +185,7 @@ _bodies = st.lists(
 ).map(b"".join)
 packets = st.one_of(
     interests,
+    _old_interests,
     interests.map(make_persistent),
     data_packets,
     st.builds(

@@ -1,5 +1,7 @@
 """Frames to rows: hand-made frames of every kind, fragments, and bytes that mean nothing."""
 
+import pytest
+from crafted import WRAPS
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP as IPV4
@@ -313,3 +315,74 @@ def test_ndn_over_tcp_is_a_segment():
     )
     got = dict(zip(COLUMNS, decode_frame(frame, len(frame)), strict=True))
     assert (got["kind"], got["transport"], got["udp_bytes"], got["ndn_bytes"]) == ("segment", "tcp", 20, 0)
+
+
+# --- what else captures hold -------------------------------------------------------------------------------
+
+
+MALFORMED_PACKETS = {
+    "empty Name": element(5, element(7)),
+    "without Name": element(6, element(22)),
+    "unrecognised critical element of type 99": element(5, element(7, b"\x08\1a") + element(99)),
+    "element of type 10 out of order or repeated": element(
+        5, element(7, b"\x08\1a") + element(34, b"\1") + element(10, bytes(4))
+    ),
+    "Nonce of 3 bytes": element(5, element(7, b"\x08\1a") + element(10, bytes(3))),
+    "HopLimit of 2 bytes": element(5, element(7, b"\x08\1a") + element(34, bytes(2))),
+    "NonNegativeInteger of 3 bytes": element(5, element(7, b"\x08\1a") + element(12, bytes(3))),
+    "CanBePrefix of 1 bytes": element(5, element(7, b"\x08\1a") + element(33, b"x")),
+    "an element runs past the end": element(5, b"\x07\x09\x08\1a"),
+    "number not in its shortest form": element(5, b"\x07\xfd\0\3\x08\1a"),
+    "name component of type 0": element(5, element(7, b"\0\1a")),
+    "digest component of 2 bytes": element(5, element(7, b"\1\2ab")),
+    "without SignatureInfo": element(6, element(7, b"\x08\1a") + element(23)),
+    "without SignatureValue": element(6, element(7, b"\x08\1a") + element(22, element(27, b"\0"))),
+    "without SignatureType": element(6, element(7, b"\x08\1a") + element(22) + element(23)),
+    "bytes after the packet": element(5, element(7, b"\x08\1a")) + b"\0",
+    "neither Interest, Data nor LpPacket": element(9, b"x"),
+    "unrecognised LpPacket field of type 99": element(100, element(99)),
+    "LpPacket field of type 82 out of order or repeated": element(
+        100, element(83, b"\2") + element(82, b"\1")
+    ),
+    "FragIndex is not below FragCount": element(100, element(82, b"\3") + element(83, b"\2")),
+    "Sequence of 7 bytes": element(100, element(81, bytes(7))),
+    "PitToken of 33 bytes": element(100, element(98, bytes(33))),
+    "without Limit": element(100, element(0x370, element(0x371, b"\1"))),
+}
+
+
+@pytest.mark.parametrize("reason", MALFORMED_PACKETS)
+def test_a_problem_says_why_a_packet_is_malformed(reason):
+    packets = [MALFORMED_PACKETS[reason]]
+    if packets[0][0] in (5, 6):
+        packets.append(element(100, element(0x50, packets[0])))
+    for packet in packets:
+        told = ndn(packet)
+        assert (told["kind"], told["problem"]) == ("malformed", f"malformed NDN packet: {reason}")
+
+
+def test_an_interest_of_the_old_format_keeps_what_it_says():
+    name = component(8, b"a") + component(8, b"b")
+    head, tail = element(7, name), element(10, b"\0\0\0\x09") + element(12, b"\x03\xe8")
+    for selectors, prefix, fresh in (
+        (element(14, b"\1") + element(18), False, True),
+        (element(13, b"\2") + element(16, element(8, b"x")), True, False),
+        (b"", True, False),
+    ):
+        packet = element(5, head + element(9, selectors) + tail)
+        for payload in (packet, make_lp(packet, congestion_mark=1)):
+            told = ndn(payload)
+            assert (told["kind"], told["name"], told["nonce"]) == ("interest", "/a/b", 9)
+            assert (told["can_be_prefix"], told["must_be_fresh"]) == (prefix, fresh)
+            assert told["lifetime_ns"] == 1_000_000_000
+            assert told["problem"] == "old packet format (Selectors)"
+
+
+def test_the_first_ip_fragment_tells_the_name_and_has_its_own_bytes():
+    packet = make_data(from_uri("/a/b"), bytes(1000))
+    for how in ("first fragment", "first fragment6"):
+        for payload in (packet, make_lp(packet, congestion_mark=1)):
+            told = row(WRAPS[how][1](payload))
+            assert (told["kind"], told["name"], told["problem"]) == ("data", "/a/b", "IP fragment")
+            assert told["content_bytes"] == 1000
+            assert 0 < told["payload_bytes"] < told["ndn_bytes"]

@@ -84,7 +84,21 @@ def test_the_plain_packets_do_not_need_the_careful_decoder(monkeypatch):
         make_lp(item, pit_token=b"1234"),
         make_lp(item[:300], sequence=5, frag_index=1, frag_count=3),
     ]
-    ways = ("udp4", "udp6", "multicast", "vlan", "qinq", "ethernet", "sll", "sll2", "null", "raw4", "ipv6")
+    ways = (
+        "ppp",
+        "ppp4",
+        "udp4",
+        "udp6",
+        "multicast",
+        "vlan",
+        "qinq",
+        "ethernet",
+        "sll",
+        "sll2",
+        "null",
+        "raw4",
+        "ipv6",
+    )
     some = [
         Frame(frame, len(frame), link_type)
         for link_type, wrap in (WRAPS[way] for way in ways)
@@ -127,8 +141,17 @@ def test_nothing_is_no_row():
         ("extensions", "interest", None),
         ("routing", "interest", None),
         ("atomic", "interest", None),
-        ("fragment", "other", "IP fragment"),
-        ("fragment6", "other", "IP fragment"),
+        ("fragment", "interest", "IP fragment"),
+        ("fragment6", "interest", "IP fragment"),
+        ("later fragment", "other", "IP fragment"),
+        ("first fragment", "malformed", "IP fragment"),
+        ("tso", "interest", None),
+        ("tso6", "interest", None),
+        ("ppp", "interest", None),
+        ("ppp4", "interest", None),
+        ("ppp6, framed", "interest", None),
+        ("ppp, compressed", "interest", None),
+        ("ppp, other", "other", None),
         ("tcp", "segment", None),
         ("other tcp", "other", None),
         ("wireless", "other", "link type"),

@@ -27,8 +27,8 @@ def problems(given: Gathered) -> Iterator[str]:
         for each in captures:
             if each.get("copy_of"):
                 yield (
-                    f"{of}{each['path']} has as many frames as {each['copy_of']}, and begins with the same at the"
-                    " same times: a copy? What is in both is counted twice."
+                    f"{of}{each['path']} has as many frames as {each['copy_of']}, and begins with the same"
+                    " at the same times: a copy? What is in both is counted twice."
                 )
             if not each["frames"]:
                 reasons = ", ".join(dict.fromkeys(damage[2] for damage in each["damages"]))
