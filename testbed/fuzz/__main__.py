@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ from testbed.fuzz.minimise import failure_of, minimise, snippet
 from testbed.fuzz.targets import TARGETS
 
 _console = Console(highlight=False, soft_wrap=True)
+PAGES = "pages"
+"""What is no target of Atheris: all of `feednet analyze`."""
+
 _SLOW = 5
 """Seconds that no input may take."""
 _MEMORY_MB = 1024
@@ -72,7 +76,7 @@ def fuzz(
 
 
 @click.command()
-@click.argument("targets", nargs=-1, type=click.Choice(list(TARGETS)))
+@click.argument("targets", nargs=-1, type=click.Choice([*TARGETS, PAGES]))
 @click.option(
     "--seconds",
     type=click.IntRange(min=1),
@@ -102,7 +106,10 @@ def main(
             TARGETS[name].check(bytes.fromhex(replay))
         return
     failed = False
-    for name in targets or TARGETS:
+    for name in targets or (*TARGETS, PAGES):
+        if name == PAGES:
+            failed |= _pages(seconds, seed)
+            continue
         _console.print(f"{name}: fuzzing for {seconds} s")
         folder = corpus / name if bug is None else Path(tempfile.mkdtemp())
         result = fuzz(name, corpus=folder, seconds=seconds, seed=seed, bug=bug or "")
@@ -116,6 +123,20 @@ def main(
                     _show(name, result)
     if failed:
         sys.exit(1)
+
+
+def _pages(seconds: int, seed: int) -> bool:
+    """Fuzz all of `feednet analyze`; return whether something failed."""
+    from testbed.fuzz.pages import fuzz_pages
+
+    _console.print(f"{PAGES}: fuzzing for {seconds} s")
+    try:
+        tried = fuzz_pages(seconds, seed)
+    except Exception:
+        _console.print(traceback.format_exc(), markup=False)
+        return True
+    _console.print(f"{PAGES}: {tried:,} captures")
+    return False
 
 
 def _show(name: str, result: Result) -> None:

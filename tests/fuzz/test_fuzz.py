@@ -16,7 +16,7 @@ from testbed.fuzz.targets import TARGETS, change
 
 SEED = 1
 SECONDS = 5
-WITHIN = {"wire": 20_000, "node": 20_000, "management": 2_000}
+WITHIN = {"wire": 20_000, "node": 20_000, "management": 2_000, "captures": 3_000}
 """Inputs that it may take to find a planted bug."""
 
 LONG_HUNTS = {
@@ -52,6 +52,13 @@ def test_mutations_pass(name: str) -> None:
             data = change(target, data, units, rng)
         assert len(data) <= target.longest
         target.check(data)
+
+
+@pytest.mark.spark
+def test_damaged_captures_have_tables_and_a_page() -> None:
+    from testbed.fuzz.pages import check, damaged
+
+    check(damaged(Random(SEED), 30))
 
 
 @needs_atheris
