@@ -38,6 +38,8 @@ def modern(packet: bytes) -> bytes:
     _, start, end = read_header(packet, 0, len(packet))
     _, _, name_end = read_header(packet, start, end)
     _, first, after = read_header(packet, name_end, end)
+    if after < end and packet[after] in (_CAN_BE_PREFIX, FRESH):
+        raise MalformedPacket(f"element of type {packet[after]} out of order or repeated")
     can_be_prefix, must_be_fresh = _read_selectors(packet[first:after])
     flags = element(_CAN_BE_PREFIX) * can_be_prefix + element(FRESH) * must_be_fresh
     return element(INTEREST, packet[start:name_end] + flags + packet[after:end])

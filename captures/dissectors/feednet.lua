@@ -108,6 +108,7 @@ local function malformed(text)
     error({ malformed = text }, 0)
 end
 
+local OLD_FORMAT = "old packet format (Selectors)"
 local CUT_SHORT = "an element runs past the end"
 
 local function check_ignorable(kind, is_known)
@@ -330,6 +331,7 @@ end
 
 function read.number(p, _, start, stop, tree, entry, r)
     r[entry[4]] = nni(sub(p.s, start + 1, stop))
+    if entry.silent then return end
     add(tree, entry[4], p.tvb(start, stop - start))
 end
 
@@ -375,6 +377,19 @@ function read.nested(p, at, start, stop, tree, entry, r)
     walk(p, start, stop, below, entry.holds, r)
 end
 
+function read.skipped() end
+
+-- The old format: its flags are shown as those of today.
+function read.selectors(p, at, start, stop, tree, entry, r)
+    read.nested(p, at, start, stop, tree, entry, r)
+    r.is_old = true
+    if not (r.max_suffix and r.max_suffix == UInt64(1)) then
+        r.can_be_prefix = true
+        if tree then tree:add(F.can_be_prefix, p.tvb(at, stop - at), true):set_generated() end
+    end
+    if tree then tree:add(F.problem, p.tvb(at, stop - at), OLD_FORMAT):set_generated() end
+end
+
 local function index(entries)
     local by_type = {}
     for rank, entry in ipairs(entries) do
@@ -408,9 +423,19 @@ local META_INFO = index({
     { 25, "FreshnessPeriod", "number", "freshness" },
     { 26, "FinalBlockId", "component", "final_block" },
 })
+-- What Interests of the format before 0.3 ask for besides a name.
+local SELECTORS = index({
+    { 13, "MinSuffixComponents", "number", "min_suffix", silent = true },
+    { 14, "MaxSuffixComponents", "number", "max_suffix", silent = true },
+    { 28, "PublisherPublicKeyLocator", "skipped", "publisher" },
+    { 16, "Exclude", "skipped", "exclude" },
+    { 17, "ChildSelector", "number", "child_selector", silent = true },
+    { 18, "MustBeFresh", "flag", "must_be_fresh" },
+})
 local INTEREST = index({
     required = { "name" },
     { 7, "Name", "name", "name", nonempty = true },
+    { 9, "Selectors", "selectors", "selectors", holds = SELECTORS, instead = 4 },  -- of the next two
     { 33, "CanBePrefix", "flag", "can_be_prefix" },
     { 18, "MustBeFresh", "flag", "must_be_fresh" },
     { 30, "ForwardingHint", "names", "forwarding_hint" },
@@ -465,26 +490,26 @@ end
 
 -- Reads the elements from start to stop by a table; fills r.
 function walk(p, start, stop, tree, entries, r)
-    local last, is_first, at, seen = 0, true, start, {}
+    local last, is_first, is_second, at, seen = 0, true, false, start, {}
     if entries.required[1] == "name" and (start >= stop or byte(p.s, start + 1) ~= 7) then
         malformed("without Name")
     end
     while at < stop do
         local kind, first, after = element(p.s, at, stop)
         local entry = entries[kind]
-        local fits = entry and (
+        local fits = entry and (entry[3] ~= "selectors" or is_second) and (
             (entry[3] == "name" and is_first) or
             (entry[3] ~= "name" and entry.anywhere and not seen[kind]) or
             (entry[3] ~= "name" and not entry.anywhere and entry.rank > last))
         if fits then
             read[entry[3]](p, at, first, after, tree, entry, r)
             seen[kind], seen[entry[4]] = true, true
-            if not entry.anywhere then last = entry.rank end
+            if not entry.anywhere then last = entry.instead or entry.rank end
         else
             check_ignorable(kind, entry)
             ignore(p, at, after, tree, kind)
         end
-        at, is_first = after, false
+        at, is_first, is_second = after, false, is_first
     end
     for _, key in ipairs(entries.required) do
         if not seen[key] then malformed("without " .. entries[key][2]) end
@@ -608,6 +633,7 @@ local function interest_line(r)
     end
     if r.can_be_prefix then words[#words + 1] = "CanBePrefix" end
     if r.must_be_fresh then words[#words + 1] = "MustBeFresh" end
+    if r.is_old then words[#words + 1] = "[" .. OLD_FORMAT .. "]" end
     if r.parameters then words[#words + 1] = "parameters " .. r.parameters .. " bytes" end
     return table.concat(words, " ")
 end
@@ -803,6 +829,33 @@ local function show(p, pinfo, start, stop, root)
     return line
 end
 
+-- Returns what the beginning of a packet tells, of which the rest is in another IP fragment, or not captured.
+local function cut(p, problem, root)
+    local ok, line = pcall(function()
+        local kind, at = header(p.s, 0)
+        if kind == 100 then
+            local field, first, after = header(p.s, at)
+            while field ~= 80 do
+                if not field or after > #p.s then malformed(CUT_SHORT) end
+                field, first, after = header(p.s, after)
+            end
+            kind, at = header(p.s, first)
+        end
+        local named, first, after = header(p.s, at)
+        if named ~= 7 or after > #p.s or (kind ~= 5 and kind ~= 6) then malformed(CUT_SHORT) end
+        local uris = components(p.s, first, after)
+        local what = kind == 5 and "Interest" or "Data"
+        local tree = root:add(ndn, p.tvb(0, #p.s))
+        tree:add(F.type, p.tvb(0, #p.s), what):set_generated()
+        tree:add(F.name, p.tvb(first, after - first), uri_of(uris))
+        tree:add(F.problem, p.tvb(0, #p.s), problem):set_generated()
+        tree:add_proto_expert_info(EXPERT.cut)
+        return what .. " " .. short_name(uris) .. " [" .. problem .. "]"
+    end)
+    if ok then return line end
+    if not (type(line) == "table" and line.malformed) then error(line, 0) end
+end
+
 local function is_packet(first)
     return first == 5 or first == 6 or first == 100
 end
@@ -849,6 +902,13 @@ function ndn.dissector(tvb, pinfo, root)
         local ok, kind, _, after = pcall(header, p.s, 0)
         if ok and kind and after <= size then stop = after end
     end
+    local _, _, _, whole = pcall(header, p.s, 0)
+    local line = (pinfo.fragmented or not p.is_whole) and whole and whole > size
+        and cut(p, pinfo.fragmented and "IP fragment" or "cut by the capture", root)
+    if line then
+        pinfo.cols.info = line
+        return size
+    end
     pinfo.cols.info = show(p, pinfo, 0, stop, root)
     if not p.is_whole then
         root:add(ndn, tvb(0, 0)):add_proto_expert_info(EXPERT.cut)
@@ -861,3 +921,4 @@ for _, port in ipairs({ 6363, 56363 }) do
 end
 DissectorTable.get("tcp.port"):add(6363, ndn)
 DissectorTable.get("ethertype"):add(0x8624, ndn)
+DissectorTable.get("ppp.protocol"):add(0x0077, ndn)

@@ -12,6 +12,7 @@ from captures.dissectors.element import Element
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
 from captures.dissectors.ndn import Data, Interest, SignatureInfo
+from captures.old_format import OLD_FORMAT
 from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.lp import LP_PACKET
 from forwarder.wire.name import from_uri
@@ -153,10 +154,10 @@ def _interest_line(packet: Interest) -> str:
         words.append(f"LLI {_feed_of(uri_of(packet))} cancel")
     else:
         words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item[1], _last(item[1], credit))}")
-    if packet.can_be_prefix:
-        words.append("CanBePrefix")
-    if packet.must_be_fresh:
-        words.append("MustBeFresh")
+    flags = zip(packet.asks(), ("CanBePrefix", "MustBeFresh"), strict=True)
+    words += [word for is_set, word in flags if is_set]
+    if packet.selectors is not None:
+        words.append(f"[{OLD_FORMAT}]")
     if packet.parameters is not None:
         words.append(f"parameters {len(packet.parameters)} bytes")
     return " ".join(words)
@@ -229,8 +230,6 @@ _STATE = {
     "first": "ndn.feed.first",
 }
 _INTEREST = {
-    "can_be_prefix": "ndn.can_be_prefix",
-    "must_be_fresh": "ndn.must_be_fresh",
     "forwarding_hint": "ndn.forwarding_hint",
     "nonce": "ndn.nonce",
     "lifetime": "ndn.lifetime",
@@ -268,7 +267,11 @@ def _network(packet: Interest | Data) -> Fields:
     if fork is not None:
         fields.append(("ndn.feed.fork", fork[1]))
     if isinstance(packet, Interest):
+        names = ("ndn.can_be_prefix", "ndn.must_be_fresh")
+        fields += [(name, True) for is_set, name in zip(packet.asks(), names, strict=True) if is_set]
         fields += _plain(packet, _INTEREST)
+        if packet.selectors is not None:
+            fields.append(("ndn.problem", OLD_FORMAT))
         if item is not None and packet.send_credit:
             fields += [("ndn.lli.first", item[1]), ("ndn.lli.last", _last(item[1], packet.send_credit))]
     else:
@@ -327,7 +330,7 @@ FIELD_NAMES = sorted(
         "ndn.lp.prefix_announcement",
     }
     | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
-    | {"ndn.lli.first", "ndn.lli.last"}
+    | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.first", "ndn.lli.last"}
     | {
         name
         for table in (_LP, _STATE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)

@@ -1,4 +1,4 @@
-"""Damaged captures through the whole of `feednet analyze`, many at once: tables, page, and counts that add up."""
+"""Damaged captures through the whole of `feednet analyze`, many at once: tables, page, counts."""
 
 import json
 import tempfile
@@ -57,14 +57,14 @@ def damaged(rng: Random, count: int) -> list[bytes]:
         for _ in range(rng.randint(1, 4)):
             data = change(target, data, units, rng)
         octets = bytearray(data)
-        for _ in range(rng.choice((0, 0, 1, 3))):
+        for _ in range(rng.choice((0, 0, 1, 3)) if octets else 0):
             octets[rng.randrange(len(octets))] = rng.randrange(256)
         made.append(bytes(octets))
     return made
 
 
 def fuzz_pages(seconds: float, seed: int) -> int:
-    """Analyse damaged captures for a while; return how many. Raises at what fails, with the seed in a note."""
+    """Analyse damaged captures for a while; return how many. What fails is raised, with its seed."""
     rng, tried, until = Random(seed or time.time_ns()), 0, time.monotonic() + seconds
     spark_session(small=True)
     while time.monotonic() < until:

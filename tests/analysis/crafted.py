@@ -291,3 +291,35 @@ def frames(draw: st.DrawFn) -> Frame:
         del octets[draw(st.integers(0, len(octets))) :]
         original = draw(st.sampled_from([original, len(octets)]))
     return Frame(bytes(octets), original, link_type)
+
+
+MALFORMED_PACKETS = {
+    "empty Name": element(5, element(7)),
+    "without Name": element(6, element(22)),
+    "unrecognised critical element of type 99": element(5, element(7, b"\x08\1a") + element(99)),
+    "element of type 10 out of order or repeated": element(
+        5, element(7, b"\x08\1a") + element(34, b"\1") + element(10, bytes(4))
+    ),
+    "Nonce of 3 bytes": element(5, element(7, b"\x08\1a") + element(10, bytes(3))),
+    "HopLimit of 2 bytes": element(5, element(7, b"\x08\1a") + element(34, bytes(2))),
+    "NonNegativeInteger of 3 bytes": element(5, element(7, b"\x08\1a") + element(12, bytes(3))),
+    "CanBePrefix of 1 bytes": element(5, element(7, b"\x08\1a") + element(33, b"x")),
+    "an element runs past the end": element(5, b"\x07\x09\x08\1a"),
+    "number not in its shortest form": element(5, b"\x07\xfd\0\3\x08\1a"),
+    "name component of type 0": element(5, element(7, b"\0\1a")),
+    "digest component of 2 bytes": element(5, element(7, b"\1\2ab")),
+    "without SignatureInfo": element(6, element(7, b"\x08\1a") + element(23)),
+    "without SignatureValue": element(6, element(7, b"\x08\1a") + element(22, element(27, b"\0"))),
+    "without SignatureType": element(6, element(7, b"\x08\1a") + element(22) + element(23)),
+    "bytes after the packet": element(5, element(7, b"\x08\1a")) + b"\0",
+    "neither Interest, Data nor LpPacket": element(9, b"x"),
+    "unrecognised LpPacket field of type 99": element(100, element(99)),
+    "LpPacket field of type 82 out of order or repeated": element(
+        100, element(83, b"\2") + element(82, b"\1")
+    ),
+    "FragIndex is not below FragCount": element(100, element(82, b"\3") + element(83, b"\2")),
+    "Sequence of 7 bytes": element(100, element(81, bytes(7))),
+    "PitToken of 33 bytes": element(100, element(98, bytes(33))),
+    "without Limit": element(100, element(0x370, element(0x371, b"\1"))),
+}
+"""A packet for each reason to be malformed."""
