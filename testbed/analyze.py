@@ -26,6 +26,9 @@ SMALL_BYTES = 128 << 20
 
 REPORT = "report.html"
 
+MOST_REASONS = 8
+"""Problems of frames that are told one by one."""
+
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|lz4))?$", re.IGNORECASE)
 """What files are called that are taken from a directory."""
@@ -362,7 +365,10 @@ def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> st
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
     if report.problems:
         counted = sorted(report.problems.items(), key=lambda item: (-item[1], item[0]))
-        lines.append("  unread   " + ", ".join(f"{count} {reason}" for reason, count in counted))
+        said = [f"{count} {reason}" for reason, count in counted[:MOST_REASONS]]
+        if rest := counted[MOST_REASONS:]:
+            said.append(f"{sum(count for _, count in rest)} for {len(rest)} other reasons (summary.json)")
+        lines.append("  problems " + ", ".join(said))
     if local:
         ends = sorted(set(local.values()))
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")

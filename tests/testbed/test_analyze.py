@@ -60,7 +60,7 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     lines = said.output.splitlines()
     assert lines[0] == "a-eth0: 4 frames"
     assert lines[1] == "  packets  2 segment, 1 data, 1 interest, 1 malformed"
-    assert lines[2] == "  unread   1 malformed NDN packet"
+    assert lines[2] == "  problems 1 malformed NDN packet: an element runs past the end"
     assert lines[3] == "  direction unknown of 4 frames (--local may tell)"
     assert lines[4].startswith("  damage   1 x cut off in a record, ")
     assert lines[5] == "again: 4 frames"

@@ -14,6 +14,9 @@ MOST_ROWS = 24
 
 MOST_TALKS = 12
 
+MOST_REASONS = 12
+"""Problems of a capture's frames that are told one by one."""
+
 
 def problems(given: Gathered) -> Iterator[str]:
     """Say what could not be read, what is not known, and what was inferred."""
@@ -21,8 +24,12 @@ def problems(given: Gathered) -> Iterator[str]:
     for run in given.layerings:
         of = f"{run}: " if several else ""
         report = given.reports.get(run, {})
-        for reason, count in sorted(report.get("problems", {}).items()):
-            yield f"{of}{count} frames could not be read: {reason}."
+        counted = sorted(report.get("problems", {}).items(), key=lambda item: (-item[1], item[0]))
+        for reason, count in counted[:MOST_REASONS]:
+            yield f"{of}{count} {'frame is' if count == 1 else 'frames are'} not as usual: {reason}."
+        if rest := counted[MOST_REASONS:]:
+            others = sum(count for _, count in rest)
+            yield f"{of}{others} more frames are not, for {len(rest)} other reasons (summary.json)."
         captures = report.get("captures", [])
         for each in captures:
             if each.get("copy_of"):
