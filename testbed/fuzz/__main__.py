@@ -24,8 +24,8 @@ _console = Console(highlight=False, soft_wrap=True)
 PAGES = "pages"
 """What is no target of Atheris: all of `feednet analyze`."""
 
-_SLOW = 5
-"""Seconds that no input may take."""
+_SLOW = {"captures": 60}
+"""Seconds that no input may take, 5 unless told; many small files on a busy machine take their time."""
 _MEMORY_MB = 1024
 
 
@@ -51,7 +51,11 @@ def fuzz(
         folder = Path(name)
         unpack(read(SEEDS / f"{target}.hex") or {"nothing": b"\0"}, folder / "seeds")
         corpus.mkdir(parents=True, exist_ok=True)
-        arguments = [f"-artifact_prefix={folder}/", f"-timeout={_SLOW}", f"-rss_limit_mb={_MEMORY_MB}"]
+        arguments = [
+            f"-artifact_prefix={folder}/",
+            f"-timeout={_SLOW.get(target, 5)}",
+            f"-rss_limit_mb={_MEMORY_MB}",
+        ]
         arguments += [f"-seed={seed}"] * (seed > 0) + [f"-runs={runs}"] * (runs > 0)
         arguments += [f"-max_total_time={seconds}"] * (seconds > 0)
         command = [sys.executable, "-m", "testbed.fuzz.engine", target, bug, str(folder / "seeds")]

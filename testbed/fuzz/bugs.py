@@ -99,13 +99,6 @@ BUGS = {
     "a null among the names of a table": Bug(
         "captures", "analysis.names", "read_names", '[text or "" for text in written]', "written"
     ),
-    "a digest of any length in a window": Bug(
-        "captures",
-        "analysis.names",
-        "_last_components",
-        "(kind > 0) & (length == DIGEST_BYTES)",
-        "(kind > 0)",
-    ),
     "elements in any order in a window": Bug(
         "captures",
         "analysis.elements",

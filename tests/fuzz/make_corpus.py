@@ -229,7 +229,11 @@ def for_captures() -> dict[str, bytes]:
     packets = [packet for packet in for_wire().values() if len(packet) < 400][::3]
     name = element(7, from_uri("/a/b"))
     old = element(5, name + element(9, element(14, b"\1") + element(18)) + element(10, bytes(4)))
-    packets += [old, element(5, element(7, from_uri("/a") + b"\0\1x") + element(10, bytes(4)))]
+    wrong = (b"\0\1x", element(70000, b"x"), element(1, bytes(31)), b"\x08\x09x")
+    packets += [
+        old,
+        *(element(5, element(7, from_uri("/a") + part) + element(10, bytes(4))) for part in wrong),
+    ]
     inputs = {}
     for number in range(0, len(packets), 8):
         some = packets[number : number + 8]
