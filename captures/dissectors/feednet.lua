@@ -832,16 +832,20 @@ end
 -- Returns what the beginning of a packet tells, of which the rest is in another IP fragment, or not captured.
 local function cut(p, problem, root)
     local ok, line = pcall(function()
-        local kind, at = header(p.s, 0)
-        if kind == 100 then
-            local field, first, after = header(p.s, at)
-            while field ~= 80 do
-                if not field or after > #p.s then malformed(CUT_SHORT) end
-                field, first, after = header(p.s, after)
-            end
-            kind, at = header(p.s, first)
+        local function opened(place)
+            local kind, first, after = header(p.s, place)
+            if not kind then malformed(CUT_SHORT) end
+            return kind, first, after
         end
-        local named, first, after = header(p.s, at)
+        local kind, at = opened(0)
+        if kind == 100 then
+            local field, first, after = opened(at)
+            while field ~= 80 do
+                field, first, after = opened(after)
+            end
+            kind, at = opened(first)
+        end
+        local named, first, after = opened(at)
         if named ~= 7 or after > #p.s or (kind ~= 5 and kind ~= 6) then malformed(CUT_SHORT) end
         local uris = components(p.s, first, after)
         local what = kind == 5 and "Interest" or "Data"
