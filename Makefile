@@ -1,7 +1,7 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
-# make fuzz   look for inputs that break the codec, a node, its management: FUZZ_SECONDS=60 for each
+# make fuzz   look for inputs that break the codec, a node, its management, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB

@@ -7,7 +7,6 @@ are written beside them, by run. Each is computed once, by Spark, and never held
 import shutil
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -20,7 +19,7 @@ from analysis.progress import captured_latency
 from analysis.reassemble import reassemble
 from analysis.schema import MESSAGES, PARTITIONS
 from analysis.setting import BREAKS
-from analysis.stages import LATENCY, OVERHEAD, PACKETS, PIT_OCCUPANCY, TABLES, TRANSACTIONS, Table
+from analysis.stages import LATENCY, OVERHEAD, PACKETS, TABLES, Table
 from analysis.tasks import in_parallel
 
 FEW_BYTES = 4 << 20
@@ -29,19 +28,7 @@ FEW_BYTES = 4 << 20
 _MESSAGES = ".messages"
 
 
-class Found(NamedTuple):
-    """What there is to say of a run in a few numbers: the most PIT entries of all nodes together; Interests
-    and LLIs, at every interface that saw them, and how many of these were answered by Data; and the median
-    time from an Interest to its Data, in ns."""
-
-    run: str
-    pit_peak: int = 0
-    transactions: int = 0
-    answered: int = 0
-    median_rtt_ns: int | None = None
-
-
-def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool) -> list[Found]:
+def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool) -> None:
     """Write every table but packets, which are in `out`/packets already, as `out`/NAME/run=RUN/*.parquet.
 
     `fragments`: whether there are any of NDNLPv2, which have to be put together.
@@ -75,39 +62,6 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
     for table in TABLES:
         if table is not PACKETS:
             _at_least_empty(out / table.name, table, runs)
-    return _findings(out, runs, spark)
-
-
-def _findings(out: Path, runs: Collection[str], spark: SparkSession) -> list[Found]:
-    asked = read(spark, out / TRANSACTIONS.name, TRANSACTIONS.spark, "run")
-    # An LLI without credit cancels one.
-    waited = asked.where(F.coalesce("send_credit", F.lit(1)) > 0)
-    is_answered = F.col("outcome") == "data"
-    occupancy = read(spark, out / PIT_OCCUPANCY.name, PIT_OCCUPANCY.spark, "run")
-    answers, peaks = in_parallel(
-        lambda: (
-            waited.groupBy("layering")
-            .agg(
-                F.count("*").alias("transactions"),
-                F.count_if(is_answered).alias("answered"),
-                F.percentile_approx(
-                    F.when(is_answered & (F.col("kind") == "interest"), F.col("rtt_ns")), 0.5
-                ).alias("median_rtt_ns"),
-            )
-            .collect()
-        ),
-        lambda: (
-            occupancy.where(F.col("node") == pit.NETWORK)
-            .groupBy("layering")
-            .agg(F.max("entries").alias("pit_peak"))
-            .collect()
-        ),
-    )
-    told: dict[str, dict[str, Any]] = {run: {} for run in runs}
-    for row in (*answers, *peaks):
-        values = row.asDict()
-        told[values.pop("layering")] |= values
-    return [Found(run, **values) for run, values in told.items()]
 
 
 def _at_least_empty(path: Path, table: Table, runs: Collection[str]) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from captures.layers import CUT, ETHERNET, Ports, carried
+from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
+from captures.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
@@ -25,7 +26,8 @@ Value: TypeAlias = str | int | bool | bytes | None
 
 LARGEST = (1 << 63) - 1
 """Spark's integers are signed: a larger number on the wire is given as this one."""
-MALFORMED = "malformed NDN packet"
+MALFORMED = "malformed NDN packet: "
+"""What a problem begins with; the reason follows, a few words that do not depend on places."""
 NDN_PORTS = Ports()
 _MS = 1_000_000
 _FRAGMENT = 0x50
@@ -73,7 +75,6 @@ class Link(NamedTuple):
 
 _OTHER = Network("other")
 _IDLE = Network("idle")
-_MALFORMED = Network("malformed", problem=MALFORMED)
 _SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
 
@@ -105,6 +106,8 @@ def decode_frame(
     if found.transport == "tcp":
         return (*headers, *Link(), *_SEGMENT)
     payload = frame[found.at : found.at + found.there]
+    if found.whole is not None:
+        return headers + _first_of_several(payload, found.length, found.whole)
     if found.there < found.length:
         return headers + decode_cut(payload, found.length)
     return headers + decode_payload(payload)
@@ -118,8 +121,8 @@ def decode_payload(payload: bytes) -> tuple[Value, ...]:
     """
     try:
         packet = parse_lp(payload)
-    except MalformedPacket:
-        return (*Link(ndn_bytes=len(payload)), *_MALFORMED)
+    except MalformedPacket as reason:
+        return (*Link(ndn_bytes=len(payload)), *_malformed(reason))
     fragment = packet.fragment
     link = _link(packet, len(payload) - len(fragment), len(fragment))
     try:
@@ -131,9 +134,13 @@ def decode_payload(payload: bytes) -> tuple[Value, ...]:
             network = _IDLE
         else:
             network = _nacked(packet, _network(fragment, packet.frag_count > 1))
-    except MalformedPacket:
-        network = _MALFORMED
+    except MalformedPacket as reason:
+        network = _malformed(reason)
     return link + network
+
+
+def _malformed(reason: MalformedPacket) -> Network:
+    return Network("malformed", problem=f"{MALFORMED}{reason}")
 
 
 def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
@@ -146,8 +153,23 @@ def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
             raise MalformedPacket("more than the datagram holds, or nothing of it is there")
         network = _LATER_FRAGMENT if packet.frag_index else _nacked(packet, _network(fragment, True))
     except MalformedPacket:
-        return (*Link(ndn_bytes=length), *_MALFORMED._replace(problem=CUT))
+        return (*Link(ndn_bytes=length), *Network("malformed", problem=CUT))
     return link + network._replace(problem=CUT)
+
+
+def _first_of_several(payload: bytes, length: int, whole: int) -> tuple[Value, ...]:
+    """Return the same for the first IP fragment, with `length` bytes, of a payload that has `whole`.
+
+    Bytes are those of this fragment, payload_bytes too.
+    """
+    said = decode_cut(payload, whole)
+    link, network = Link._make(said[: len(Link._fields)]), Network._make(said[len(Link._fields) :])
+    missing = whole - length
+    link = link._replace(ndn_bytes=max(0, link.ndn_bytes - missing))
+    link = link._replace(lp_bytes=length - link.ndn_bytes)
+    if network.payload_bytes is not None:
+        network = network._replace(payload_bytes=max(0, network.payload_bytes - missing))
+    return link + network._replace(problem=FRAGMENT)
 
 
 def _cut_lp(payload: bytes) -> tuple[LpPacket, int]:
@@ -200,9 +222,12 @@ def _nacked(packet: LpPacket, network: Network) -> Network:
 
 def _network(packet: bytes, is_first_fragment: bool) -> Network:
     if packet[0] == INTEREST:
-        return _interest(parse_interest(_cut_interest(packet) if is_first_fragment else packet))
+        interest = _cut_interest(packet) if is_first_fragment else packet
+        if is_old(interest):
+            return _interest(parse_interest(modern(interest)))._replace(problem=OLD_FORMAT)
+        return _interest(parse_interest(interest))
     if packet[0] != DATA:
-        raise MalformedPacket("neither Interest nor Data")
+        raise MalformedPacket("neither Interest, Data nor LpPacket")
     about: tuple[int | None, ...] = (None, None, None)  # a fragment may lack them
     if is_first_fragment:
         name, content, content_bytes = _cut_data(packet)

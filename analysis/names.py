@@ -92,7 +92,7 @@ def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
     is_number &= good
     marks = np.array([_MARKS.get(each, "") for each in range(256)], object)
     digits = pa.array(number).cast(pa.string())
-    stem = pa.array(uris, pa.string()).take(pa.array(prefix_of))
+    stem = pa.array([text or "" for text in uris], pa.string()).take(pa.array(prefix_of))
     uri = pc.binary_join_element_wise(stem, pa.array(marks[kind], pa.string()), digits, "")
     others = np.flatnonzero(~is_number)
     feed, seq = np.full(count, -1, np.int64), np.zeros(count, np.int64)
@@ -109,7 +109,9 @@ def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
         good[others] &= np.array([text is not None for text in written])
         mask = np.zeros(count, bool)
         mask[others] = True
-        uri = pc.replace_with_mask(uri, pa.array(mask), pa.array(written, pa.string()))
+        # What is no name has a place here all the same, which no packet keeps; Parquet would refuse a null.
+        filled = pa.array([text or "" for text in written], pa.string())
+        uri = pc.replace_with_mask(uri, pa.array(mask), filled)
     return Names(of, uri, feed, [text or "" for text in uris], seq, good)
 
 

@@ -255,6 +255,12 @@ def _decode_interests(
         (SEND_CREDIT, NNI),
     ):
         seen.require(good, kind, *sizes)
+    hinted = np.flatnonzero(good & seen.there(_HINT))
+    if len(hinted):  # one Name is plain
+        start = seen.start(_HINT)[hinted]
+        inside = headers(octets, start)
+        whole = inside.start + inside.length == start + seen.length(_HINT)[hinted]
+        good[hinted] = inside.good & (inside.kind == NAME) & whole
     slow[rows[~good]] = True
     columns.put("can_be_prefix", rows, seen.there(_CAN_BE_PREFIX))
     columns.put("must_be_fresh", rows, seen.there(_MUST_BE_FRESH))

@@ -1,7 +1,8 @@
 """Tables as Parquet in directories: what those are called, who reads and writes them, files whole or not.
 
 A run stands in a column `layering` in memory and in a directory `run=NAME` on disk. Values are escaped as in
-URLs, by Spark and by partition(), though not in the same letters; whoever reads them unescapes all.
+URLs, by Spark and by partition(), though not in the same letters; whoever reads them unescapes all. Letters
+beyond ASCII stand for themselves: Spark would take each byte of an escaped one for a letter of its own.
 """
 
 import os
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,7 @@ By = Mapping[str, str]
 BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
 """The directories of packets, and the column of each."""
 
+_SPECIAL = re.compile(r"[\0-\x7f](?<![A-Za-z0-9_.~ -])")
 _PATTERN = re.compile(r"[][{}*?\\]")
 _ROW_GROUP = 16 << 20
 
@@ -35,7 +37,9 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 def partition(key: str, value: str) -> str:
     """Return the name of the directory of the rows that have a value."""
-    return f"{key}={quote(value, safe=' ') or NO_VALUE}"
+    escaped = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", value) or NO_VALUE
+    # A value that is called like that which stands for none.
+    return f"{key}={'%5F' + escaped[1:] if value == NO_VALUE else escaped}"
 
 
 def directories(path: Path) -> dict[str, str | None]:

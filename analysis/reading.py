@@ -31,6 +31,11 @@ NodeRule = Literal["auto", "interface", "file", "address"]
 same of the file's name; "address": the sender's address, the receiver's for a frame that came in; "auto":
 by interface if its name is like r1-eth0, else by file."""
 
+LATEST = 1 << 62
+"""No frame was captured so late (ns; in the year 2116): a lifetime added to an earlier time is a number."""
+
+NO_TIME = "time stamp out of range"
+
 _DIRECTIONS = pa.array(["in", "out"])
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 COOKED = (SLL, SLL2)
@@ -111,7 +116,8 @@ def read_packets(
     """Yield the packets of a piece of a capture, with the columns of PACKETS_ARROW, texts as dictionaries.
 
     A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
-    capture. Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
+    capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it.
+    Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
     for window, interfaces in read_piece(reading.piece, findings.damages):
@@ -143,6 +149,11 @@ def _batch(
     records, count = window.records, len(window.records.at)
     links = [interface.link_type for interface in interfaces]
     decoded = decode_records(window.data, records, links, reading.ports)
+    absurd = np.flatnonzero((records.time < 0) | (records.time >= LATEST))
+    if len(absurd):
+        decoded.put_texts("problem", absurd, 0, [NO_TIME])
+        records = records._replace(time=_without(records.time, absurd))
+        window = window._replace(records=records)
     place, names = _interfaces(reading, window, interfaces)
     frame = np.arange(number, number + count)
     order = None
@@ -174,6 +185,15 @@ def _batch(
     if "segment" in columns["kind"].dictionary.to_pylist():
         _keep_segments(reading, window, links, batch, findings)
     return batch
+
+
+def _without(times: Ints, absurd: Ints) -> Ints:
+    """Return times in which those of some rows are those of the last other row before, else of the first."""
+    place = np.arange(len(times))
+    place[absurd] = -1
+    first = int(times[place[place >= 0][0]]) if len(absurd) < len(times) else 0
+    before = np.maximum.accumulate(place)
+    return np.where(before >= 0, times[before], first)
 
 
 def _dictionary(which: Ints, texts: list[str]) -> pa.DictionaryArray:

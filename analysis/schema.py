@@ -23,7 +23,7 @@ COLUMNS = (
     Column("frame", "int64", "", "number of the frame in its file, from 1, as in Wireshark"),
     Column("time", "int64", "ns", "when it was captured, since 1970-01-01 UTC or since the emulator's start"),
     Column("frame_bytes", "int64", "bytes", "length on the wire"),
-    Column("transport", "string", "", "what NDN travels over: `udp`, `tcp` or `ethernet`"),
+    Column("transport", "string", "", "what NDN travels over: `udp`, `tcp`, `ethernet` or `ppp`"),
     Column("src", "string", "", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),
     Column("dst", "string", "", "receiver's address"),
     Column("src_port", "int64", "", "sender's UDP or TCP port"),
@@ -82,7 +82,13 @@ COLUMNS = (
     Column("content_type", "int64", "", "ContentType of Data; 0 (BLOB) if it has none"),
     Column("freshness_ns", "int64", "ns", "FreshnessPeriod of Data; 0 if it has none"),
     Column("signature_type", "int64", "", "SignatureType of Data"),
-    Column("problem", "string", "", "why a frame could not be read, or not to its end; null if it could"),
+    Column(
+        "problem",
+        "string",
+        "",
+        "why a frame could not be read, or not to its end, in words that can be counted; what is unusual in"
+        " one that could (`old packet format`, `time stamp out of range`); null if nothing is",
+    ),
 )
 
 ARROW_TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}

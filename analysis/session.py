@@ -146,6 +146,9 @@ def check_master(master: str | None) -> None:
 
 def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    if "utf" not in locale.lower():  # Java would not find files whose names are not ASCII
+        os.environ["LC_ALL"] = "C.UTF-8"
     is_local = master.startswith("local")
     if is_local:
         # Otherwise Spark binds the address of the host's name, which need not resolve.

@@ -29,6 +29,8 @@ from captures.layers import (
     LOOP,
     NDN,
     NULL,
+    PPP,
+    PPP_PROTOCOLS,
     RAW,
     RAW_IPV4,
     RAW_IPV6,
@@ -49,7 +51,8 @@ from captures.records import Records
 DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("transport") :])
 """The columns that a frame itself says: those of decode_frame()."""
 
-TRANSPORTS = ("udp", "ethernet")
+TRANSPORTS = ("udp", "ethernet", "ppp")
+_FRAMED = 0xFF03
 _IPV4_HEADER, _IPV6_HEADER, _TCP_HEADER = 20, 40, 20
 _IPV4_LAYOUT = np.dtype(
     [
@@ -188,6 +191,12 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
         size = 0
         version = octets.data[at] >> 4
         protocol = np.where(version == 4, IPV4, np.where(version == 6, IPV6, 0))
+    elif link_type in PPP:
+        size = 2
+        ppp = (word(at) >> np.uint64(48)).view(np.int64)
+        protocol = np.where((ppp == _FRAMED) | (ppp & 0x100 != 0), -1, 0)
+        for known, ethertype in PPP_PROTOCOLS.items():
+            protocol[ppp == known] = ethertype
     elif link_type in (RAW_IPV4, RAW_IPV6):
         return _Reached(np.full(len(rows), IPV4 if link_type == RAW_IPV4 else IPV6), at, vlan)
     else:
@@ -316,7 +325,7 @@ def _put_addresses(
 def _ethernet(
     octets: Octets, records: Records, rows: Ints, at: Ints, link_type: int, columns: Columns, slow: Flags
 ) -> _Payloads:
-    """Take NDN right over Ethernet: what follows the packet is padding."""
+    """Take NDN right over Ethernet, or PPP: what follows the packet is padding."""
     _, start, size, good = headers(octets, at)
     length = start + size - at
     good &= start + size <= records.at[rows] + records.captured[rows]
@@ -325,8 +334,8 @@ def _ethernet(
     rows, at, length = rows[some], at[some], length[some]
     if len(rows):
         stations = octets.rows(records.at[rows], _STATION_LAYOUT)
-        columns.put_texts("transport", rows, 0, TRANSPORTS[1:])
-        for name, where in zip(("src", "dst"), STATIONS[link_type], strict=True):
+        columns.put_texts("transport", rows, 0, TRANSPORTS[2:] if link_type in PPP else TRANSPORTS[1:2])
+        for name, where in zip(("src", "dst"), STATIONS.get(link_type, ()), strict=False):
             if where.start is not None:
                 field = ("first", "second", "third")[where.start // 6]
                 _put_addresses(columns, name, rows, stations[field], mac)

@@ -12,7 +12,18 @@ from itertools import pairwise
 import numpy as np
 
 from captures.pcapng import CaptureError, Direction, Interface, Source, read_source
-from captures.records import LARGEST_TIME, Damage, Flags, Ints, Octets, Records, join_records, no_records
+from captures.records import (
+    LARGEST_TIME,
+    MOST_EMPTY,
+    Damage,
+    Flags,
+    Ints,
+    Octets,
+    Records,
+    join_records,
+    no_records,
+    note_empty,
+)
 
 SECTION_HEADER = 0x0A0D0D0A
 _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 1, 2, 3, 6
@@ -220,8 +231,11 @@ class BlockReader:
             self._note(~good, at, total, offset, _MISFIT)
             self._note(good & ~known, at, total, offset, _UNDESCRIBED)
             good &= known
-            at, index, high, low = at[good], index[good], high[good], low[good]
+            at, total, index, high, low = at[good], total[good], index[good], high[good], low[good]
             captured, original, options, limit = captured[good], original[good], options[good], limit[good]
+        if len(kept := self._with_bytes(at, total, captured, offset)) < len(at):
+            at, index, high, low = at[kept], index[kept], high[kept], low[kept]
+            captured, original, options, limit = captured[kept], original[kept], options[kept], limit[kept]
         source = index + self._first
         time = self._times(source, high, low)
         direction = self._directions(data, options, limit)
@@ -238,6 +252,18 @@ class BlockReader:
         at, original, captured = at[good], original[good], captured[good]
         nothing = np.zeros(len(at), np.int64)
         return Records(at + 12, captured, original, nothing, nothing + self._first, nothing)
+
+    def _with_bytes(self, at: Ints, total: Ints, captured: Ints, offset: int) -> Ints:
+        """Return the rows that are not among more than MOST_EMPTY empty ones; note those as damage."""
+        every = np.arange(len(at))
+        if captured.all():
+            return every
+        edges = np.flatnonzero(np.diff(captured == 0, prepend=False, append=False)).reshape(-1, 2)
+        runs = edges[edges[:, 1] - edges[:, 0] > MOST_EMPTY].tolist()
+        for low, high in runs:
+            begin, end = int(at[low]), int(at[high - 1] + total[high - 1])
+            note_empty(self.damages, offset + begin, end - begin)
+        return np.delete(every, np.concatenate([every[low:high] for low, high in runs])) if runs else every
 
     def _note(self, bad: Flags, at: Ints, total: Ints, offset: int, reason: str) -> None:
         for row in np.flatnonzero(bad).tolist():

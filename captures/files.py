@@ -6,6 +6,7 @@ so it is one piece; any other is cut between records.
 """
 
 import bz2
+import hashlib
 import io
 import lzma
 import os
@@ -31,7 +32,12 @@ PIECE_BYTES = 32 << 20
 PIECE_FRAMES = 1 << 17
 """A piece ends with the record that reaches one of these, which bounds what a reader holds in memory."""
 
+EMPTY_FILE = "empty"
+"""Why a file without a byte is no capture."""
+
 _STEP = 1 << 18
+_FIRST, _FIRST_BYTES = 20, 1 << 21
+"""Frames that tell a capture from others, and how many bytes they take at most."""
 _PCAPNG = b"\n\r\r\n"
 
 
@@ -179,7 +185,7 @@ class Capture:
                 header += more
             head = header[:4]
             if head != _PCAPNG and not (len(header) == PCAP_HEADER and pcap_order(head)):
-                what = "empty" if not header else "no pcap or pcapng file"
+                what = EMPTY_FILE if not header else "no pcap or pcapng file"
                 raise CaptureError(self.path, 0, (self._inflated and self._inflated.reason) or what)
             if self._inflated is None:
                 file.seek(0)
@@ -231,6 +237,8 @@ def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIE
     name = os.fspath(path)
     begin, context, first, number = 0, b"", 1, 1
     if is_compressed(path):
+        with open_capture(path) as capture:
+            next(capture.windows(step=_STEP), None)  # it has to be one
         yield Piece(name, 0, None, b"", 1)
         return
     with open_capture(path) as capture:
@@ -253,3 +261,17 @@ def read_piece(piece: Piece, damages: list[Damage]) -> Iterator[tuple[Window, li
         for window in capture.windows(piece.start, piece.end, piece.context):
             yield window, capture.reader.interfaces
         damages += capture.damages
+
+
+def fingerprint(path: str | os.PathLike[str]) -> bytes:
+    """Return a digest of a capture's first frames and their times in microseconds, whatever its format.
+
+    Raises OSError, and CaptureError for a file that is no capture.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with open_capture(path) as capture:
+        window = next(capture.windows(step=_FIRST_BYTES))
+        columns = (window.records.at, window.records.captured, window.records.time)
+        for at, captured, time in zip(*(each[:_FIRST].tolist() for each in columns), strict=True):
+            digest.update(b"%d %d " % (time // 1000, captured) + window.data[at : at + captured].tobytes())
+    return digest.digest()

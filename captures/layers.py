@@ -4,7 +4,7 @@ Where analysis/vector.py decodes frames by the thousand, this says what is right
 unusual. Nothing here raises: a frame that cannot be read has a `problem`.
 
 Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200 (extension headers), 768,
-9293.
+9293, 1661 and 1662 (PPP, in which ndnSIM and the dissector of ndn-tools have 0x0077 for NDN).
 """
 
 import re
@@ -15,15 +15,18 @@ from typing import NamedTuple
 ETHERNET, SLL, SLL2, NULL, LOOP = 1, 113, 276, 0, 108
 RAW = (101, 12, 14)
 RAW_IPV4, RAW_IPV6 = 228, 229
-LINK_TYPES = frozenset((ETHERNET, SLL, SLL2, NULL, LOOP, *RAW, RAW_IPV4, RAW_IPV6))
+PPP = (9, 50)
+LINK_TYPES = frozenset((ETHERNET, SLL, SLL2, NULL, LOOP, *RAW, RAW_IPV4, RAW_IPV6, *PPP))
 
 IPV4, IPV6, NDN = 0x0800, 0x86DD, 0x8624
+PPP_PROTOCOLS = {0x0021: IPV4, 0x0057: IPV6, 0x0077: NDN}
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
 TCP, UDP = 6, 17
 UDP_HEADER = 8
 SLL_HEADER, SLL2_HEADER = 16, 20
 FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}  # AF_INET, and AF_INET6 of Linux and three BSDs
 _FRAGMENT, _AUTHENTICATION = 44, 51
+_MORE = 0x2000
 EXTENSIONS = (0, 43, 60, 135, 139, 140, _FRAGMENT, _AUTHENTICATION)
 
 SHORT = "headers cut short"
@@ -48,10 +51,12 @@ class Ports(NamedTuple):
 class Carried(NamedTuple):
     """What of NDN a frame carries.
 
-    transport: "udp", "tcp" or "ethernet"; source, destination: IP addresses, or MAC addresses over Ethernet;
-    link, ip, header: bytes of each layer's header, of padding too in `link`; at: place of the payload in the
-    frame; length: bytes of it on the wire; there: bytes of it in the capture; vlan: outermost VLAN, or None.
-    tcp: sequence number and flags.
+    transport: "udp", "tcp", "ethernet" or "ppp"; source, destination: IP addresses, MAC addresses over
+    Ethernet, empty over PPP; link, ip, header: bytes of each layer's header, of padding too in `link`; at:
+    place of the payload in the frame; length: bytes of it on the wire; there: bytes of it in the capture;
+    vlan: outermost VLAN, or None.
+    tcp: sequence number and flags. whole: bytes of the payload of a datagram of which this is the first IP
+    fragment, `length` being what is in this one; else None.
     """
 
     transport: str
@@ -67,6 +72,7 @@ class Carried(NamedTuple):
     length: int
     there: int
     tcp: tuple[int, int] | None = None
+    whole: int | None = None
 
 
 def carried(frame: bytes, original: int, link_type: int, ports: Ports) -> Carried | str:
@@ -107,6 +113,10 @@ def _network(frame: bytes, link_type: int) -> tuple[int, int, int | None] | None
         return (-1 if not frame else {4: IPV4, 6: IPV6}.get(frame[0] >> 4, 0)), 0, None
     elif link_type in (RAW_IPV4, RAW_IPV6):
         return (IPV4 if link_type == RAW_IPV4 else IPV6), 0, None
+    elif link_type in PPP:
+        at = 2 if frame[:2] == b"\xff\x03" else 0
+        end = at + (1 if len(frame) > at and frame[at] & 1 else 2)  # a compressed protocol field is odd
+        return (PPP_PROTOCOLS.get(int.from_bytes(frame[at:end]), 0) if len(frame) >= end else -1), end, None
     else:
         return None
     if len(frame) < at:
@@ -126,13 +136,14 @@ def _untagged(frame: bytes, protocol: int, at: int) -> tuple[int, int, int | Non
 
 
 def _ethernet(frame: bytes, original: int, link_type: int, at: int, vlan: int | None) -> Carried:
-    """NDN right over Ethernet: what follows the packet is padding, so its length is its TLV's."""
+    """NDN right over Ethernet, or PPP: what follows the packet is padding, so its length is its TLV's."""
     length = min(_tlv_size(frame, at), original - at)
     sender, receiver = STATIONS.get(link_type, (_NOWHERE, _NOWHERE))
     source, target = bytes(frame[sender]), bytes(frame[receiver])
     there = min(length, len(frame) - at)
     link = original - length
-    return Carried("ethernet", mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there)
+    name = "ppp" if link_type in PPP else "ethernet"
+    return Carried(name, mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there)
 
 
 _NOWHERE = slice(0)
@@ -187,19 +198,21 @@ def _ipv4(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) 
     if len(frame) < at + 20:
         return short
     header = (frame[at] & 15) * 4
-    total = _WORD.unpack_from(frame, at + 2)[0]
+    # 0 stands for as much as there is: the network card was to cut it (segmentation offload).
+    total = _WORD.unpack_from(frame, at + 2)[0] or original - at
     if frame[at] >> 4 != 4 or header < 20 or total < header:
         return BAD_IP
     protocol = frame[at + 9]
     if protocol not in (UDP, TCP):
         return ""
-    if _WORD.unpack_from(frame, at + 6)[0] & 0x3FFF:
+    fragment = _WORD.unpack_from(frame, at + 6)[0] & 0x3FFF
+    if fragment and not (fragment == _MORE and protocol == UDP):
         return FRAGMENT
     if at + total > original:
         return SHORT
     ends = inet_ntop(AF_INET, frame[at + 12 : at + 16]), inet_ntop(AF_INET, frame[at + 16 : at + 20])
     place = (at + header, at + total, header)
-    return _transport(frame, original, protocol, place, ends, vlan, ports)
+    return _transport(frame, original, protocol, place, ends, vlan, ports, bool(fragment))
 
 
 def _ipv6(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) -> Carried | str:
@@ -208,15 +221,18 @@ def _ipv6(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) 
         return short
     if frame[at] >> 4 != 6:
         return BAD_IP
-    end = at + 40 + _WORD.unpack_from(frame, at + 4)[0]
-    protocol, place = frame[at + 6], at + 40
+    length = _WORD.unpack_from(frame, at + 4)[0]
+    end = at + 40 + length if length else original  # as in IPv4
+    protocol, place, is_first = frame[at + 6], at + 40, False
     while protocol in EXTENSIONS:
         if place + 8 > end:
             return BAD_IP
         if place + 8 > len(frame):
             return short
-        if protocol == _FRAGMENT and _WORD.unpack_from(frame, place + 2)[0] & 0xFFF9:
-            return FRAGMENT
+        if protocol == _FRAGMENT and (fragment := _WORD.unpack_from(frame, place + 2)[0] & 0xFFF9):
+            if fragment != 1 or frame[place] != UDP:
+                return FRAGMENT
+            is_first = True
         size = 8 if protocol == _FRAGMENT else (frame[place + 1] + 1) * 8
         if protocol == _AUTHENTICATION:
             size = (frame[place + 1] + 2) * 4
@@ -228,7 +244,7 @@ def _ipv6(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) 
     if end > original:
         return SHORT
     ends = inet_ntop(AF_INET6, frame[at + 8 : at + 24]), inet_ntop(AF_INET6, frame[at + 24 : at + 40])
-    return _transport(frame, original, protocol, (place, end, place - at), ends, vlan, ports)
+    return _transport(frame, original, protocol, (place, end, place - at), ends, vlan, ports, is_first)
 
 
 def _transport(
@@ -239,7 +255,9 @@ def _transport(
     ends: tuple[str, str],
     vlan: int | None,
     ports: Ports,
+    is_first: bool,
 ) -> Carried | str:
+    """Read UDP or TCP; `is_first`: of a datagram's fragments it is the first."""
     at, end, ip = place
     size = UDP_HEADER if protocol == UDP else 20
     if end - at < size:
@@ -250,11 +268,13 @@ def _transport(
     wanted = ports.udp if protocol == UDP else ports.tcp
     if source not in wanted and target not in wanted:
         return ""
-    tcp = None
+    tcp = whole = None
     if protocol == UDP:
-        if length < UDP_HEADER or at + length > end:
+        if length < UDP_HEADER or (at + length > end and not is_first):
             return BAD_TRANSPORT
         length -= UDP_HEADER
+        if is_first:
+            length, whole = min(length, end - at - UDP_HEADER), length
     else:
         _, _, sequence, _, offset, flags = _TCP_HEAD.unpack_from(frame, at)
         size = (offset >> 4) * 4
@@ -266,4 +286,4 @@ def _transport(
     there = max(0, min(length, len(frame) - start))
     link = original - ip - size - length
     name = "udp" if protocol == UDP else "tcp"
-    return Carried(name, *ends, source, target, vlan, link, ip, size, start, length, there, tcp)
+    return Carried(name, *ends, source, target, vlan, link, ip, size, start, length, there, tcp, whole)

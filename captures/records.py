@@ -31,6 +31,11 @@ WINDOW = 1 << 23
 LARGEST_TIME = (1 << 63) - 1
 """Times are signed 64-bit numbers; a later one is given as this one."""
 
+MOST_EMPTY = 4096
+"""Records one after the other that may be without a byte. Of more, compressed files may hold any number: they
+are damage."""
+EMPTY = "records without a byte"
+
 _LARGEST_FRAME = 1 << 18  # Wireshark's limit too
 _LARGEST_RECORD = 1 << 24
 
@@ -57,6 +62,13 @@ class Damage(NamedTuple):
     offset: int
     size: int
     reason: str
+
+
+def note_empty(damages: list[Damage], offset: int, size: int) -> None:
+    """Note records without a byte, as one damage with those right before them."""
+    if damages and damages[-1].reason == EMPTY and damages[-1].offset + damages[-1].size == offset:
+        offset, size = damages[-1].offset, damages.pop().size + size
+    damages.append(Damage(offset, size, EMPTY))
 
 
 class Window(NamedTuple):
@@ -191,7 +203,7 @@ class PcapReader:
                     break
                 self._damaged(offset + place, "impossible record header")
                 at = place
-            at = self._walk(data, at, size, found)
+            at = self._walk(data, at, size, offset, found)
             if at == size:
                 break
             whole = at + self._header <= size
@@ -205,11 +217,12 @@ class PcapReader:
             at += 1
         return self._records(data, np.array(found, np.int64)), at
 
-    def _walk(self, data: Octets, at: int, size: int, found: list[int]) -> int:
+    def _walk(self, data: Octets, at: int, size: int, offset: int, found: list[int]) -> int:
         """Append the places of whole records from `at` on; return where the first that is none would be."""
         append, length, header, limit = found.append, self._length.unpack_from, self._header, self._limit
         buffer = data.data
         last = size - header
+        empty = 0
         while at <= last:
             captured = length(buffer, at + 8)[0]
             end = at + header + captured
@@ -217,6 +230,17 @@ class PcapReader:
                 break
             append(at)
             at = end
+            if captured:
+                empty = 0
+                continue
+            empty += 1
+            if empty > MOST_EMPTY:
+                del found[-empty:]
+                begin = at - empty * header
+                heads = self._heads(data, np.arange(at, last + 1, header))[:, 2]
+                at += header * int(np.argmax(heads != 0) if heads.any() else len(heads))
+                note_empty(self.damages, offset + begin, at - begin)
+                empty = 0
         return at
 
     def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:

@@ -8,22 +8,25 @@ from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import click
 
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
-    from analysis.capture_tables import Found
     from analysis.extract import Report
     from analysis.reading import Reading
+    from analysis.report.capture.findings import Figures
 
 _RULES = ("auto", "interface", "file", "address")
 SMALL_BYTES = 128 << 20
 """Captures up to this size in all are decoded before Spark would have started."""
 
 REPORT = "report.html"
+
+MOST_REASONS = 8
+"""Problems of frames that are told one by one."""
 
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|lz4))?$", re.IGNORECASE)
@@ -86,14 +89,15 @@ def analyze(
     """
     from analysis.capture_tables import write_tables
     from analysis.errors import AnalysisError, of_system, one_line_errors
-    from analysis.extract import extract
+    from analysis.extract import Report, extract
     from analysis.files import whole_directory
     from analysis.local_address import infer
     from analysis.partitions import BY
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture.page import write_capture_report
+    from analysis.report.numbers import NARROW_SPACE
     from analysis.session import check_java, spark_session
-    from captures.files import cut
+    from captures.files import EMPTY_FILE, cut
     from captures.layers import Ports
     from captures.pcapng import CaptureError
 
@@ -107,14 +111,27 @@ def analyze(
     usual = Ports()
     ports = Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp)
     try:
-        size = sum(path.stat().st_size for _, path, _ in files)
+        size = sum(file.path.stat().st_size for file in files)
         small = size <= SMALL_BYTES
         here = small and master is None
-        readings = [
-            Reading(run, piece, rule, ports, name, own)  # type: ignore[arg-type]
-            for run, path, name in files
-            for piece in cut(path)
-        ]
+        readings: list[Reading] = []
+        unread: list[Report] = []
+        for file in files:
+            try:
+                pieces = list(cut(file.path))
+            except CaptureError as error:
+                # What nobody named, or nothing was written to, is no reason to read nothing else.
+                if len(files) == 1 or (file.is_named and error.reason != EMPTY_FILE):
+                    raise
+                damage = (error.offset, file.path.stat().st_size, error.reason)
+                unread.append(Report(file.run, str(file.path), 0, {}, {}, [damage]))
+                continue
+            readings += [
+                Reading(file.run, piece, rule, ports, file.name, own)  # type: ignore[arg-type]
+                for piece in pieces
+            ]
+        if not readings:
+            raise UserError(f"{len(files)} captures, and none of them can be read: {_why(unread)}")
         inferred = {} if own or rule == "address" else infer(readings)
         readings = [
             each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or own) for each in readings
@@ -127,14 +144,15 @@ def analyze(
             early = aside.submit(extract, readings, partial / "packets", BY, None) if here else None
             spark = None if packets_only and here else spark_session(master, small=small)
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
+            reports += unread
             _at_least_empty(readings, partial / "packets")
             _check_places(own, readings, partial / "packets")
-            found = []
             if spark and not packets_only:
                 fragments = any("fragment" in report.kinds for report in reports)
                 runs = list(dict.fromkeys(report.run for report in reports))
-                found = write_tables(partial, runs, spark, fragments=fragments)
-            _summarise(partial / "summary.json", reports, inferred, found)
+                write_tables(partial, runs, spark, fragments=fragments)
+            copies = _copies(reports)
+            _summarise(partial / "summary.json", reports, inferred, copies)
     except OSError as error:
         raise UserError(of_system(error)) from error
     except (CaptureError, AnalysisError) as error:
@@ -142,17 +160,20 @@ def analyze(
     per_run = Counter(report.run for report in reports)
     for report in reports:
         click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
-    for each in found:
-        click.echo(_finding(each))
+    for path, original in copies.items():
+        click.echo(f"copies   {shown(path)} is like {shown(original)}: the same frames at the same times")
     if packets_only or not spark:
         click.echo(f"packets  {out / 'packets'}")
         return
     click.echo(f"tables   {out}")
     try:
         with one_line_errors():
-            write_capture_report(place, place / REPORT, spark)
+            figures = write_capture_report(place, place / REPORT, spark)
     except AnalysisError as error:
         raise UserError(f"the tables are in {out}, but the report cannot be made: {error}") from error
+    _summarise(place / "summary.json", reports, inferred, copies, figures)
+    for each in figures:
+        click.echo(str(each).replace(NARROW_SPACE, " "))
     click.echo(f"report   {out / REPORT}")
 
 
@@ -164,11 +185,22 @@ def _utf_8(path: Path) -> None:
         raise UserError(f"{shown(str(path))}: this name is not in UTF-8: rename it") from None
 
 
-def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
-    """Return of each capture: its run, the file, and what that is called."""
+class _File(NamedTuple):
+    """A capture: its run, the file, what that is called, and whether the user named it, not a directory."""
+
+    run: str
+    path: Path
+    name: str
+    is_named: bool
+
+
+def _files(captures: Sequence[str]) -> list[_File]:
+    """Return the captures that are meant."""
+    from analysis.partitions import NO_VALUE
     from analysis.reading import stem
 
     runs: dict[str, list[Path]] = defaultdict(list)
+    named_files = set()
     for text in captures:
         run, equals, name = text.partition("=")
         if not equals or "/" in run:
@@ -178,6 +210,10 @@ def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
         if not path.exists():
             raise UserError(f"{shown(name)}: no such file")
         run, named = run or (path.resolve().name if path.is_dir() else stem(name)), run
+        if run == NO_VALUE:
+            raise UserError(
+                f"{shown(text)}: {NO_VALUE} stands for none in tables: name it, RUN={shown(name)}"
+            )
         if not named and run in runs:
             raise UserError(
                 f"{shown(text)}: two captures would be {shown(run)}: name them, RUN={shown(name)};"
@@ -191,6 +227,7 @@ def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
                 _utf_8(each)
         else:
             found = [path]
+            named_files.add(path)
         runs[run] += found
     files = []
     for run, paths in runs.items():
@@ -198,7 +235,9 @@ def _files(captures: Sequence[str]) -> list[tuple[str, Path, str]]:
             raise UserError(f"{shown(run)}: a capture is given twice")
         keys = [(path.resolve().parent, stem(path.name)) for path in paths]
         names = _called(run, set(keys))
-        files += [(run, path, names[key]) for path, key in zip(paths, keys, strict=True)]
+        files += [
+            _File(run, path, names[key], path in named_files) for path, key in zip(paths, keys, strict=True)
+        ]
     return files
 
 
@@ -262,14 +301,35 @@ def _at_least_empty(readings: Sequence["Reading"], packets: Path) -> None:
             pass
 
 
+def _copies(reports: Sequence["Report"]) -> dict[str, str]:
+    """Return of each capture that is as good as equal to one before it, that one."""
+    from captures.files import fingerprint
+
+    found: dict[str, str] = {}
+    alike = Counter(report.frames for report in reports)
+    known: dict[tuple[int, bytes], str] = {}
+    for report in reports:
+        if report.frames and alike[report.frames] > 1:
+            original = known.setdefault((report.frames, fingerprint(report.path)), report.path)
+            if original != report.path:
+                found[report.path] = original
+    return found
+
+
+def _why(unread: Sequence["Report"]) -> str:
+    reasons = dict.fromkeys(reason for report in unread for _, _, reason in report.damages)
+    return ", ".join(reasons)
+
+
 def _summarise(
     path: Path,
     reports: Sequence["Report"],
     inferred: Mapping[str, Mapping[str, str]],
-    found: Sequence["Found"],
+    copies: Mapping[str, str],
+    figures: Sequence["Figures"] = (),
 ) -> None:
     """Write what was found in each run: in all its captures together, and in each of them."""
-    of = {each.run: each._asdict() for each in found}
+    of = {each.run: each._asdict() for each in figures}
     summary = []
     for run in dict.fromkeys(report.run for report in reports):
         own = [report for report in reports if report.run == run]
@@ -284,7 +344,10 @@ def _summarise(
             **counted,
             "damages": [damage for each in own for damage in each.damages],
         }
-        captures = [each._asdict() | {"local": inferred.get(each.path, {})} for each in own]
+        captures = [
+            each._asdict() | {"local": inferred.get(each.path, {}), "copy_of": copies.get(each.path)}
+            for each in own
+        ]
         summary.append(together | of.get(run, {}) | {"captures": captures})
     path.write_text(json.dumps(summary, indent=1, default=dict) + "\n", encoding="utf-8")
 
@@ -304,7 +367,10 @@ def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> st
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
     if report.problems:
         counted = sorted(report.problems.items(), key=lambda item: (-item[1], item[0]))
-        lines.append("  unread   " + ", ".join(f"{count} {reason}" for reason, count in counted))
+        said = [f"{count} {reason}" for reason, count in counted[:MOST_REASONS]]
+        if rest := counted[MOST_REASONS:]:
+            said.append(f"{sum(count for _, count in rest)} for {len(rest)} other reasons (summary.json)")
+        lines.append("  problems " + ", ".join(said))
     if local:
         ends = sorted(set(local.values()))
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
@@ -319,13 +385,3 @@ def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> st
         where = f" from byte {places[0][0]} on" if places[0][0] >= 0 else ""
         lines.append(f"  damage   {count} x {reason}, {size} bytes{where}")
     return "\n".join(lines)
-
-
-def _finding(found: "Found") -> str:
-    """Say in a line what a run comes to."""
-    parts = [f"PIT of at most {found.pit_peak} entries", f"{found.transactions} Interests or LLIs"]
-    if found.transactions:
-        parts.append(f"{100 * found.answered / found.transactions:.1f} % answered")
-    if found.median_rtt_ns is not None:
-        parts.append(f"median RTT {found.median_rtt_ns / 1e6:.3f} ms")
-    return f"{found.run}: " + ", ".join(parts)

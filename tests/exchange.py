@@ -1,11 +1,14 @@
 """Captures of a few packets between hosts A, B and C, made with Scapy."""
 
+import struct
+
 import pyarrow.parquet as pq
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
+from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
@@ -19,6 +22,26 @@ def write(path, *frames):
         for number, frame in enumerate(frames):
             frame.time = 1_700_000_000 + number / 1000
             writer.write(frame)
+    return path
+
+
+def write_pcapng(path, frames, times=None):
+    """Write the frames of some interfaces, by their names; times in ns, of any 64 bits."""
+    with path.open("wb") as file:
+        writer = Writer(file, [Interface(name) for name in frames], application="test")
+        place = file.tell()
+        for number, same in enumerate(frames.values()):
+            for at, frame in enumerate(same):
+                way = Direction.OUT if frame[IP].src == A else Direction.IN
+                writer.write(number, 1_700_000_000_000_000_000 + at * 1_000_000, bytes(frame), way)
+    if times:
+        whole = bytearray(path.read_bytes())
+        for time in times:
+            kind, size = struct.unpack_from("<II", whole, place)
+            assert kind == 6
+            struct.pack_into("<II", whole, place + 12, time >> 32, time & 0xFFFFFFFF)
+            place += size
+        path.write_bytes(whole)
     return path
 
 

@@ -15,7 +15,15 @@ from pathlib import Path
 from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, NdnStream
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
 from captures.dissectors.lp import FeedState, LpPacket
-from captures.dissectors.ndn import Data, Interest, KeyLocator, MetaInfo, SignatureInfo, ValidityPeriod
+from captures.dissectors.ndn import (
+    Data,
+    Interest,
+    KeyLocator,
+    MetaInfo,
+    Selectors,
+    SignatureInfo,
+    ValidityPeriod,
+)
 
 WIRESHARK_PLUGIN = Path(__file__).with_name("feednet.lua")
 """The plugin for Wireshark and tshark."""
@@ -35,6 +43,7 @@ __all__ = [
     "MetaInfo",
     "NativeItem",
     "NdnStream",
+    "Selectors",
     "SignatureInfo",
     "SsbItem",
     "ValidityPeriod",

@@ -1,4 +1,4 @@
-"""Where NDN packets are found: UDP 6363 and 56363 (multicast), TCP 6363, Ethertype 0x8624.
+"""Where NDN packets are found: UDP 6363 and 56363 (multicast), TCP 6363, Ethertype 0x8624, PPP 0x0077.
 
 Importing this module binds the layers, for dissection and, as far as it is unambiguous, for building:
 `Ether() / IP() / UDP() / Interest(name="/a")` gets its ports by itself.
@@ -10,6 +10,7 @@ from scapy.config import conf
 from scapy.fields import PacketListField
 from scapy.layers.inet import TCP, UDP
 from scapy.layers.l2 import CookedLinux, Ether
+from scapy.layers.ppp import PPP
 from scapy.packet import Packet, Padding, bind_bottom_up, bind_top_down
 
 from captures.dissectors.lp import LpPacket
@@ -21,6 +22,7 @@ from forwarder.wire.tlv import MalformedPacket, read_header
 PORT = 6363
 MULTICAST_PORT = 56363
 ETHERTYPE = 0x8624
+PPP_PROTOCOL = 0x0077
 
 _LAYERS: dict[int, type[Packet]] = {INTEREST: Interest, DATA: Data, LP_PACKET: LpPacket}
 
@@ -99,6 +101,7 @@ def bind() -> None:
     bind_bottom_up(TCP, NDN, sport=PORT)
     bind_bottom_up(Ether, NDN, type=ETHERTYPE)
     bind_bottom_up(CookedLinux, NDN, proto=ETHERTYPE)
+    bind_bottom_up(PPP, NDN, proto=PPP_PROTOCOL)
     for layer in (Interest, Data, LpPacket, NdnStream):
         if layer is not NdnStream:
             bind_top_down(UDP, layer, sport=PORT, dport=PORT)

@@ -15,6 +15,7 @@ from scapy.layers.inet import TCP, UDP
 from scapy.packet import Packet
 
 from captures.dissectors.fields import Ignored, Name, Repeated, Tlv
+from forwarder.wire.name import NAME
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, read_header
 
 _Element = TypeVar("_Element", bound="Element")
@@ -40,6 +41,7 @@ class _ElementClass(Packet_metaclass):
         made.by_type = {
             field.kind: (rank, field) for rank, field in enumerate(unwrapped) if isinstance(field, Tlv)
         }
+        made.titles = {field.name: field.title for _, field in made.by_type.values()}
         return made
 
 
@@ -73,6 +75,7 @@ class Element(Packet, metaclass=_ElementClass):
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     EXACT: ClassVar[bool] = False
     by_type: ClassVar[dict[int, tuple[int, Tlv]]] = {}
+    titles: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:
@@ -80,10 +83,12 @@ class Element(Packet, metaclass=_ElementClass):
         fields: dict[str, Any] = {}
         ignored: list[tuple[int, bytes]] = []
         last, is_first = -1, True
+        if cls.REQUIRED[:1] == ("name",) and value[:1] != bytes((NAME,)):
+            raise MalformedPacket("without Name")
         for kind, start, end in elements(value, 0, len(value)):
             rank, field = cls.by_type.get(kind, (-1, None))
             if field is None or not cls._fits(field, rank, last, fields, is_first):
-                check_ignorable(kind)
+                check_ignorable(kind, field is not None)
                 ignored.append((kind, value[start:end]))
             elif isinstance(field, Repeated):
                 fields.setdefault(field.name, []).append(field.decode(value[start:end]))
@@ -94,9 +99,9 @@ class Element(Packet, metaclass=_ElementClass):
             is_first = False
         for name in cls.REQUIRED:
             if name not in fields:
-                raise MalformedPacket(f"{cls.__name__} without {name}")
+                raise MalformedPacket(f"without {cls.titles[name]}")
         if ignored and cls.EXACT:
-            raise MalformedPacket(f"{cls.__name__} with other elements")
+            raise MalformedPacket("elements that do not belong there")
         if ignored:
             fields["ignored"] = ignored
         return fields

@@ -42,6 +42,7 @@ local function field(key, kind, title, ...)
 end
 
 field("type", "string", "Type")
+field("problem", "string", "Problem")
 field("name", "string", "Name")
 field("can_be_prefix", "bool", "CanBePrefix")
 field("must_be_fresh", "bool", "MustBeFresh")
@@ -114,19 +115,23 @@ local function malformed(text)
     error({ malformed = text }, 0)
 end
 
-local function check_ignorable(kind)
+local OLD_FORMAT = "old packet format (Selectors)"
+local CUT_SHORT = "an element runs past the end"
+
+local function check_ignorable(kind, is_known)
     if kind <= 31 or kind % 2 == 1 then
+        if is_known then malformed("element of type " .. kind .. " out of order or repeated") end
         malformed("unrecognised critical element of type " .. kind)
     end
 end
 
--- Returns a variable-size number and the offset after it; nothing if the bytes end before it does.
-local function number(s, at)
+-- Returns a variable-size number and the offset after it; nothing if the bytes up to limit end before it does.
+local function number(s, at, limit)
+    if at >= limit then return nil end
     local first = byte(s, at + 1)
-    if not first then return nil end
     if first < 253 then return first, at + 1 end
     local size = first == 253 and 2 or first == 254 and 4 or 8
-    if at + 1 + size > #s then return nil end
+    if at + 1 + size > limit then return nil end
     local value, high = 0, 0
     for i = at + 2, at + 1 + size do
         if size == 8 and i < at + 6 then
@@ -137,26 +142,26 @@ local function number(s, at)
     end
     if high > 0 then value = HUGE end
     if value < (size == 2 and 253 or size == 4 and 65536 or 4294967296) and high == 0 then
-        malformed("number not in its shortest form at byte " .. at)
+        malformed("number not in its shortest form")
     end
     return value, at + 1 + size
 end
 
 -- Returns an element's type and where its value begins and ends; nothing if its header is not all here.
-local function header(s, at)
+local function header(s, at, limit)
     local kind, length, start
-    kind, start = number(s, at)
+    limit = limit or #s
+    kind, start = number(s, at, limit)
     if not kind then return nil end
-    if kind > 4294967295 then malformed("type out of range at byte " .. at) end
-    length, start = number(s, start)
+    if kind > 4294967295 then malformed("type out of range") end
+    length, start = number(s, start, limit)
     if not length then return nil end
     return kind, start, start + length
 end
 
 local function element(s, at, limit)
-    local kind, start, stop = header(s, at)
-    if not kind then malformed("element cut short at byte " .. at) end
-    if stop > limit then malformed("element of type " .. kind .. " at byte " .. at .. " runs past its end") end
+    local kind, start, stop = header(s, at, limit)
+    if not kind or stop > limit then malformed(CUT_SHORT) end
     return kind, start, stop
 end
 
@@ -321,18 +326,19 @@ end
 
 function read.component(p, at, start, stop, tree, entry)
     local uris = components(p.s, start, stop)
-    if #uris ~= 1 then malformed(entry[2] .. " is not one name component") end
+    if #uris ~= 1 then malformed("not one name component") end
     add(tree, entry[4], p.tvb(at, stop - at), uris[1])
 end
 
 function read.flag(p, at, start, stop, tree, entry, r)
-    if start ~= stop then malformed("a flag element is empty") end
+    if start ~= stop then malformed(entry[2] .. " of " .. (stop - start) .. " bytes") end
     add(tree, entry[4], p.tvb(at, stop - at), true)
     r[entry[4]] = true
 end
 
 function read.number(p, _, start, stop, tree, entry, r)
     r[entry[4]] = nni(sub(p.s, start + 1, stop))
+    if entry.silent then return end
     add(tree, entry[4], p.tvb(start, stop - start))
 end
 
@@ -365,7 +371,7 @@ function read.wrapped(p, at, start, stop, tree, entry, r)
         if kind == entry.inner and not value then
             value, place = nni(sub(p.s, first + 1, last)), p.tvb(first, last - first)
         else
-            check_ignorable(kind)
+            check_ignorable(kind, kind == entry.inner)
         end
         start = last
     end
@@ -378,11 +384,25 @@ function read.nested(p, at, start, stop, tree, entry, r)
     walk(p, start, stop, below, entry.holds, r)
 end
 
+function read.skipped() end
+
+-- The old format: its flags are shown as those of today.
+function read.selectors(p, at, start, stop, tree, entry, r)
+    read.nested(p, at, start, stop, tree, entry, r)
+    r.is_old = true
+    if not (r.max_suffix and r.max_suffix == UInt64(1)) then
+        r.can_be_prefix = true
+        if tree then tree:add(F.can_be_prefix, p.tvb(at, stop - at), true):set_generated() end
+    end
+    if tree then tree:add(F.problem, p.tvb(at, stop - at), OLD_FORMAT):set_generated() end
+end
+
 local function index(entries)
     local by_type = {}
     for rank, entry in ipairs(entries) do
         entry.rank = rank
         by_type[entry[1]] = entry
+        by_type[entry[4]] = entry
     end
     by_type.required = entries.required or {}
     return by_type
@@ -410,9 +430,19 @@ local META_INFO = index({
     { 25, "FreshnessPeriod", "number", "freshness" },
     { 26, "FinalBlockId", "component", "final_block" },
 })
+-- What Interests of the format before 0.3 ask for besides a name.
+local SELECTORS = index({
+    { 13, "MinSuffixComponents", "number", "min_suffix", silent = true },
+    { 14, "MaxSuffixComponents", "number", "max_suffix", silent = true },
+    { 28, "PublisherPublicKeyLocator", "skipped", "publisher" },
+    { 16, "Exclude", "skipped", "exclude" },
+    { 17, "ChildSelector", "number", "child_selector", silent = true },
+    { 18, "MustBeFresh", "flag", "must_be_fresh" },
+})
 local INTEREST = index({
     required = { "name" },
     { 7, "Name", "name", "name", nonempty = true },
+    { 9, "Selectors", "selectors", "selectors", holds = SELECTORS, instead = 4 },  -- of the next two
     { 33, "CanBePrefix", "flag", "can_be_prefix" },
     { 18, "MustBeFresh", "flag", "must_be_fresh" },
     { 30, "ForwardingHint", "names", "forwarding_hint" },
@@ -467,26 +497,29 @@ end
 
 -- Reads the elements from start to stop by a table; fills r.
 function walk(p, start, stop, tree, entries, r)
-    local last, is_first, at, seen = 0, true, start, {}
+    local last, is_first, is_second, at, seen = 0, true, false, start, {}
+    if entries.required[1] == "name" and (start >= stop or byte(p.s, start + 1) ~= 7) then
+        malformed("without Name")
+    end
     while at < stop do
         local kind, first, after = element(p.s, at, stop)
         local entry = entries[kind]
-        local fits = entry and (
+        local fits = entry and (entry[3] ~= "selectors" or is_second) and (
             (entry[3] == "name" and is_first) or
             (entry[3] ~= "name" and entry.anywhere and not seen[kind]) or
             (entry[3] ~= "name" and not entry.anywhere and entry.rank > last))
         if fits then
             read[entry[3]](p, at, first, after, tree, entry, r)
             seen[kind], seen[entry[4]] = true, true
-            if not entry.anywhere then last = entry.rank end
+            if not entry.anywhere then last = entry.instead or entry.rank end
         else
-            check_ignorable(kind)
+            check_ignorable(kind, entry)
             ignore(p, at, after, tree, kind)
         end
-        at, is_first = after, false
+        at, is_first, is_second = after, false, is_first
     end
     for _, key in ipairs(entries.required) do
-        if not seen[key] then malformed("without " .. key) end
+        if not seen[key] then malformed("without " .. entries[key][2]) end
     end
 end
 
@@ -550,7 +583,7 @@ local function proof(p, start, stop, tree)
 end
 
 function read.content(p, at, start, stop, tree, entry, r)
-    if not r.name then malformed("without name") end
+    if not r.name then malformed("without Name") end
     r.content_size = stop - start
     local name = r.name.bytes
     if split_item(name) then
@@ -607,6 +640,7 @@ local function interest_line(r)
     end
     if r.can_be_prefix then words[#words + 1] = "CanBePrefix" end
     if r.must_be_fresh then words[#words + 1] = "MustBeFresh" end
+    if r.is_old then words[#words + 1] = "[" .. OLD_FORMAT .. "]" end
     if r.parameters then words[#words + 1] = "parameters " .. r.parameters .. " bytes" end
     return table.concat(words, " ")
 end
@@ -634,7 +668,7 @@ end
 local function network(p, start, stop, tree)
     local kind, first, last = element(p.s, start, stop)
     if last ~= stop then malformed("bytes after the packet") end
-    if kind ~= 5 and kind ~= 6 then malformed("neither Interest nor Data: type " .. kind) end
+    if kind ~= 5 and kind ~= 6 then malformed("neither Interest, Data nor LpPacket") end
     local range = p.tvb(start, stop - start)
     local item = tree:add(range, kind == 5 and "Interest" or "Data")
     local r = {}
@@ -752,7 +786,9 @@ local function packet(p, pinfo, start, stop, tree)
             good, inner, line = pcall(network, { s = whole[1], tvb = tvb }, 0, #whole[1], tree)
             if not good then
                 if not (type(inner) == "table" and inner.malformed) then error(inner, 0) end
-                inner, line = "Malformed", "Malformed packet, " .. #whole[1] .. " bytes"
+                line = "Malformed packet, " .. #whole[1] .. " bytes: " .. inner.malformed
+                tree:add(F.problem, tvb(), inner.malformed):set_generated()
+                inner = "Malformed"
             end
             words[#words] = line .. " [reassembled from " .. whole[2] .. " fragments]"
         end
@@ -763,7 +799,8 @@ local function packet(p, pinfo, start, stop, tree)
             local why = inner
             if not (type(why) == "table" and why.malformed) then error(why, 0) end
             inner = "Malformed"
-            line = "Malformed packet, " .. (r.fragment[2] - r.fragment[1]) .. " bytes"
+            line = "Malformed packet, " .. (r.fragment[2] - r.fragment[1]) .. " bytes: " .. why.malformed
+            item:add(F.problem, p.tvb(r.fragment[1], r.fragment[2] - r.fragment[1]), why.malformed):set_generated()
             item:add_proto_expert_info(EXPERT.malformed, why.malformed)
         end
         words[#words + 1] = line
@@ -790,11 +827,44 @@ local function show(p, pinfo, start, stop, root)
     if not ok then
         if not (type(sort) == "table" and sort.malformed) then error(sort, 0) end
         tree:add_proto_expert_info(EXPERT.malformed, sort.malformed)
-        sort, line = "Malformed", "Malformed packet, " .. (stop - start) .. " bytes"
+        line = "Malformed packet, " .. (stop - start) .. " bytes: " .. sort.malformed
+        tree:add(F.problem, p.tvb(start, stop - start), sort.malformed):set_generated()
+        sort = "Malformed"
     end
     tree:append_text(", " .. line)
     tree:add(F.type, p.tvb(start, stop - start), sort):set_generated()
     return line
+end
+
+-- Returns what the beginning of a packet tells, of which the rest is in another IP fragment, or not captured.
+local function cut(p, problem, root)
+    local ok, line = pcall(function()
+        local function opened(place)
+            local kind, first, after = header(p.s, place)
+            if not kind then malformed(CUT_SHORT) end
+            return kind, first, after
+        end
+        local kind, at = opened(0)
+        if kind == 100 then
+            local field, first, after = opened(at)
+            while field ~= 80 do
+                field, first, after = opened(after)
+            end
+            kind, at = opened(first)
+        end
+        local named, first, after = opened(at)
+        if named ~= 7 or after > #p.s or (kind ~= 5 and kind ~= 6) then malformed(CUT_SHORT) end
+        local uris = components(p.s, first, after)
+        local what = kind == 5 and "Interest" or "Data"
+        local tree = root:add(ndn, p.tvb(0, #p.s))
+        tree:add(F.type, p.tvb(0, #p.s), what):set_generated()
+        tree:add(F.name, p.tvb(first, after - first), uri_of(uris))
+        tree:add(F.problem, p.tvb(0, #p.s), problem):set_generated()
+        tree:add_proto_expert_info(EXPERT.cut)
+        return what .. " " .. short_name(uris) .. " [" .. problem .. "]"
+    end)
+    if ok then return line end
+    if not (type(line) == "table" and line.malformed) then error(line, 0) end
 end
 
 local function is_packet(first)
@@ -843,6 +913,13 @@ function ndn.dissector(tvb, pinfo, root)
         local ok, kind, _, after = pcall(header, p.s, 0)
         if ok and kind and after <= size then stop = after end
     end
+    local _, _, _, whole = pcall(header, p.s, 0)
+    local line = (pinfo.fragmented or not p.is_whole) and whole and whole > size
+        and cut(p, pinfo.fragmented and "IP fragment" or "cut by the capture", root)
+    if line then
+        pinfo.cols.info = line
+        return size
+    end
     pinfo.cols.info = show(p, pinfo, 0, stop, root)
     if not p.is_whole then
         root:add(ndn, tvb(0, 0)):add_proto_expert_info(EXPERT.cut)
@@ -855,3 +932,4 @@ for _, port in ipairs({ 6363, 56363 }) do
 end
 DissectorTable.get("tcp.port"):add(6363, ndn)
 DissectorTable.get("ethertype"):add(0x8624, ndn)
+DissectorTable.get("ppp.protocol"):add(0x0077, ndn)

@@ -40,8 +40,13 @@ class Tlv(Field[Any, Any]):
     def decode(self, value: bytes) -> Any:
         """Return the field's value from a TLV-VALUE; raise MalformedPacket."""
         if self.sizes is not None and len(value) not in self.sizes:
-            raise MalformedPacket(f"{self.name} of {len(value)} bytes")
+            raise MalformedPacket(f"{self.title} of {len(value)} bytes")
         return value
+
+    @property
+    def title(self) -> str:
+        """The element's name in the specifications: HopLimit for `hop_limit`."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
 
     def encode(self, value: Any) -> bytes:
         """Return the TLV-VALUE for a field's value."""
@@ -207,7 +212,7 @@ class Component(Tlv):
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
         if prefix_ends(value) != [len(value)]:
-            raise MalformedPacket(f"{self.name} is not one name component")
+            raise MalformedPacket("not one name component")
         return to_uri(value)[1:]
 
     def encode(self, value: Any) -> bytes:  # noqa: D102
@@ -243,7 +248,7 @@ class Wrapped(Number):
             if kind == self.inner and number is None:
                 number = read_nni(value[start:end])
             else:
-                check_ignorable(kind)
+                check_ignorable(kind, kind == self.inner)
         return self.absent if number is None else number
 
     def encode(self, value: Any) -> bytes:  # noqa: D102

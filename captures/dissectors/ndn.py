@@ -8,6 +8,17 @@ from scapy.packet import Packet
 from captures.dissectors.element import Element, Nested, shown_if_set
 from captures.dissectors.feed import open_content
 from captures.dissectors.fields import Component, Fixed, Flag, Ignored, Name, Names, Number, Text, Tlv
+from captures.old_format import (
+    CHILD,
+    EXCLUDE,
+    FRESH,
+    MAX_SUFFIX,
+    MIN_SUFFIX,
+    PUBLISHER,
+    SELECTORS,
+    is_old,
+    modern,
+)
 from forwarder.wire.name import PARAMETERS_DIGEST, component, components, from_uri
 from forwarder.wire.packet import DATA, INTEREST, SEND_CREDIT
 from forwarder.wire.persistent import PERSISTENT
@@ -80,6 +91,22 @@ class MetaInfo(Element):
     )
 
 
+class Selectors(Element):
+    """What an Interest of the old format (before 0.3) asks for besides a name; Exclude is bytes."""
+
+    TYPE = SELECTORS
+    name = "Selectors"
+    fields_desc = shown_if_set(
+        Number("min_suffix_components", MIN_SUFFIX),
+        Number("max_suffix_components", MAX_SUFFIX),
+        Tlv("publisher", PUBLISHER),
+        Tlv("exclude", EXCLUDE),
+        Number("child_selector", CHILD),
+        Flag("must_be_fresh", FRESH),
+        Ignored(),
+    )
+
+
 class Named(Element):
     """An element with a field `name`, the very word by which Scapy keeps a layer's title."""
 
@@ -125,6 +152,7 @@ class Interest(Named):
     REQUIRED: ClassVar[tuple[str, ...]] = ("name",)
     fields_desc = shown_if_set(
         Name("name", "/", nonempty=True),
+        Nested("selectors", Selectors),
         Flag("can_be_prefix", 33),
         Flag("must_be_fresh", 18),
         Names("forwarding_hint", 30),
@@ -138,6 +166,26 @@ class Interest(Named):
         Flag("persistent", PERSISTENT, anywhere=True),
         Ignored(),
     )
+
+    @classmethod
+    def decode(cls, value: bytes) -> dict[str, Any]:
+        """Return the fields; raise MalformedPacket. With Selectors, the rest is as in the format of today."""
+        packet = element(INTEREST, value)
+        fields = super().decode(value)
+        if "selectors" in fields:
+            if not is_old(packet):
+                raise MalformedPacket(f"element of type {SELECTORS} out of order or repeated")
+            today = modern(packet)
+            _, start, end = read_header(today, 0, len(today))
+            super().decode(today[start:end])
+        return fields
+
+    def asks(self) -> tuple[bool, bool]:
+        """Return whether the name may be a prefix and Data must be fresh, whatever the format."""
+        old = self.getfieldval("selectors")
+        if old is None:
+            return self.getfieldval("can_be_prefix"), self.getfieldval("must_be_fresh")
+        return old.getfieldval("max_suffix_components") != 1, old.getfieldval("must_be_fresh")
 
     def complete(self, parts: dict[str, bytes]) -> None:
         """Add the digests that were not given."""

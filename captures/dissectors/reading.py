@@ -4,20 +4,26 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from scapy.error import Scapy_Exception
 from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.inet6 import IPv6
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.layers.l2 import Ether
+from scapy.layers.ppp import PPP
 from scapy.packet import NoPayload, Packet, Raw
 from scapy.utils import PcapReader
 
-from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, NdnStream
+from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, PPP_PROTOCOL, NdnStream
 from captures.dissectors.fields import printable
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
 from captures.dissectors.reassembly import Reassembler
-from captures.dissectors.summary import Fields, Whole, describe, fields_of
+from captures.dissectors.summary import Fields, Whole, describe, fields_of, short_name
+from forwarder.wire.lp import FRAGMENT, LP_PACKET
+from forwarder.wire.name import NAME, to_uri
+from forwarder.wire.packet import DATA, INTEREST
+from forwarder.wire.tlv import MalformedPacket, read_header, read_number
 
 _NANOSECONDS = 10**9
 
@@ -116,8 +122,9 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
             if joined is not None:
                 whole = Whole(_network_layer(joined[0]), joined[1])
                 wholes.append(whole)
-        lines.append(describe(packet, whole))
-        fields += fields_of(packet, whole)
+        cut = _cut(packet, frame)
+        lines.append(cut.line if cut else describe(packet, whole))
+        fields += cut.fields if cut else fields_of(packet, whole)
     return Row(
         number,
         time,
@@ -132,6 +139,46 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
         tuple(wholes),
         bool(packets),
     )
+
+
+class _Cut(NamedTuple):
+    """What a packet of which the rest is missing tells."""
+
+    line: str
+    fields: Fields
+
+
+def _cut(packet: Packet, frame: Packet) -> _Cut | None:
+    """Return what the beginning of a packet tells, its rest being in another IP fragment, or not captured."""
+    first = (IP in frame and frame[IP].flags.MF) or (
+        IPv6ExtHdrFragment in frame and frame[IPv6ExtHdrFragment].m
+    )
+    problem = "IP fragment" if first else "cut by the capture" if (frame.wirelen or 0) > len(frame) else ""
+    if not (problem and isinstance(packet, Raw)):
+        return None
+    wire = bytes(packet)
+    try:
+        kind, at = _opened(wire, 0)
+        if kind == LP_PACKET:
+            while _opened(wire, at)[0] != FRAGMENT:
+                _, _, at = read_header(wire, at, len(wire))
+            kind, at = _opened(wire, _opened(wire, at)[1])
+        named, start, end = read_header(wire, at, len(wire))
+        uri = to_uri(wire[start:end])
+    except MalformedPacket:
+        return None
+    if named != NAME or kind not in (INTEREST, DATA):
+        return None
+    what = "Interest" if kind == INTEREST else "Data"
+    fields: Fields = [("ndn.type", what), ("ndn.name", uri), ("ndn.problem", problem)]
+    return _Cut(f"{what} {short_name(uri)} [{problem}]", fields)
+
+
+def _opened(wire: bytes, at: int) -> tuple[int, int]:
+    """Return the type of an element and where its value begins, which may be cut short."""
+    kind, at = read_number(wire, at)
+    _, at = read_number(wire, at)
+    return kind, at
 
 
 def _network_layer(wire: bytes) -> Packet:
@@ -158,6 +205,8 @@ def _ndn_packets(frame: Packet) -> list[Packet]:
 def _is_for_ndn(below: Packet | None) -> bool:
     if isinstance(below, UDP):
         return not {below.sport, below.dport}.isdisjoint((PORT, MULTICAST_PORT))
+    if isinstance(below, PPP):
+        return bool(below.proto == PPP_PROTOCOL)
     return isinstance(below, Ether) and below.type == ETHERTYPE
 
 

@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 
 from scapy.packet import Packet, Raw
 
+from captures.dissectors.element import Element
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
 from captures.dissectors.ndn import Data, Interest, SignatureInfo
+from captures.old_format import OLD_FORMAT
 from forwarder.wire.feed import split_fork, split_item
+from forwarder.wire.lp import LP_PACKET
 from forwarder.wire.name import from_uri
+from forwarder.wire.packet import DATA, INTEREST
+from forwarder.wire.tlv import MalformedPacket, read_header
 
 Fields = list[tuple[str, Any]]
 """(name, value) in the order of the packet; a value is text, a number, bytes or True."""
@@ -116,7 +121,21 @@ def _network_line(packet: Packet) -> str:
         return _interest_line(packet)
     if isinstance(packet, Data):
         return f"Data {short_name(uri_of(packet))} {_content_line(packet)}"
-    return f"Malformed packet, {len(packet)} bytes"
+    return f"Malformed packet, {len(packet)} bytes: {problem_of(bytes(packet))}"
+
+
+def problem_of(wire: bytes) -> str:
+    """Return why bytes are no packet."""
+    try:
+        kind, start, end = read_header(wire, 0, len(wire))
+        if end != len(wire):
+            return "bytes after the packet"
+        layer: type[Element] | None = {LP_PACKET: LpPacket, INTEREST: Interest, DATA: Data}.get(kind)
+        if layer is not None:
+            layer.decode(wire[start:end])
+    except MalformedPacket as problem:
+        return str(problem)
+    return "neither Interest, Data nor LpPacket"  # of which the last is not in another
 
 
 def uri_of(packet: Interest | Data) -> str:
@@ -139,10 +158,10 @@ def _interest_line(packet: Interest) -> str:
         words.append(f"LLI {_feed_of(uri_of(packet))} cancel")
     else:
         words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item[1], _last(item[1], credit))}")
-    if packet.can_be_prefix:
-        words.append("CanBePrefix")
-    if packet.must_be_fresh:
-        words.append("MustBeFresh")
+    flags = zip(packet.asks(), ("CanBePrefix", "MustBeFresh"), strict=True)
+    words += [word for is_set, word in flags if is_set]
+    if packet.selectors is not None:
+        words.append(f"[{OLD_FORMAT}]")
     if packet.parameters is not None:
         words.append(f"parameters {len(packet.parameters)} bytes")
     return " ".join(words)
@@ -179,6 +198,7 @@ def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
     """
     kind = packet_type(packet, whole)
     fields: Fields = [("ndn.type", kind)] if kind else []
+    is_piece = whole is None and isinstance(packet, LpPacket) and is_fragment(packet)
     if isinstance(packet, LpPacket):
         fields += _plain(packet, _LP)
         if packet.prefix_announcement is not None:
@@ -188,6 +208,8 @@ def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
         packet = packet.payload if whole is None else whole.packet
     if isinstance(packet, Interest | Data):
         fields += _network(packet)
+    elif isinstance(packet, Raw) and not is_piece:
+        fields.append(("ndn.problem", problem_of(bytes(packet))))
     return fields
 
 
@@ -212,8 +234,6 @@ _STATE = {
     "first": "ndn.feed.first",
 }
 _INTEREST = {
-    "can_be_prefix": "ndn.can_be_prefix",
-    "must_be_fresh": "ndn.must_be_fresh",
     "forwarding_hint": "ndn.forwarding_hint",
     "nonce": "ndn.nonce",
     "lifetime": "ndn.lifetime",
@@ -251,7 +271,11 @@ def _network(packet: Interest | Data) -> Fields:
     if fork is not None:
         fields.append(("ndn.feed.fork", fork[1]))
     if isinstance(packet, Interest):
+        names = ("ndn.can_be_prefix", "ndn.must_be_fresh")
+        fields += [(name, True) for is_set, name in zip(packet.asks(), names, strict=True) if is_set]
         fields += _plain(packet, _INTEREST)
+        if packet.selectors is not None:
+            fields.append(("ndn.problem", OLD_FORMAT))
         if item is not None and packet.send_credit:
             fields += [("ndn.lli.first", item[1]), ("ndn.lli.last", _last(item[1], packet.send_credit))]
     else:
@@ -301,9 +325,16 @@ def _signature(info: SignatureInfo) -> Iterator[tuple[str, Any]]:
 
 FIELD_NAMES = sorted(
     {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
-    | {"ndn.type", "ndn.name", "ndn.content", "ndn.signature.value", "ndn.lp.prefix_announcement"}
+    | {
+        "ndn.type",
+        "ndn.problem",
+        "ndn.name",
+        "ndn.content",
+        "ndn.signature.value",
+        "ndn.lp.prefix_announcement",
+    }
     | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
-    | {"ndn.lli.first", "ndn.lli.last"}
+    | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.first", "ndn.lli.last"}
     | {
         name
         for table in (_LP, _STATE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)

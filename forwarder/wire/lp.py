@@ -122,7 +122,7 @@ def parse_lp(frame: bytes) -> LpPacket:
     if kind in (INTEREST, DATA):
         return LpPacket(frame)
     if kind != LP_PACKET:
-        raise MalformedPacket(f"neither Interest, Data nor LpPacket: type {kind}")
+        raise MalformedPacket("neither Interest, Data nor LpPacket")
     packet = LpPacket()
     last = 0
     while at < end:
@@ -136,14 +136,14 @@ def parse_lp(frame: bytes) -> LpPacket:
             raise MalformedPacket(f"LpPacket field of type {kind} out of order or repeated")
         last = kind
         if kind == SEQUENCE:
-            packet.sequence = _read_sequence(frame, start, at)
+            packet.sequence = _read_sequence("Sequence", frame, start, at)
         elif kind == FRAG_INDEX:
             packet.frag_index = read_nni(frame[start:at])
         elif kind == FRAG_COUNT:
             packet.frag_count = read_nni(frame[start:at])
         elif kind == _PIT_TOKEN:
             if not 1 <= at - start <= 32:
-                raise MalformedPacket("a PitToken has 1 to 32 bytes")
+                raise MalformedPacket(f"PitToken of {at - start} bytes")
             packet.pit_token = frame[start:at]
         elif kind == _NACK:
             packet.nack_reason = _numbers(frame, start, at, (_NACK_REASON,)).get(_NACK_REASON, _UNSPECIFIED)
@@ -152,9 +152,9 @@ def parse_lp(frame: bytes) -> LpPacket:
         elif kind == FEED_STATE:
             _read_feed_state(packet, frame, start, at)
         elif kind == ACK:
-            packet.acks.append(_read_sequence(frame, start, at))
+            packet.acks.append(_read_sequence("Ack", frame, start, at))
         elif kind == TX_SEQUENCE:
-            packet.tx_sequence = _read_sequence(frame, start, at)
+            packet.tx_sequence = _read_sequence("TxSequence", frame, start, at)
         elif kind == _NEXT_HOP_FACE:
             packet.next_hop_face = read_nni(frame[start:at])
         elif kind == _INCOMING_FACE:
@@ -168,13 +168,13 @@ def parse_lp(frame: bytes) -> LpPacket:
         elif not (800 <= kind <= 959 and kind & 3 == 0):
             raise MalformedPacket(f"unrecognised LpPacket field of type {kind}")
     if packet.frag_index >= packet.frag_count:
-        raise MalformedPacket(f"fragment {packet.frag_index} of {packet.frag_count}")
+        raise MalformedPacket("FragIndex is not below FragCount")
     return packet
 
 
-def _read_sequence(frame: bytes, start: int, end: int) -> int:
+def _read_sequence(title: str, frame: bytes, start: int, end: int) -> int:
     if end - start != 8:
-        raise MalformedPacket("a Sequence has 8 bytes")
+        raise MalformedPacket(f"{title} of {end - start} bytes")
     return int.from_bytes(frame[start:end], "big")
 
 
@@ -185,7 +185,7 @@ def _numbers(frame: bytes, at: int, end: int, kinds: tuple[int, ...]) -> dict[in
     while at < end:
         kind, start, at = read_header(frame, at, end)
         if kind not in kinds or kind <= last:
-            check_ignorable(kind)
+            check_ignorable(kind, kind in kinds)
             continue
         last = kind
         numbers[kind] = read_nni(frame[start:at])
@@ -198,7 +198,7 @@ def _read_feed_state(packet: LpPacket, frame: bytes, at: int, end: int) -> None:
         packet.feed = frame[start:at]
     state = _numbers(frame, at, end, (_TIP, _LIMIT, _FIRST))
     if _TIP not in state or _LIMIT not in state:
-        raise MalformedPacket("a FeedState has a Tip and a Limit")
+        raise MalformedPacket(f"without {'Limit' if _TIP in state else 'Tip'}")
     packet.tip, packet.limit, packet.first = state[_TIP], state[_LIMIT], state.get(_FIRST)
 
 

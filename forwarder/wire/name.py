@@ -9,7 +9,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
+from forwarder.wire.tlv import CUT_SHORT, MalformedPacket, element, elements, nni, read_nni
 
 NAME: Final = 7
 IMPLICIT_DIGEST: Final = 1
@@ -61,14 +61,14 @@ def prefix_ends(name: bytes) -> list[int]:
             else:
                 break
     except IndexError:
-        raise MalformedPacket(f"name cut short at byte {at}") from None
+        raise MalformedPacket(CUT_SHORT) from None
     if at < size:  # digests, and what takes more than a byte
         for kind, start, end in elements(name, at, size):
             _check_component(kind, end - start)
             ends.append(end)
         at = size
     if at != size:
-        raise MalformedPacket(f"component runs past the name's {size} bytes")
+        raise MalformedPacket(CUT_SHORT)
     return ends
 
 

@@ -157,11 +157,15 @@ _BEFORE_NONCE: Final = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
 def parse_interest(wire: bytes) -> Interest:
     """Parse a whole Interest; raise MalformedPacket."""
     kind, at, end = read_header(wire, 0, len(wire))
-    if kind != INTEREST or end != len(wire):
-        raise MalformedPacket("not one Interest")
-    kind, start, at = read_header(wire, at, end)
-    if kind != NAME or start == at:
-        raise MalformedPacket("an Interest begins with a non-empty Name")
+    if kind != INTEREST:
+        raise MalformedPacket("not an Interest")
+    if end != len(wire):
+        raise MalformedPacket("bytes after the packet")
+    kind, start, at = read_header(wire, at, end) if at < end else (0, at, at)
+    if kind != NAME:
+        raise MalformedPacket("without Name")
+    if start == at:
+        raise MalformedPacket("empty Name")
     interest = Interest(wire, wire[start:at])
     rank = -1
     has_credit = False
@@ -175,25 +179,26 @@ def parse_interest(wire: bytes) -> Interest:
             continue
         place = _INTEREST_ORDER.get(kind, -1)
         if place <= rank:
-            check_ignorable(kind)  # unknown, or out of order, which counts as unknown
+            # Unknown, or out of order, which counts as unknown.
+            check_ignorable(kind, kind in _INTEREST_ORDER or kind == NAME)
             continue
         rank = place
         if kind == _NONCE:
             if at - start != 4:
-                raise MalformedPacket("a Nonce has 4 bytes")
+                raise MalformedPacket(f"Nonce of {at - start} bytes")
             (interest.nonce,) = _UINT32.unpack_from(wire, start)
             interest._nonce_at = start
         elif kind == _LIFETIME:
             interest.lifetime_ms = read_nni(wire[start:at])
         elif kind == _HOP_LIMIT:
             if at - start != 1:
-                raise MalformedPacket("a HopLimit has 1 byte")
+                raise MalformedPacket(f"HopLimit of {at - start} bytes")
             interest.hop_limit = wire[start]
             interest._hop_limit_at = start
         elif kind == _CAN_BE_PREFIX:
-            interest.can_be_prefix = _flag(start, at)
+            interest.can_be_prefix = _flag("CanBePrefix", start, at)
         elif kind == _MUST_BE_FRESH:
-            interest.must_be_fresh = _flag(start, at)
+            interest.must_be_fresh = _flag("MustBeFresh", start, at)
         elif kind == _FORWARDING_HINT:
             interest.forwarding_hint = _parse_hint(wire, start, at)
             interest._hint_at = (begin, at)
@@ -211,9 +216,9 @@ def _parse_hint(wire: bytes, at: int, end: int) -> tuple[bytes, ...]:
     return tuple(names)
 
 
-def _flag(start: int, end: int) -> bool:
+def _flag(title: str, start: int, end: int) -> bool:
     if start != end:
-        raise MalformedPacket("a flag element is empty")
+        raise MalformedPacket(f"{title} of {end - start} bytes")
     return True
 
 
@@ -308,12 +313,14 @@ class Data:
 def parse_data(wire: bytes) -> Data:
     """Parse a whole Data packet; raise MalformedPacket."""
     kind, at, end = read_header(wire, 0, len(wire))
-    if kind != DATA or end != len(wire):
-        raise MalformedPacket("not one Data packet")
+    if kind != DATA:
+        raise MalformedPacket("not a Data packet")
+    if end != len(wire):
+        raise MalformedPacket("bytes after the packet")
     signed_from = at
-    kind, start, at = read_header(wire, at, end)
+    kind, start, at = read_header(wire, at, end) if at < end else (0, at, at)
     if kind != NAME:
-        raise MalformedPacket("a Data packet begins with a Name")
+        raise MalformedPacket("without Name")
     data = Data(wire, wire[start:at])
     signature_type = None
     rank = _META_INFO - 1
@@ -321,7 +328,7 @@ def parse_data(wire: bytes) -> Data:
         element_at = at
         kind, start, at = read_header(wire, at, end)
         if not rank < kind <= _SIGNATURE_VALUE:
-            check_ignorable(kind)
+            check_ignorable(kind, _META_INFO <= kind <= _SIGNATURE_VALUE or kind == NAME)
             continue
         rank = kind
         if kind == _CONTENT:
@@ -334,7 +341,7 @@ def parse_data(wire: bytes) -> Data:
             data._signed_span = (signed_from, element_at)
             data._signature_span = (start, at)
     if signature_type is None or rank != _SIGNATURE_VALUE:
-        raise MalformedPacket("a Data packet has SignatureInfo and SignatureValue")
+        raise MalformedPacket(f"without {'SignatureInfo' if signature_type is None else 'SignatureValue'}")
     return data
 
 
@@ -343,7 +350,7 @@ def _parse_meta_info(data: Data, at: int, end: int) -> None:
     while at < end:
         kind, start, at = read_header(wire, at, end)
         if not rank < kind <= _FINAL_BLOCK:
-            check_ignorable(kind)
+            check_ignorable(kind, _CONTENT_TYPE <= kind <= _FINAL_BLOCK)
             continue
         rank = kind
         if kind == _FRESHNESS:
@@ -359,13 +366,13 @@ def _parse_signature_type(wire: bytes, at: int, end: int) -> int:
         kind, start, at = read_header(wire, at, end)
         if not rank < kind <= _KEY_LOCATOR:
             if kind != _VALIDITY_PERIOD:
-                check_ignorable(kind)
+                check_ignorable(kind, _SIGNATURE_TYPE <= kind <= _KEY_LOCATOR)
             continue
         rank = kind
         if kind == _SIGNATURE_TYPE:
             signature_type = read_nni(wire[start:at])
     if signature_type is None:
-        raise MalformedPacket("SignatureInfo has a SignatureType")
+        raise MalformedPacket("without SignatureType")
     return signature_type
 
 

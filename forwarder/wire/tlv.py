@@ -9,7 +9,14 @@ from typing import Final
 
 
 class MalformedPacket(ValueError):
-    """The bytes are not what the specification allows; the message says where."""
+    """The bytes are not what the specification allows; the message says why.
+
+    It says so in words that are few, as reasons are counted: no places. Other readers of packets
+    (captures/dissectors/) use the same words.
+    """
+
+
+CUT_SHORT: Final = "an element runs past the end"
 
 
 def read_number(buf: bytes, at: int) -> tuple[int, int]:
@@ -17,16 +24,16 @@ def read_number(buf: bytes, at: int) -> tuple[int, int]:
     try:
         first = buf[at]
     except IndexError:
-        raise MalformedPacket(f"number missing at byte {at}") from None
+        raise MalformedPacket(CUT_SHORT) from None
     if first < 253:
         return first, at + 1
     size = 2 << (first - 253)
     end = at + 1 + size
     if end > len(buf):
-        raise MalformedPacket(f"number cut short at byte {at}")
+        raise MalformedPacket(CUT_SHORT)
     value = int.from_bytes(buf[at + 1 : end], "big")
     if value < _SHORTEST[first]:
-        raise MalformedPacket(f"number not in its shortest form at byte {at}")
+        raise MalformedPacket("number not in its shortest form")
     return value, end
 
 
@@ -43,7 +50,7 @@ def read_header(buf: bytes, at: int, limit: int) -> tuple[int, int, int]:
         kind = buf[at]
         length = buf[at + 1]
     except IndexError:
-        raise MalformedPacket(f"element cut short at byte {at}") from None
+        raise MalformedPacket(CUT_SHORT) from None
     if kind < 253 and length < 253:
         start = at + 2
     elif kind < 253 and length == 253 and at + 4 <= limit and buf[at + 2]:
@@ -52,11 +59,11 @@ def read_header(buf: bytes, at: int, limit: int) -> tuple[int, int, int]:
     else:
         kind, start = read_number(buf, at)
         if kind > _LARGEST_TYPE:
-            raise MalformedPacket(f"type {kind} at byte {at} is out of range")
+            raise MalformedPacket("type out of range")
         length, start = read_number(buf, start)
     end = start + length
     if end > limit:
-        raise MalformedPacket(f"element of type {kind} at byte {at} runs past byte {limit}")
+        raise MalformedPacket(CUT_SHORT)
     return kind, start, end
 
 
@@ -106,10 +113,12 @@ def read_nni(value: bytes) -> int:
     return int.from_bytes(value, "big")
 
 
-def check_ignorable(kind: int) -> None:
-    """Raise unless an element of an unknown type may be ignored.
+def check_ignorable(kind: int, is_known: bool = False) -> None:
+    """Raise unless an element that is not recognised may be ignored: of an unknown type, or out of order.
 
     NDN packet format 0.3, "Considerations for Evolvability": types up to 31 and odd types are critical.
     """
     if kind <= 31 or kind & 1:
+        if is_known:
+            raise MalformedPacket(f"element of type {kind} out of order or repeated")
         raise MalformedPacket(f"unrecognised critical element of type {kind}")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,11 @@ from testbed.fuzz.minimise import failure_of, minimise, snippet
 from testbed.fuzz.targets import TARGETS
 
 _console = Console(highlight=False, soft_wrap=True)
-_SLOW = 5
-"""Seconds that no input may take."""
+PAGES = "pages"
+"""What is no target of Atheris: all of `feednet analyze`."""
+
+_SLOW = {"captures": 60}
+"""Seconds that no input may take, 5 unless told; many small files on a busy machine take their time."""
 _MEMORY_MB = 1024
 
 
@@ -47,7 +51,11 @@ def fuzz(
         folder = Path(name)
         unpack(read(SEEDS / f"{target}.hex") or {"nothing": b"\0"}, folder / "seeds")
         corpus.mkdir(parents=True, exist_ok=True)
-        arguments = [f"-artifact_prefix={folder}/", f"-timeout={_SLOW}", f"-rss_limit_mb={_MEMORY_MB}"]
+        arguments = [
+            f"-artifact_prefix={folder}/",
+            f"-timeout={_SLOW.get(target, 5)}",
+            f"-rss_limit_mb={_MEMORY_MB}",
+        ]
         arguments += [f"-seed={seed}"] * (seed > 0) + [f"-runs={runs}"] * (runs > 0)
         arguments += [f"-max_total_time={seconds}"] * (seconds > 0)
         command = [sys.executable, "-m", "testbed.fuzz.engine", target, bug, str(folder / "seeds")]
@@ -72,7 +80,7 @@ def fuzz(
 
 
 @click.command()
-@click.argument("targets", nargs=-1, type=click.Choice(list(TARGETS)))
+@click.argument("targets", nargs=-1, type=click.Choice([*TARGETS, PAGES]))
 @click.option(
     "--seconds",
     type=click.IntRange(min=1),
@@ -102,7 +110,10 @@ def main(
             TARGETS[name].check(bytes.fromhex(replay))
         return
     failed = False
-    for name in targets or TARGETS:
+    for name in targets or (*TARGETS, PAGES):
+        if name == PAGES:
+            failed |= _pages(seconds, seed)
+            continue
         _console.print(f"{name}: fuzzing for {seconds} s")
         folder = corpus / name if bug is None else Path(tempfile.mkdtemp())
         result = fuzz(name, corpus=folder, seconds=seconds, seed=seed, bug=bug or "")
@@ -116,6 +127,20 @@ def main(
                     _show(name, result)
     if failed:
         sys.exit(1)
+
+
+def _pages(seconds: int, seed: int) -> bool:
+    """Fuzz all of `feednet analyze`; return whether something failed."""
+    from testbed.fuzz.pages import fuzz_pages
+
+    _console.print(f"{PAGES}: fuzzing for {seconds} s")
+    try:
+        tried = fuzz_pages(seconds, seed)
+    except Exception:
+        _console.print(traceback.format_exc(), markup=False)
+        return True
+    _console.print(f"{PAGES}: {tried:,} captures")
+    return False
 
 
 def _show(name: str, result: Result) -> None:

@@ -96,11 +96,30 @@ BUGS = {
         "module is not None and command is not None",
         "command is not None or verb",
     ),
+    "a null among the names of a table": Bug(
+        "captures", "analysis.names", "read_names", '[text or "" for text in written]', "written"
+    ),
+    "elements in any order in a window": Bug(
+        "captures",
+        "analysis.elements",
+        "Grammar.walk",
+        "(slot > last) & (at <= end)",
+        "(slot > 0) & (at <= end)",
+    ),
+    "an IP packet longer than its frame in a window": Bug(
+        "captures", "analysis.vector", "_transport", "(end <= first + records.original[rows])", "(end > 0)"
+    ),
+    "malformed without a reason": Bug(
+        "captures", "analysis.decode", "_malformed", 'problem=f"{MALFORMED}{reason}"', "problem=None"
+    ),
     "Data sent to a link that is down": Bug(
         "node", "forwarder.pit", "PitEntry.drop_in_record", "r.face != face", "True"
     ),
 }
 """By name."""
+
+
+_ROOMS = ("forwarder", "testbed", "analysis", "captures")
 
 
 def rewritten(bug: Bug) -> tuple[Any, str, Callable[..., Any]]:
@@ -127,7 +146,7 @@ def planted(name: str, instrument: Callable[[Any], Any] = lambda function: funct
     with ExitStack() as stack:
         stack.enter_context(patch.object(owner, attribute, instrumented))
         for module in list(sys.modules.values()):
-            if module is not owner and getattr(module, "__name__", "").startswith(("forwarder", "testbed")):
+            if module is not owner and getattr(module, "__name__", "").startswith(_ROOMS):
                 for here, value in list(vars(module).items()):
                     if value is original:
                         stack.enter_context(patch.object(module, here, instrumented))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from testbed.fuzz import management, node, wire
+from testbed.fuzz import captures, management, node, wire
 from testbed.fuzz.mutate import mutate
 
 
@@ -71,6 +71,14 @@ TARGETS = {
         lambda unit: (unit[:1], unit[3:]),
         _command,
         lambda rng: bytes((rng.randrange(256),)),
+    ),
+    "captures": Target(
+        captures.check,
+        captures.LONGEST,
+        captures.split,
+        captures.frame,
+        captures.unit,
+        captures.head,
     ),
 }
 """By name."""

@@ -41,6 +41,13 @@ V4, V6 = IP(src="10.0.0.1", dst="10.0.0.2"), IPv6(src="fe80::1", dst="ff02::1234
 NDN_UDP = UDP(sport=6363, dport=6363)
 ETHER = Ether(src=A, dst=B)
 
+
+def first_fragment(payload: bytes) -> bytes:
+    """Return a frame with the first half of a datagram."""
+    udp = UDP(sport=6363, dport=6363, len=len(payload) + 8)
+    return bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2", flags="MF") / udp / payload[: len(payload) // 2])
+
+
 WRAPS: dict[str, tuple[int, Wrap]] = {
     "udp4": (1, lambda p: bytes(ETHER / V4 / NDN_UDP / p)),
     "udp6": (1, lambda p: bytes(ETHER / V6 / NDN_UDP / p)),
@@ -79,6 +86,18 @@ WRAPS: dict[str, tuple[int, Wrap]] = {
     "raw6": (12, lambda p: bytes(V6 / NDN_UDP / p)),
     "ipv4": (228, lambda p: bytes(V4 / NDN_UDP / p)),
     "ipv6": (229, lambda p: bytes(V6 / NDN_UDP / p)),
+    "tso": (1, lambda p: bytes(ETHER / IP(len=0) / NDN_UDP / p)),
+    "tso6": (1, lambda p: bytes(ETHER / IPv6(plen=0) / NDN_UDP / p)),
+    "first fragment": (1, first_fragment),
+    "first fragment6": (
+        1,
+        lambda p: bytes(ETHER / V6 / IPv6ExtHdrFragment(m=1) / UDP(len=len(p) + 108, sport=6363) / p),
+    ),
+    "ppp": (9, lambda p: b"\0\x77" + p),
+    "ppp4": (9, lambda p: b"\0\x21" + bytes(V4 / NDN_UDP / p)),
+    "ppp6, framed": (9, lambda p: b"\xff\x03\0\x57" + bytes(V6 / NDN_UDP / p)),
+    "ppp, compressed": (50, lambda p: b"\x77" + p),
+    "ppp, other": (9, lambda p: b"\xc0\x21" + p),
     "wireless": (105, lambda p: bytes(24) + p),
 }
 """Ways to carry a payload: link type, and a function that builds the frame."""
@@ -137,6 +156,17 @@ _tails = st.sampled_from(
         element(36, b"p"),
     ]
 )
+_old_interests = st.builds(
+    lambda name, selectors, rest: element(5, element(7, name) + element(9, b"".join(selectors)) + rest),
+    names,
+    st.lists(
+        st.sampled_from(
+            [element(13, b"\1"), element(14, b"\1"), element(14, b"\2"), element(16, b"\x13\0"), element(18)]
+        ),
+        max_size=3,
+    ),
+    st.sampled_from([b"", element(10, bytes(4)), element(10, bytes(4)) + element(12, b"\1\2"), element(33)]),
+)
 _bodies = st.lists(
     st.one_of(
         st.builds(element, st.just(7), names),
@@ -155,6 +185,7 @@ _bodies = st.lists(
 ).map(b"".join)
 packets = st.one_of(
     interests,
+    _old_interests,
     interests.map(make_persistent),
     data_packets,
     st.builds(
@@ -260,3 +291,35 @@ def frames(draw: st.DrawFn) -> Frame:
         del octets[draw(st.integers(0, len(octets))) :]
         original = draw(st.sampled_from([original, len(octets)]))
     return Frame(bytes(octets), original, link_type)
+
+
+MALFORMED_PACKETS = {
+    "empty Name": element(5, element(7)),
+    "without Name": element(6, element(22)),
+    "unrecognised critical element of type 99": element(5, element(7, b"\x08\1a") + element(99)),
+    "element of type 10 out of order or repeated": element(
+        5, element(7, b"\x08\1a") + element(34, b"\1") + element(10, bytes(4))
+    ),
+    "Nonce of 3 bytes": element(5, element(7, b"\x08\1a") + element(10, bytes(3))),
+    "HopLimit of 2 bytes": element(5, element(7, b"\x08\1a") + element(34, bytes(2))),
+    "NonNegativeInteger of 3 bytes": element(5, element(7, b"\x08\1a") + element(12, bytes(3))),
+    "CanBePrefix of 1 bytes": element(5, element(7, b"\x08\1a") + element(33, b"x")),
+    "an element runs past the end": element(5, b"\x07\x09\x08\1a"),
+    "number not in its shortest form": element(5, b"\x07\xfd\0\3\x08\1a"),
+    "name component of type 0": element(5, element(7, b"\0\1a")),
+    "digest component of 2 bytes": element(5, element(7, b"\1\2ab")),
+    "without SignatureInfo": element(6, element(7, b"\x08\1a") + element(23)),
+    "without SignatureValue": element(6, element(7, b"\x08\1a") + element(22, element(27, b"\0"))),
+    "without SignatureType": element(6, element(7, b"\x08\1a") + element(22) + element(23)),
+    "bytes after the packet": element(5, element(7, b"\x08\1a")) + b"\0",
+    "neither Interest, Data nor LpPacket": element(9, b"x"),
+    "unrecognised LpPacket field of type 99": element(100, element(99)),
+    "LpPacket field of type 82 out of order or repeated": element(
+        100, element(83, b"\2") + element(82, b"\1")
+    ),
+    "FragIndex is not below FragCount": element(100, element(82, b"\3") + element(83, b"\2")),
+    "Sequence of 7 bytes": element(100, element(81, bytes(7))),
+    "PitToken of 33 bytes": element(100, element(98, bytes(33))),
+    "without Limit": element(100, element(0x370, element(0x371, b"\1"))),
+}
+"""A packet for each reason to be malformed."""

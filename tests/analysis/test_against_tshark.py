@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crafted import MALFORMED_PACKETS, WRAPS
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from scapy.utils import PcapNgWriter
+from scapy.utils import PcapNgWriter, PcapWriter
 from short_runs import ROUGH, emulate
 
 from analysis.reading import Findings, Reading, read_packets
 from analysis.schema import PACKETS
-from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket
+from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
+from captures.dissectors.reading import read_rows
 from captures.files import cut
 from forwarder.wire.feed import item_name
 from forwarder.wire.name import component
+from forwarder.wire.tlv import element
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
@@ -246,6 +249,82 @@ def test_frames_of_every_make(tmp_path):
     assert [row["vlan"] for row in rows] == [None, 17, *[None] * 5]
     assert [row["pit_token"] for row in rows] == [None, None, b"\x01\x02", *[None] * 4]
     assert [row["congestion_mark"] for row in rows] == [None, None, None, 1, *[None] * 3]
+
+
+def three_ways(path: Path) -> list[tuple[str, str | None, str | None]]:
+    """Return of each frame its kind, name and problem, on which analyze, dissect and the plugin agree."""
+    [piece] = cut(path)
+    batches = read_packets(Reading("x", piece), Findings())
+    ours = [
+        (row["kind"], row["name"], row["problem"] and row["problem"].removeprefix("malformed NDN packet: "))
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
+    dissected = []
+    for row in read_rows(path):
+        told = dict(reversed(row.fields))
+        dissected.append(
+            (told.get("ndn.type", "other").lower(), told.get("ndn.name"), told.get("ndn.problem"))
+        )
+    fields = ["ndn.type", "ndn.name", "ndn.problem"]
+    wanted = [word for name in fields for word in ("-e", name)]
+    command = ["tshark", "-n", "-X", f"lua_script:{WIRESHARK_PLUGIN}", "-r", str(path), "-T", "json"]
+    command += ["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]
+    done = subprocess.run([*command, *wanted], capture_output=True, check=True)
+    shown = []
+    for frame in json.loads(done.stdout):
+        told = {name: values[0] for name, values in frame["_source"]["layers"].items()}
+        shown.append((told.get("ndn.type", "other").lower(), told.get("ndn.name"), told.get("ndn.problem")))
+    # Of what is no NDN, only we say why.
+    ours = [(kind, name, None if kind == "other" else problem) for kind, name, problem in ours]
+    # What is shown of a malformed packet's name differs; each says that, and why, it is one.
+    for said in (dissected, shown):
+        for place, (kind, _, problem) in enumerate(said):
+            if kind == "malformed":
+                said[place] = (kind, None, problem)
+    assert ours == dissected
+    assert ours == shown
+    return ours
+
+
+def test_why_packets_are_malformed_in_three_ways(tmp_path):
+    packets = list(MALFORMED_PACKETS.values())
+    packets += [element(100, element(0x50, packet)) for packet in packets if packet[0] in (5, 6)]
+    frames = [WRAPS["udp4"][1](packet) for packet in packets]
+    assert [problem for _, _, problem in three_ways(write_pcap(tmp_path / "x.pcap", 1, frames))] == [
+        *MALFORMED_PACKETS,
+        *(reason for reason, packet in MALFORMED_PACKETS.items() if packet[0] in (5, 6)),
+    ]
+
+
+def test_what_strangers_captured_in_three_ways(tmp_path):
+    interest, data = bytes(Interest(name="/a/b", nonce=9)), bytes(Data(name="/a/b", content=bytes(1200)))
+    old = bytes(Interest(name="/a/b", selectors=Selectors(max_suffix_components=3), nonce=9))
+    packets = [interest, data, old, bytes(LpPacket(congestion_mark=1) / Data(name="/a", content=bytes(900)))]
+    frames = [WRAPS[how][1](packet) for how in ("udp4", "tso", "first fragment") for packet in packets[1:]]
+    frames += [WRAPS["later fragment"][1](data)]
+    told = three_ways(write_pcap(tmp_path / "ethernet.pcap", 1, frames))
+    assert told[2:4] == [
+        ("data", "/a", None),
+        ("data", "/a/b", None),
+    ]
+    assert told[1] == ("interest", "/a/b", "old packet format (Selectors)")
+    assert told[6] == ("data", "/a/b", "IP fragment")
+    assert told[8] == ("data", "/a", "IP fragment")
+    ppp = [WRAPS[how][1](packet) for how in ("ppp", "ppp4", "ppp6, framed") for packet in packets]
+    assert [kind for kind, _, _ in three_ways(write_pcap(tmp_path / "ppp.pcap", 9, ppp))] == 3 * [
+        "interest",
+        "data",
+        "interest",
+        "data",
+    ]
+
+
+def write_pcap(path: Path, link_type: int, frames: list[bytes]) -> Path:
+    with PcapWriter(str(path), linktype=link_type) as writer:
+        for frame in frames:
+            writer.write(frame)
+    return path
 
 
 def test_every_column_is_compared_or_untold():

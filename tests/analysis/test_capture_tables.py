@@ -1,17 +1,24 @@
 """Every table of captures that feednet did not make: columns, contents, and other programs that read them."""
 
+import json
+import re
 from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exchange import IP4, A, B, answer, question, table, write
+from exchange import IP4, A, B, answer, question, table, udp, write, write_pcapng
 from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
+from analysis.partitions import NO_VALUE
 from analysis.pit.files import row_groups
+from analysis.report.numbers import NARROW_SPACE
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import make_interest
 from testbed.cli import feednet
+from testbed.errors import UserError
 
 pytestmark = pytest.mark.spark
 
@@ -61,7 +68,7 @@ class TestAllTables:
                 assert directories == list(by)
 
     def test_what_they_say(self, analyzed):
-        out, said = analyzed
+        out, _ = analyzed
         known = {
             (row["node"], row["direction"], row["name"]): (row["interests"], row["outcome"], row["rtt_ns"])
             for row in table(out, "transactions")
@@ -77,10 +84,28 @@ class TestAllTables:
         assert sum(row["bytes"] for row in table(out, "overhead")) == sent
         assert {row["event"] for row in table(out, "events")} == {"retransmission"}
         assert {row["name"] for row in table(out, "pit_intervals")} == {"/b", "/c"}
+
+    def test_terminal_summary_and_page_tell_the_same_figures(self, analyzed):
+        out, said = analyzed
+        # An Interest that both its sender and its receiver captured is one.
         assert (
-            "exp: PIT of at most 2 entries, 4 Interests or LLIs, 50.0 % answered, median RTT 2.000 ms" in said
+            "exp: 2 Interests, 50 % without an answer, half of all answers within 2 ms, PIT of at most"
+            " 2 entries\n" in said
         )
-        assert "nothing: PIT of at most 0 entries, 0 Interests or LLIs" in said
+        assert "nothing: 0 Interests, no PIT entry\n" in said
+        page = (out / "report.html").read_text(encoding="utf-8").replace(NARROW_SPACE, " ")
+        assert "half of all answers came within 2 ms," in re.sub(r"<[^>]*>", "", page)
+        assert "of the Interests, 50 % in exp got none" in re.sub(r"<[^>]*>", "", page)
+        exp, nothing = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        assert {name: exp[name] for name in ("requests", "data", "nacked", "unanswered", "pit_peak")} == {
+            "requests": 2,
+            "data": 1,
+            "nacked": 0,
+            "unanswered": 1,
+            "pit_peak": 2,
+        }
+        assert exp["median_rtt_ns"] == pytest.approx(2_000_000, rel=0.01)
+        assert (nothing["requests"], nothing["median_rtt_ns"]) == (0, None)
 
     def test_pandas_and_duckdb_read_them(self, analyzed):
         duckdb = pytest.importorskip("duckdb")
@@ -107,7 +132,8 @@ def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
     empty = write(tmp_path / "empty.pcap")
     said = run(empty, "--out", tmp_path / "out")
     assert said.exit_code == 0, said.output
-    assert said.output.startswith("empty: 0 frames\nempty: PIT of at most 0 entries")
+    assert said.output.startswith("empty: 0 frames\n")
+    assert "empty: 0 Interests, no PIT entry\n" in said.output
     assert [table(tmp_path / "out", each.name) for each in TABLES] == [[]] * len(TABLES)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Nothing in these captures is NDN" in page
@@ -117,6 +143,38 @@ def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
     said = run(empty, full, "--out", tmp_path / "both")
     assert said.exit_code == 0, said.output
     assert "empty: there is no frame in it" in (tmp_path / "both" / "report.html").read_text(encoding="utf-8")
+
+
+def test_runs_and_nodes_of_any_name(spark, tmp_path):
+    nodes = ["m\N{LATIN SMALL LETTER U WITH DIAERESIS}ller", "\N{CJK UNIFIED IDEOGRAPH-65E5}", "a b/=c"]
+    frames = [question(A, B, "/b"), answer(B, A, "/b")]
+    path = write_pcapng(tmp_path / "x.pcapng", {f"{node}-eth0": frames for node in [*nodes, NO_VALUE]})
+    run_name = "z\N{LATIN SMALL LETTER U WITH DIAERESIS}rich, %C3"
+    said = run(f"{run_name}={path}", "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    assert f"\n{run_name}: 4 Interests, 0 % without an answer" in said.output
+    for name, more in (("transactions", set()), ("pit_intervals", set()), ("pit_occupancy", {"*"})):
+        rows = table(tmp_path / "out", name)
+        assert {(row["run"], row["node"]) for row in rows} == {
+            (run_name, node) for node in {*nodes, NO_VALUE, *more}
+        }, name
+    with pytest.raises(UserError, match="stands for none in tables: name it, RUN="):
+        CliRunner().invoke(feednet, ["analyze", f"{NO_VALUE}={path}"], catch_exceptions=False)
+
+
+def test_time_stamps_that_cannot_be(spark, tmp_path):
+    start = 1_700_000_000_000_000_000
+    frames = [udp(A, B, make_interest(from_uri("/long"), nonce=1, lifetime_ms=(1 << 64) - 1))]
+    frames += [question(A, B, "/b"), answer(B, A, "/b"), question(A, B, "/c"), answer(B, A, "/c")]
+    times = [(1 << 64) - 1, start, start + 1_000_000, (1 << 63) - 1, start + 2_000_000]
+    path = write_pcapng(tmp_path / "a.pcapng", {"a-eth0": frames}, times)
+    said = run(path, "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    assert "2 time stamp out of range" in said.output
+    assert "half of all answers within 1 ms" in said.output
+    rows = table(tmp_path / "out")
+    assert [row["time"] - start for row in rows] == [0, 0, 1_000_000, 1_000_000, 2_000_000]
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 @pytest.mark.parametrize("name", ["out", "12:30", "[ab]{c}*"])

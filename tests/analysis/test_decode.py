@@ -1,5 +1,7 @@
 """Frames to rows: hand-made frames of every kind, fragments, and bytes that mean nothing."""
 
+import pytest
+from crafted import MALFORMED_PACKETS, WRAPS
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP as IPV4
@@ -317,3 +319,43 @@ def test_ndn_over_tcp_is_a_segment():
     )
     got = dict(zip(COLUMNS, decode_frame(frame, len(frame)), strict=True))
     assert (got["kind"], got["transport"], got["udp_bytes"], got["ndn_bytes"]) == ("segment", "tcp", 20, 0)
+
+
+# --- what else captures hold -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", MALFORMED_PACKETS)
+def test_a_problem_says_why_a_packet_is_malformed(reason):
+    packets = [MALFORMED_PACKETS[reason]]
+    if packets[0][0] in (5, 6):
+        packets.append(element(100, element(0x50, packets[0])))
+    for packet in packets:
+        told = ndn(packet)
+        assert (told["kind"], told["problem"]) == ("malformed", f"malformed NDN packet: {reason}")
+
+
+def test_an_interest_of_the_old_format_keeps_what_it_says():
+    name = component(8, b"a") + component(8, b"b")
+    head, tail = element(7, name), element(10, b"\0\0\0\x09") + element(12, b"\x03\xe8")
+    for selectors, prefix, fresh in (
+        (element(14, b"\1") + element(18), False, True),
+        (element(13, b"\2") + element(16, element(8, b"x")), True, False),
+        (b"", True, False),
+    ):
+        packet = element(5, head + element(9, selectors) + tail)
+        for payload in (packet, make_lp(packet, congestion_mark=1)):
+            told = ndn(payload)
+            assert (told["kind"], told["name"], told["nonce"]) == ("interest", "/a/b", 9)
+            assert (told["can_be_prefix"], told["must_be_fresh"]) == (prefix, fresh)
+            assert told["lifetime_ns"] == 1_000_000_000
+            assert told["problem"] == "old packet format (Selectors)"
+
+
+def test_the_first_ip_fragment_tells_the_name_and_has_its_own_bytes():
+    packet = make_data(from_uri("/a/b"), bytes(1000))
+    for how in ("first fragment", "first fragment6"):
+        for payload in (packet, make_lp(packet, congestion_mark=1)):
+            told = row(WRAPS[how][1](payload))
+            assert (told["kind"], told["name"], told["problem"]) == ("data", "/a/b", "IP fragment")
+            assert told["content_bytes"] == 1000
+            assert 0 < told["payload_bytes"] < told["ndn_bytes"]

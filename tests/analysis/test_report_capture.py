@@ -489,7 +489,7 @@ def test_findings_are_told_in_words(page):
 
 def test_what_is_wrong_with_captures_is_said(page):
     text = plain(page)
-    assert "1 frames could not be read: not NDN." in text
+    assert "1 frame is not as usual: not NDN." in text
     assert "the file is damaged, record is cut: 1.50 kB were left out." in text
     assert "1 of 12 frames do not say whether they came in or went out, so" in text
     assert "Clocks disagree" in text

@@ -1,12 +1,16 @@
 """Writes the seed corpora: `python tests/fuzz/make_corpus.py`. What was found by fuzzing is kept."""
 
 import hashlib
+import io
 import runpy
+import struct
 from pathlib import Path
 
 from ndn import encoding
 from ndn.security import DigestSha256Signer
 
+from captures.frames import udp_frame
+from captures.pcapng import Direction, Interface, Writer
 from forwarder.link import LinkService
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_feed_state, make_lp
@@ -221,9 +225,68 @@ def for_management() -> dict[str, bytes]:
     return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
 
 
+def for_captures() -> dict[str, bytes]:
+    """Captures of every format and link type, with packets of every kind."""
+    packets = [packet for packet in for_wire().values() if len(packet) < 400][::3]
+    name = element(7, from_uri("/a/b"))
+    old = element(5, name + element(9, element(14, b"\1") + element(18)) + element(10, bytes(4)))
+    wrong = (b"\0\1x", element(70000, b"x"), element(1, bytes(31)), b"\x08\x09x")
+    packets += [
+        old,
+        *(element(5, element(7, from_uri("/a") + part) + element(10, bytes(4))) for part in wrong),
+    ]
+    inputs = {}
+    for number in range(0, len(packets), 8):
+        some = packets[number : number + 8]
+        inputs[f"pcap-{number}"] = _pcap(1, [_udp(packet) for packet in some])
+        inputs[f"pcapng-{number}"] = _pcapng([_udp(packet) for packet in some])
+    few = packets[:: len(packets) // 5]
+    inputs["ethernet"] = _pcap(1, [bytes(12) + b"\x86\x24" + packet for packet in few])
+    inputs["vlan"] = _pcap(1, [bytes(12) + b"\x81\0\0\5" + _udp(packet)[12:] for packet in few])
+    inputs["ppp"] = _pcap(9, [b"\0\x77" + packet for packet in few])
+    inputs["raw"] = _pcap(101, [_udp(packet)[14:] for packet in few])
+    inputs["cooked"] = _pcap(113, [bytes(14) + _udp(packet)[12:] for packet in few])
+    inputs["ip-fragment"] = _pcap(1, [_udp(packet, fragment=b"\x20\0") for packet in few])
+    inputs["segments"] = _pcap(
+        1, [_segment(at, packet) for at, packet in zip((0, 99, 500), few, strict=False)]
+    )
+    inputs["no-frame"] = _pcap(1, [])
+    return inputs
+
+
+def _udp(packet: bytes, fragment: bytes = b"\x40\0") -> bytes:
+    frame = udp_frame(bytes(6), bytes(6), "10.0.0.1", "10.0.0.2", 6363, 6363, packet)
+    return frame[:20] + fragment + frame[22:]
+
+
+def _segment(sequence: int, packet: bytes) -> bytes:
+    ip = struct.pack("!BBHHHBBH8x", 0x45, 0, 40 + len(packet), 0, 0, 64, 6, 0)
+    tcp = struct.pack("!HHIIBBHHH", 6363, 9, sequence, 0, 0x50, 0x10, 0, 0, 0)
+    return bytes(12) + b"\x08\0" + ip + tcp + packet
+
+
+def _pcap(link_type: int, frames: list[bytes]) -> bytes:
+    records = [struct.pack("<4I", at, 0, len(frame), len(frame)) + frame for at, frame in enumerate(frames)]
+    return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, link_type) + b"".join(records)
+
+
+def _pcapng(frames: list[bytes]) -> bytes:
+    file = io.BytesIO()
+    writer = Writer(file, [Interface("a-eth0"), Interface("b-eth0")], application="feednet")
+    for at, frame in enumerate(frames):
+        writer.write(at % 2, at * 1_000_000, frame, Direction.OUT if at % 2 else Direction.IN)
+    return file.getvalue()
+
+
 def main() -> None:
     """Write all."""
-    for name, inputs in (("wire", for_wire()), ("node", for_node()), ("management", for_management())):
+    made = {
+        "wire": for_wire(),
+        "node": for_node(),
+        "management": for_management(),
+        "captures": for_captures(),
+    }
+    for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"
         found = {what: data for what, data in corpus.read(path).items() if what.startswith(FOUND)}
         path.parent.mkdir(exist_ok=True)

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -27,6 +28,8 @@ LONG_HUNTS = {
 }
 """These take ten seconds and more, the last one minutes: `python -m testbed.fuzz --bug NAME`."""
 
+OF_CAPTURES = [name for name, bug in BUGS.items() if bug.target == "captures"]
+
 CORPORA = {name: read(SEEDS / f"{name}.hex") for name in TARGETS}
 INPUTS = [(name, what) for name, inputs in CORPORA.items() for what in inputs]
 
@@ -43,15 +46,28 @@ def test_the_corpus_passes(target: str, what: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutations_pass(name: str) -> None:
     """The same mutations without coverage, for where there is no Atheris."""
+    target = TARGETS[name]
+    for data in mutations(name, 300):
+        assert len(data) <= target.longest
+        target.check(data)
+
+
+def mutations(name: str, count: int) -> Iterator[bytes]:
     target, rng = TARGETS[name], Random(SEED)
     inputs = list(CORPORA[name].values())
     units = [unit for data in inputs for unit in target.split(data)]
-    for _ in range(300):
+    for _ in range(count):
         data = rng.choice(inputs)
         for _ in range(rng.randint(1, 4)):
             data = change(target, data, units, rng)
-        assert len(data) <= target.longest
-        target.check(data)
+        yield data
+
+
+@pytest.mark.spark
+def test_damaged_captures_have_tables_and_a_page() -> None:
+    from testbed.fuzz.pages import check, damaged
+
+    check(damaged(Random(SEED), 30))
 
 
 @needs_atheris
@@ -69,7 +85,7 @@ def hunt(bug: str) -> Result:
 
 
 @needs_atheris
-@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug not in LONG_HUNTS])
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug not in LONG_HUNTS and bug not in OF_CAPTURES])
 def test_a_planted_bug_is_found(bug: str) -> None:
     target = TARGETS[BUGS[bug].target]
     found = hunt(bug).found
@@ -82,6 +98,17 @@ def test_a_planted_bug_is_found(bug: str) -> None:
         assert failure_of(target.check, smaller) == failure
     assert len(smaller) <= len(found)
     assert failure_of(target.check, smaller) is None
+
+
+@pytest.mark.parametrize("bug", OF_CAPTURES)
+def test_a_bug_in_reading_captures_is_found(bug: str) -> None:
+    """By mutations alone: that takes seconds, as a process of Atheris does to start."""
+    check = TARGETS["captures"].check
+    with planted(bug):
+        failing = (data for data in mutations("captures", 2000) if failure_of(check, data) is not None)
+        found = next(failing, None)
+    assert found is not None
+    assert failure_of(check, found) is None
 
 
 @pytest.mark.parametrize("bug", BUGS)

@@ -1,12 +1,17 @@
 """`feednet analyze`: what it writes, what it says, and what it refuses."""
 
+import gzip
 import json
 import os
+import re
+import struct
+import time
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exchange import IP4, A, B, C, answer, question, table, write
+from exchange import IP4, A, B, C, answer, question, table, udp, write, write_pcapng
 from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
@@ -14,10 +19,12 @@ from scapy.utils import PcapWriter
 from analysis.local_address import infer
 from analysis.reading import Reading
 from captures.files import cut, read_piece
-from forwarder.wire.name import from_uri
+from forwarder.wire.lp import make_lp
+from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
+from forwarder.wire.tlv import element
 from testbed.cli import feednet
-from testbed.errors import UserError
+from testbed.errors import UserError, shown
 
 
 @pytest.fixture
@@ -53,7 +60,7 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     lines = said.output.splitlines()
     assert lines[0] == "a-eth0: 4 frames"
     assert lines[1] == "  packets  2 segment, 1 data, 1 interest, 1 malformed"
-    assert lines[2] == "  unread   1 malformed NDN packet"
+    assert lines[2] == "  problems 1 malformed NDN packet: an element runs past the end"
     assert lines[3] == "  direction unknown of 4 frames (--local may tell)"
     assert lines[4].startswith("  damage   1 x cut off in a record, ")
     assert lines[5] == "again: 4 frames"
@@ -78,6 +85,28 @@ def test_an_address_of_what_is_not_there_is_refused(capture, tmp_path):
     )
     assert [*tmp_path.iterdir()] == [capture]
     assert analyze(*place, "--local", "a=10.0.0.1", "--local", "a-eth0=10.0.0.2").exit_code == 0
+
+
+INVALID_NAMES = {
+    "component of type 0": b"\0\1x",
+    "component of type above 65535": element(70000, b"x"),
+    "digest of 31 bytes": element(1, bytes(31)),
+    "component that runs past the name": b"\x08\x09x",
+    "cut": b"\x08",
+}
+
+
+@pytest.mark.parametrize("wrap", [bytes, make_lp], ids=["bare", "LpPacket"])
+@pytest.mark.parametrize("what", INVALID_NAMES)
+def test_a_packet_with_an_invalid_name_is_one_malformed_packet(tmp_path, what, wrap):
+    good = component(8, b"a") + component(8, b"b")
+    name = element(7, good + INVALID_NAMES[what])
+    bad = [element(5, name + element(10, b"1234")), element(6, name + element(22, b"\x1b\1\0") + element(23))]
+    frames = [question(A, B, "/a"), *(udp(A, B, wrap(packet)) for packet in bad), answer(B, A, "/a")]
+    said = decode(write(tmp_path / "a-eth0.pcap", *frames), "--out", tmp_path / "out")
+    assert said.exit_code == 0
+    assert [row["kind"] for row in table(tmp_path / "out")] == ["interest", "malformed", "malformed", "data"]
+    assert [row["name"] for row in table(tmp_path / "out")] == ["/a", None, None, "/a"]
 
 
 def test_ports_and_the_node_can_be_chosen(capture, tmp_path):
@@ -271,3 +300,78 @@ def test_a_stream_goes_on_in_the_next_file_and_not_in_another_nodes(tmp_path):
     said = decode(tmp_path / "exp", "--out", tmp_path / "out")
     assert [row["node"] for row in table(tmp_path / "out") if row["kind"] == "data"] == ["a"]
     assert "1 data" in said.output
+
+
+# --- captures that hold nothing, or the same ---------------------------------------------------------------
+
+
+def test_an_empty_file_beside_others_is_told_and_does_no_harm(tmp_path):
+    write(tmp_path / "exp" / "a-eth0.pcap", question(A, B, "/b"))
+    (tmp_path / "exp" / "b-eth0.pcap").touch()
+    (tmp_path / "exp" / "c-eth0.pcap.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "exp" / "notes.cap").write_text("not a capture, in spite of its name\n", encoding="utf-8")
+    said = decode(tmp_path / "exp", "--out", tmp_path / "out")
+    assert said.exit_code == 0
+    assert len(table(tmp_path / "out")) == 1
+    lines = said.output.splitlines()
+    assert [line.rpartition(" from")[0] for line in lines if line.startswith("  damage")] == [
+        "  damage   1 x empty, 0 bytes",
+        "  damage   1 x empty, 20 bytes",
+        "  damage   1 x no pcap or pcapng file, 36 bytes",
+    ]
+    [summary] = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert [each["frames"] for each in summary["captures"]] == [1, 0, 0, 0]
+    # One that the user has named is a mistake, unless it only is empty.
+    given = [tmp_path / "exp" / "a-eth0.pcap", tmp_path / "exp" / "notes.cap"]
+    with pytest.raises(UserError, match=r"notes.cap: byte 0: no pcap or pcapng file"):
+        decode(*given, "--out", tmp_path / "2")
+    assert decode(given[0], tmp_path / "exp" / "b-eth0.pcap", "--out", tmp_path / "3").exit_code == 0
+    (tmp_path / "none").mkdir()
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / "none" / name).touch()
+    with pytest.raises(UserError, match=r"2 captures, and none of them can be read: empty"):
+        decode(tmp_path / "none", "--out", tmp_path / "4")
+
+
+def test_two_copies_of_a_capture_are_noticed(tmp_path):
+    frames = [question(A, B, "/b"), answer(B, A, "/b")]
+    path = write(tmp_path / "exp" / "a-eth0.pcap", *frames)
+    packed = tmp_path / "exp" / "copy.pcap.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    write(tmp_path / "exp" / "other.pcap", *frames[::-1])
+    said = decode(tmp_path / "exp", "--out", tmp_path / "out")
+    copies = [line for line in said.output.splitlines() if line.startswith("copies")]
+    assert copies == [
+        f"copies   {shown(str(packed))} is like {shown(str(path))}: the same frames at the same times"
+    ]
+    [summary] = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert [each["copy_of"] for each in summary["captures"]] == [None, str(path), None]
+
+
+@pytest.mark.parametrize("record", [bytes(16), struct.pack("<7I", 6, 32, 0, 0, 0, 0, 0) + b"\x20\0\0\0"])
+def test_any_number_of_empty_records_is_one_damage(tmp_path, record):
+    frame = bytes(question(A, B, "/b"))
+    if len(record) == 16:
+        head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
+        one = struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame
+    else:
+        whole = write_pcapng(tmp_path / "x.pcapng", {"a-eth0": [question(A, B, "/b")]}).read_bytes()
+        size = struct.unpack_from("<I", whole, len(whole) - 4)[0]
+        head, one = whole[:-size], whole[-size:]
+    count = 3_000_000
+    path = tmp_path / "bomb.pcap.gz"
+    few = 10 * record
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(head + one + few + one)
+        for _ in range(100):
+            file.write(record * (count // 100))
+        file.write(one)
+    before = time.process_time()
+    said = decode(path, "--out", tmp_path / "out")
+    assert time.process_time() - before < 5
+    kinds = Counter(row["kind"] for row in table(tmp_path / "out"))
+    assert kinds["interest"] == 3
+    assert 10 <= kinds["other"] < 10 + 4096
+    [damage] = [line for line in said.output.splitlines() if line.startswith("  damage")]
+    size = int(re.search(r"1 x records without a byte, (\d+) bytes", damage)[1])
+    assert (kinds["other"] - 10) * len(record) + size == count * len(record)

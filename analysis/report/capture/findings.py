@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from analysis.pit.tables import NETWORK
 from analysis.report.capture.endpoints import Way
@@ -24,6 +24,47 @@ UNEVEN = 1.5
 
 NACKS = {50: "Congestion", 100: "Duplicate", 150: "NoRoute", 0: "no reason"}
 """Reasons of Nacks as NDNLPv2 names them."""
+
+
+class Figures(NamedTuple):
+    """A run in a few numbers, as the page has them: Interests, retransmissions apart, each counted at one
+    interface; how many of these ended with Data, with a Nack, and with neither; the median time from such an
+    Interest to its answer, ns, None if there was none; the most PIT entries of all nodes together."""
+
+    run: str
+    requests: int
+    data: int
+    nacked: int
+    unanswered: int
+    median_rtt_ns: float | None
+    pit_peak: int
+
+    def __str__(self) -> str:
+        said = [some(self.requests, "Interest")]
+        if self.requests:
+            said.append(f"{_percent(100 * self.unanswered / self.requests)} without an answer")
+        if self.median_rtt_ns is not None:
+            said.append(f"half of all answers within {duration(self.median_rtt_ns)}")
+        said.append(f"PIT of at most {some(self.pit_peak, 'entry')}" if self.pit_peak else "no PIT entry")
+        return f"{self.run}: " + ", ".join(said)
+
+
+def figures(given: "Gathered") -> list[Figures]:
+    """Return each run's figures."""
+    asked, halves = _asked(given), _round_trip(given, 0.5)
+    peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == NETWORK}
+    return [
+        Figures(
+            run,
+            requests=asked[run]["requests"],
+            data=asked[run]["data"],
+            nacked=asked[run]["nacked"],
+            unanswered=asked[run]["unanswered"],
+            median_rtt_ns=halves.get(run),
+            pit_peak=peaks.get(run, 0),
+        )
+        for run in given.layerings
+    ]
 
 
 def capture_findings(given: "Gathered", ways: list[Way]) -> list[Told]:
@@ -119,11 +160,18 @@ def _payload(given: "Gathered") -> Iterator[Told]:
         )
 
 
+def _asked(given: "Gathered") -> dict[str, Counter[str]]:
+    return _sums(given.answers, "requests", "data", "nacked", "unanswered")
+
+
+def _round_trip(given: "Gathered", share: float) -> dict[str, float]:
+    return {run: quantile(rows, share) or 0.0 for run, rows in _by_run(given.rtt).items()}
+
+
 def _round_trips(given: "Gathered") -> Iterator[Told]:
-    times = {
-        run: (quantile(rows, 0.5) or 0.0, quantile(rows, 0.95) or 0.0, sum(row["count"] for row in rows))
-        for run, rows in _by_run(given.rtt).items()
-    }
+    halves, most = (_round_trip(given, share) for share in (0.5, 0.95))
+    counts = _sums(given.rtt, "count")
+    times = {run: (half, most[run], counts[run]["count"]) for run, half in halves.items()}
 
     def write(told: tuple[float, float, int]) -> str:
         half, most, count = told
@@ -134,7 +182,7 @@ def _round_trips(given: "Gathered") -> Iterator[Told]:
 
 
 def _unanswered(given: "Gathered") -> Iterator[Told]:
-    totals = _sums(given.answers, "requests", "unanswered")
+    totals = _asked(given)
     shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
     if not shares:
         return

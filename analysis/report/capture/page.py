@@ -28,7 +28,7 @@ from analysis.report.capture.endpoints import (
     named_load,
     natural,
 )
-from analysis.report.capture.findings import MOST_RUNS, capture_findings
+from analysis.report.capture.findings import MOST_RUNS, Figures, capture_findings, figures
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
 from analysis.report.numbers import duration, volume
@@ -40,17 +40,19 @@ EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""
 
 
-def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> None:
-    """Write the page of the tables that `feednet analyze` has left in a directory.
+def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[Figures]:
+    """Write the page of the tables that `feednet analyze` has left in a directory; return its figures.
 
     The old page stays until the new one is whole. Raises AnalysisError, with one line.
     """
     try:
-        write_whole(page, render(gather(tables, spark)))
+        given = gather(tables, spark)
+        write_whole(page, render(given))
     except PySparkException as error:
         raise AnalysisError(f"{tables}: {reason(error)}") from error
     except OSError as error:
         raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
+    return figures(given)
 
 
 def render(given: Gathered) -> str:

@@ -14,6 +14,9 @@ MOST_ROWS = 24
 
 MOST_TALKS = 12
 
+MOST_REASONS = 12
+"""Problems of a capture's frames that are told one by one."""
+
 
 def problems(given: Gathered) -> Iterator[str]:
     """Say what could not be read, what is not known, and what was inferred."""
@@ -21,16 +24,32 @@ def problems(given: Gathered) -> Iterator[str]:
     for run in given.layerings:
         of = f"{run}: " if several else ""
         report = given.reports.get(run, {})
-        for reason, count in sorted(report.get("problems", {}).items()):
-            yield f"{of}{count} frames could not be read: {reason}."
-        damages = report.get("damages", [])
+        counted = sorted(report.get("problems", {}).items(), key=lambda item: (-item[1], item[0]))
+        for reason, count in counted[:MOST_REASONS]:
+            yield f"{of}{count} {'frame is' if count == 1 else 'frames are'} not as usual: {reason}."
+        if rest := counted[MOST_REASONS:]:
+            others = sum(count for _, count in rest)
+            yield f"{of}{others} more frames are not, for {len(rest)} other reasons (summary.json)."
+        captures = report.get("captures", [])
+        for each in captures:
+            if each.get("copy_of"):
+                yield (
+                    f"{of}{each['path']} has as many frames as {each['copy_of']}, and begins with the same"
+                    " at the same times: a copy? What is in both is counted twice."
+                )
+            if not each["frames"]:
+                reasons = ", ".join(dict.fromkeys(damage[2] for damage in each["damages"]))
+                what = "it" if len(captures) == 1 else each["path"]
+                yield f"{of}there is no frame in {what}" + (f": {reasons}." if reasons else ".")
+        unread = [damage for each in captures if not each["frames"] for damage in each["damages"]]
+        damages = [damage for damage in report.get("damages", []) if damage not in unread]
         for reason in dict.fromkeys(each[2] for each in damages):
             size = sum(each[1] for each in damages if each[2] == reason)
             yield f"{of}the file is damaged, {reason}: {volume(size)} were left out."
         if report.get("gaps") or report.get("skipped"):
             skipped = volume(report.get("skipped", 0))
             yield f"{of}TCP streams have {report.get('gaps', 0)} gaps; {skipped} in them belong to no packet."
-        told = {address for each in report.get("captures", []) for address in each.get("local", {}).values()}
+        told = {address for each in captures for address in each.get("local", {}).values()}
         if told:
             who = ", ".join(sorted(told))
             yield (
@@ -38,7 +57,7 @@ def problems(given: Gathered) -> Iterator[str]:
                 " it captured them (else: --local)."
             )
         mine = [row for row in given.interfaces if row["layering"] == run]
-        if not mine:
+        if not mine and not captures:
             yield f"{of}there is no frame in it."
         unknown = sum(row["undirected"] for row in mine)
         if unknown:

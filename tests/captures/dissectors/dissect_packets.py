@@ -11,6 +11,7 @@ from captures.dissectors import (
     LpPacket,
     MetaInfo,
     NativeItem,
+    Selectors,
     SignatureInfo,
     SsbItem,
     ValidityPeriod,
@@ -180,6 +181,12 @@ _OTHER = signed(to_uri(item_name(FEED, 2)), NativeItem(backlink=bytes(32), body=
 EXAMPLES = {
     "Interest /a/b CanBePrefix MustBeFresh": Interest(name="/a/b", can_be_prefix=True, must_be_fresh=True),
     "Interest /a/params-sha256=..3418ae parameters 1 bytes": Interest(name="/a", parameters=b"x"),
+    "Interest /a CanBePrefix MustBeFresh [old packet format (Selectors)]": Interest(
+        name="/a", selectors=Selectors(min_suffix_components=1, must_be_fresh=True, exclude=b"x"), nonce=7
+    ),
+    "Interest /a [old packet format (Selectors)]": Interest(
+        name="/a", selectors=Selectors(max_suffix_components=1, child_selector=0), nonce=7, lifetime=9
+    ),
     "persistent Interest /a": Interest(name="/a", persistent=True),
     "LLI /ssb/logs/..%1D%1E%1F items 1..64": Interest(name=item_name(FEED, 1), send_credit=64),
     "LLI /ssb/logs/..%1D%1E%1F item 5": Interest(name=item_name(FEED, 5), send_credit=1),
@@ -212,6 +219,6 @@ EXAMPLES = {
     "Fragment 2/3": LpPacket(sequence=6, frag_index=1, frag_count=3) / b"piece",
     "Ack": LpPacket(ack=[5, 6]),
     "Idle": LpPacket(),
-    "Malformed packet, 5 bytes": LpPacket() / b"\x05\x03\x07\x00?",
+    "Malformed packet, 5 bytes: empty Name": LpPacket() / b"\x05\x03\x07\x00?",
 }
 """One packet of each kind, by the line that says what it is."""

@@ -148,7 +148,7 @@ def test_another_form_than_ours_is_kept_byte_for_byte() -> None:
     [
         "0500",  # no name
         "05020700",  # an empty one
-        "0507 0703080161 0900",  # an element of type 9, which is critical
+        "0507 0703080161 0b00",  # an element of type 9, which is critical
         "0507 0703080161 2101",  # cut short
         "0508 0703080161 210100",  # a flag that is not empty
         "050a 0703080161 0a03000000",  # a nonce of 3 bytes

@@ -115,6 +115,7 @@ def assert_same(path: Path, *options: str) -> list[Row]:
         assert frame[INFO] == [row.line], row.number
         assert frame["ndn.type"] == ours["ndn.type"], row.number
         # The plugin shows what it could read of a damaged packet; we have it as Raw.
+        assert frame.get("ndn.problem") == ours.get("ndn.problem"), row.line
         is_damaged = "Malformed" in str(ours["ndn.type"]) or "Malformed" in row.line
         assert is_damaged == (MALFORMED in frame), row.line
         if not is_damaged:
