@@ -5,4 +5,7 @@ and what happens when. :mod:`~testbed.simulate.world` plays it with the real for
 producers over links that lose, duplicate, delay and break; :mod:`~testbed.simulate.invariants` looks at
 every frame and every delivery. A story that fails is cut down by :mod:`~testbed.simulate.shrink` and drawn
 by :mod:`~testbed.simulate.chart`. :mod:`~testbed.simulate.mutants` shows that it would have failed.
+
+Beside seeds there is :mod:`~testbed.simulate.explore`, which changes stories that showed something new, and
+:mod:`~testbed.simulate.exhaust`, which plays short exchanges under every schedule of a few faults.
 """
