@@ -124,7 +124,7 @@ def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
         (["fanout", "--net", "emulated", "--impairment", "netem"], "--impairment netem: for Mininet only"),
         (
             ["fanout", "--repeat", "2", "--impairment", "relay"],
-            "--impairment relay: runs of a sweep are emul",
+            "--impairment relay: these runs are emulated",
         ),
         (["fanout", "--no-report", "--master", "local"], "--master local: only the analysis runs on Spark"),
         (["fanout", "--repeat", "2", "--jobs", "2", "--on-spark"], "--jobs, --on-spark: "),
