@@ -23,7 +23,7 @@ from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import open_item
-from forwarder.lli import backfill, consumer, credit, entry, estimates, ranges, table, upstream
+from forwarder.lli import backfill, consumer, credit, entry, estimates, ranges, reissues, table, upstream
 from forwarder.lli.producer import Producer
 from forwarder.wire import feed as feeds
 from forwarder.wire import lp, name, packet
@@ -417,8 +417,8 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (ranges, "_REMEMBERED_NONCES", str, "LLIs of one downstream among which a duplicate made by the link is looked for"),
     (consumer, "_REMEMBERED_NONCES", str, "LLIs sent by a consumer to which a Nack counts"),
     (entry, "_REMEMBERED_NONCES", str, "LLIs sent upstream among which one that has come round a loop is looked for"),
-    (entry, "_REISSUE_WAIT", _ns, "how long one of them that came too soon waits at most: round a ring of eight it is back within half of what catching up may take"),
-    (entry, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
+    (reissues, "_REISSUE_WAIT", _ns, "how long one of them that came too soon waits at most: round a ring of eight it is back within half of what catching up may take"),
+    (reissues, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
     (table, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
     (table, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
     (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),

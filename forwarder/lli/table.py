@@ -145,8 +145,7 @@ class FeedTable:
             self._push(face, data.wire)
         self._serve(entry, face, now)
         if cause is not None and lli.must_be_fresh and not is_repeated:
-            entry.to_pass_on[face] = cause[0]
-            entry.has_heard_reissue = True
+            entry.reissues.hear(face, cause[0])
         self._pass_on(entry, now, cause)
         granted = entry.ranges.get(face)
         if granted is not None and entry.face is None and not self._can_progress(entry, granted):
@@ -359,9 +358,7 @@ class FeedTable:
             if entry.ranges:
                 llis = entry.upstream.wake(now)
                 if entry.upstream.is_probing:
-                    if entry.may_reissue(now) and not entry.has_heard_reissue:
-                        entry.reissues(now, is_own=True)
-                    entry.has_heard_reissue = False
+                    entry.reissues.probe(now)
                 self._send_llis(entry, llis, None, now)
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
@@ -422,8 +419,8 @@ class FeedTable:
             deadlines.append(now + _REST)
         elif entry.ranges.last_expiry() - now >= MS:  # else there is no lifetime left to ask for
             deadlines.append(entry.upstream.deadline)
-        if entry.face is not None and entry.to_pass_on:
-            deadlines.append(entry.pass_on_at)
+        if entry.face is not None:
+            deadlines.append(entry.reissues.deadline)
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -546,17 +543,12 @@ class FeedTable:
 
     def _pass_on(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask; and pass on the reissued LLI whose turn it is, though there be nothing new to ask for."""
-        if not entry.to_pass_on or not entry.may_reissue(now) or (cause is None and now < entry.pass_on_at):
-            self._ask(entry, now, cause)
-            return
-        if not self._find_way(entry, now):
-            entry.to_pass_on.clear()
-            return
-        entry.reissues(now, is_own=False)
-        cause = entry.pass_on() or cause
-        self._ask(entry, now, cause)
-        if entry.reissue:
-            self._send_llis(entry, entry.upstream.touch(now), cause, now)
+        reissues = entry.reissues
+        is_turn = bool(entry.ranges) and reissues.has_turn(now, alone=cause is None)
+        passed_on = reissues.take(entry.ranges, now) if is_turn and self._find_way(entry, now) else None
+        self._ask(entry, now, passed_on or cause)
+        if passed_on is not None and reissues.is_due:
+            self._send_llis(entry, entry.upstream.touch(now), passed_on, now)
 
     def _ask(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask upstream for what downstreams may be sent and the cache does not have."""
@@ -678,7 +670,7 @@ class FeedTable:
             self._send_llis(entry, cancel, None, now)
         entry.leave_upstream()
         self.counters["failovers"] += 1
-        entry.reissue = True
+        entry.reissues.is_due = True
         self._ask(entry, now, None)
         if entry.face is not None:
             return
@@ -711,10 +703,8 @@ class FeedTable:
                 self._fetch_all(entry, [(entry.face, lli.first)], now)
                 continue
             self.counters["llis_out"] += 1
-            if cause is None and lli.credit and entry.to_pass_on:
-                cause = entry.pass_on()
-                if cause is not None:
-                    entry.reissues(now, is_own=False)
+            if cause is None and lli.credit:
+                cause = entry.reissues.take(entry.ranges, now)
             if cause is not None:
                 nonce, origin = cause
                 cause = None
@@ -723,11 +713,11 @@ class FeedTable:
                 nonce = self._rng.getrandbits(32)
                 entry.sends(nonce, None)
             packet = lli.packet(
-                entry.feed, nonce, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
+                entry.feed, nonce, entry.hop_limit, reissued=entry.reissues.is_due and bool(lli.credit)
             )
             self._send(entry.face, packet)
         if llis:
-            entry.reissue = False
+            entry.reissues.is_due = False
 
     # Forks.
 

@@ -272,7 +272,8 @@ class Upstream:
         if self.window.size is not None:
             limit = min(limit, self.head - 1 + self.window.size)
         if self.state is State.PULLING:
-            return self._pull(min(limit, self.next - 1 + PULL_WINDOW), now)
+            # In doubt whether anybody is there, one at a time.
+            return self._pull(min(limit, self.next - 1 + (1 if self._tries else PULL_WINDOW)), now)
         extra = limit - self.limit
         if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
             self._schedule()
@@ -288,6 +289,8 @@ class Upstream:
             if self._sample:
                 # The first answer has come from as far away as the upstream had to ask.
                 self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
+            else:
+                self._rtt.ambiguous(now - self._asked_at)
             self._unanswered = False
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
@@ -318,7 +321,9 @@ class Upstream:
             self._move(Event.BARE)
         if seq < self.head:
             self._missing.pop(seq, None)
-            if seq in self._repaired and seq not in self._asked_twice:
+            if seq in self._asked_twice:
+                self._rtt.ambiguous(now - self._repaired[seq])
+            elif seq in self._repaired:
                 self._rtt.sample_of_repair(now - self._repaired[seq])
         else:
             if self._recovery is not Recovery.NONE or self.state is State.PULLING:
@@ -429,7 +434,6 @@ class Upstream:
 
     def _time_out(self, now: int) -> None:
         self._tries += 1
-        self._rtt.timed_out()
         # Its first answer takes as long as it has to ask further up, however quickly it has answered others.
         least = 0 if self._is_heard else (INITIAL_TIMEOUT << self._max_tries) - INITIAL_TIMEOUT
         if self._tries >= self._max_tries and now >= self._begun_at + least:
@@ -537,9 +541,12 @@ class Upstream:
 
     def _pull_again(self, now: int) -> list[Lli]:
         ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
+        llis = []
         if ended:
             self._time_out(now)
-        llis = [lli for seq in ended for lli in self._pull_one(seq, now)]
+            llis = self._pull_one(ended[0], now)
+            for seq in ended[1:]:
+                del self._pulled[seq]  # until want() finds that an item has come
         self._schedule()
         return llis
 

@@ -19,6 +19,7 @@ from forwarder.lli.credit import FixedCredit
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
+from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import MAX_TRIES, NEVER, Upstream
 from forwarder.wire.feed import split_fork
@@ -163,10 +164,10 @@ def _entry_kept(original: Any) -> Callable[..., Any]:
 
 
 def _dropped_too_soon(original: Any) -> Callable[..., Any]:
-    def pass_on(self: FeedEntry) -> None:
-        self.to_pass_on.clear()
+    def take(self: Reissues, downstreams: Ranges, now: int) -> None:
+        self._waiting.clear()
 
-    return pass_on
+    return take
 
 
 def _no_downstream(original: Any) -> Callable[..., Any]:
@@ -276,7 +277,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
     "producer's grants kept": (Patch(Producer, "wake", _nothing(None)),),
     "past not fetched": (Patch(Backfill, "want", _nothing([])),),
-    "reissued LLI dropped": (Patch(FeedEntry, "pass_on", _dropped_too_soon),),
+    "reissued LLI dropped": (Patch(Reissues, "take", _dropped_too_soon),),
     "downstream never asked": (Patch(FeedTable, "_hops", _no_downstream),),
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
     "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", _nothing(result=False)),),

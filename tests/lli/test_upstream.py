@@ -492,13 +492,16 @@ def test_it_pulls_no_more_than_a_window_ahead() -> None:
     assert [lli.first for lli in up.want(1000, NEVER, 20 * MS)] == [PULL_WINDOW + 2, PULL_WINDOW + 3]
 
 
-def test_an_item_that_does_not_come_is_pulled_again_at_the_end_of_its_interest_and_costs_nothing_before() -> (
-    None
-):
+def test_where_nothing_comes_one_item_is_pulled_again_and_the_others_once_that_has_come() -> None:
     up = pulling()
     up.want(8, NEVER, 10 * MS)
     assert up.deadline == 10 * MS + PULL_LIFETIME_MS * MS
-    assert up.wake(up.deadline) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(2, 9)]
+    ended = up.deadline
+    assert up.wake(ended) == [Lli(2, 1, PULL_LIFETIME_MS)]
+    assert up.want(8, NEVER, ended) == []
+    assert up.deadline == ended + PULL_LIFETIME_MS * MS // 2
+    up.arrived(2, ended + 10 * MS, bare=True)
+    assert up.want(8, NEVER, ended + 10 * MS) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(3, 9)]
 
 
 def test_a_lost_item_is_pulled_again_at_once() -> None:
