@@ -28,3 +28,13 @@ def test_each_set_of_faults_is_played_once() -> None:
 def test_a_bug_is_found() -> None:
     with mutated("gap ignored"):
         assert any(cover(name, FRAMES, 1).violation is not None for name in EXCHANGES)
+
+
+@pytest.mark.patches
+def test_a_bug_that_others_make_good_costs_time() -> None:
+    name = "a late joiner, the past is beyond a legacy forwarder"
+    without = cover(name, 40, 1)
+    with mutated("backfill not repeated"):
+        slower = cover(name, 40, 1)
+    assert without.violation is slower.violation is None
+    assert slower.slowest > 2 * without.slowest
