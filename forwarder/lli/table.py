@@ -39,6 +39,7 @@ MOST_FEEDS_PER_FACE: Final = 512
 _PROOF_INTERVAL: Final = 100 * MS
 _SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
+_BELIEVED: Final = 4_000 * MS
 _FEW_TRIES: Final = 2
 _REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
@@ -166,7 +167,7 @@ class FeedTable:
         self.counters["states_in"] += 1
         entry.upstream.answered(*state.feed_state, now)
         if state.first is not None:
-            entry.upstream_first, entry.first_until = state.first, now + _SHUNNED
+            entry.upstream_first, entry.first_until = state.first, now + _BELIEVED
         if state.first is not None and state.first > entry.upstream.next:
             entry.upstream.skip(state.first)
         self._ask(entry, now, None)
@@ -590,7 +591,7 @@ class FeedTable:
             entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
-            entry.upstream_first, entry.first_until = 1, now + _SHUNNED
+            entry.upstream_first, entry.first_until = 1, now + _BELIEVED
             self._send_llis(
                 entry, [Lli(first, 1, max((entry.ranges.last_expiry() - now) // MS, 1))], None, now
             )

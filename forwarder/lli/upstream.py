@@ -34,6 +34,7 @@ _LOSSES_REMEMBERED: Final = 64
 PULL_WINDOW: Final = 32
 """Items asked for at a time of an upstream that cannot push."""
 PULL_LIFETIME_MS: Final = 4_000
+_SOON: Final = 500 * MS
 
 NEVER: Final = (1 << 63) - 1
 
@@ -175,10 +176,12 @@ class Upstream:
         "_missing",
         "_pace",
         "_pulled",
+        "_pulled_again",
         "_quiet_since",
         "_recent_gap",
         "_recovery",
         "_repaired",
+        "_repeats_soon",
         "_rtt",
         "_sample",
         "_sent_at",
@@ -221,6 +224,8 @@ class Upstream:
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
         self._asked_twice: set[int] = set()  # of them: what came is no measure of the round trip (Karn)
         self._pulled: dict[int, int] = {}  # item -> when to ask for it again, ns
+        self._pulled_again: dict[int, int] = {}  # item -> when it was asked for again, ns
+        self._repeats_soon = False  # to ask again has brought the last item that was pulled
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
@@ -295,6 +300,7 @@ class Upstream:
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
             self._pulled.clear()
+            self._pulled_again.clear()
             self._unanswered = False
             self._move(Event.ANSWER)
         self._look_for_gaps()
@@ -313,7 +319,9 @@ class Upstream:
             self._recent_gap = max(gap, self._recent_gap * 7 // 8)
         self._losses = max(self._losses - 1, 0)
         self._last_arrival = self._quiet_since = now
-        self._pulled.pop(seq, None)
+        if self._pulled.pop(seq, None) is not None:
+            again = self._pulled_again.pop(seq, None)
+            self._repeats_soon = again is not None and now - again <= _SOON
         self.window.arrived(self._credit)
         if bare and not self._answered_once and seq == self._asked_first:
             self._unanswered = False
@@ -359,6 +367,7 @@ class Upstream:
         """Wait for items of a range, and no others."""
         self._missing = {seq: due for seq, due in self._missing.items() if first <= seq <= last}
         self._pulled = {seq: end for seq, end in self._pulled.items() if first <= seq <= last}
+        self._pulled_again = {seq: at for seq, at in self._pulled_again.items() if first <= seq <= last}
         self._look_for_gaps()
         self._schedule()
 
@@ -534,7 +543,12 @@ class Upstream:
         if lifetime_ms <= 0:
             return []
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
-        self._pulled[seq] = now + lifetime_ms * MS // (2 if self._tries else 1)
+        wait = lifetime_ms * MS // (2 if self._tries else 1)
+        if self._repeats_soon and not self._tries:
+            wait = min(wait, self._rtt.timeout())
+        self._pulled[seq] = now + wait
+        if seq in self._pulled_again:
+            self._pulled_again[seq] = now
         self._sent_at = now
         self.expiry = max(self.expiry, now + lifetime_ms * MS)
         return [Lli(seq, 1, lifetime_ms)]
@@ -544,6 +558,7 @@ class Upstream:
         llis = []
         if ended:
             self._time_out(now)
+            self._pulled_again.update(dict.fromkeys(ended, now))
             llis = self._pull_one(ended[0], now)
             for seq in ended[1:]:
                 del self._pulled[seq]  # until want() finds that an item has come

@@ -172,7 +172,7 @@ def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
     with closing(cover_all(frames, faults, jobs)) as exchanges:
         for covered in exchanges:
             what = f"{covered.slowest / 1e9:5.1f} s" if covered.violation is None else "FAILS"
-            _console.print(f"{covered.name:44} {covered.schedules:8} schedules  {what}", markup=False)
+            _console.print(f"{covered.name:54} {covered.schedules:8} schedules  {what}", markup=False)
             if covered.story is not None and not failed:
                 failed = _show(covered.story, shrinking=False, save=save)
     return failed

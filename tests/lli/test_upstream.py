@@ -777,3 +777,18 @@ def test_everything_comes_in_the_end_and_in_bounded_steps(
     assert link.now <= max(last, heals_at) + 20_000 * MS
     if not loss and not jitter and not legacy:
         assert link.sent_up <= 10 + items // 4 + link.now // (900 * MS)
+
+
+def test_where_repeated_pulls_bring_the_items_the_next_are_repeated_soon_until_one_comes_without() -> None:
+    up = pulling()
+    up.want(8, NEVER, 10 * MS)
+    now = up.deadline
+    up.wake(now)
+    up.arrived(2, now + 10 * MS, bare=True)
+    assert [lli.first for lli in up.want(8, NEVER, now + 10 * MS)] == [3, 4, 5, 6, 7, 8]
+    soon = up.deadline
+    assert soon < now + PULL_LIFETIME_MS * MS // 8
+    assert up.wake(soon) == [Lli(3, 1, PULL_LIFETIME_MS)]
+    up.arrived(3, soon + 600 * MS, bare=True)  # too late to be due to that
+    up.want(8, NEVER, soon + 600 * MS)
+    assert up.deadline == soon + 600 * MS + PULL_LIFETIME_MS * MS
