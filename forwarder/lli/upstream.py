@@ -278,7 +278,7 @@ class Upstream:
             limit = min(limit, self.head - 1 + self.window.size)
         if self.state is State.PULLING:
             # In doubt whether anybody is there, one at a time.
-            return self._pull(min(limit, self.next - 1 + (1 if self._tries else PULL_WINDOW)), now)
+            return self._pull(min(limit, self.next - 1 + (PULL_WINDOW if self.is_credible else 1)), now)
         extra = limit - self.limit
         if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
             self._schedule()
@@ -374,7 +374,7 @@ class Upstream:
     def assume_legacy(self) -> None:
         """Go on with classic Interests: nobody answers, which is what an upstream does that cannot push."""
         self._tries = 0
-        self._unanswered = False
+        self._unanswered = self._is_heard = False
         self.limit = self.head - 1
         self._schedule()
         self._move(Event.ASSUME)

@@ -526,8 +526,10 @@ def test_silence_is_taken_for_a_legacy_path() -> None:
     now = up.deadline
     up.assume_legacy()
     assert up.state is State.PULLING
-    assert up.want(8, NEVER, now) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(1, 9)]
+    assert up.want(8, NEVER, now) == [Lli(1, 1, PULL_LIFETIME_MS)]
     assert up.deadline == now + PULL_LIFETIME_MS * MS
+    up.arrived(1, now + MS, bare=True)
+    assert up.want(8, NEVER, now + MS) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(2, 9)]
 
 
 # The state machine.
