@@ -122,6 +122,7 @@ class Grants:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
         for grant in paying:
             grant.paid.add(frame.seq)
+        for grant in covering:  # whichever was meant, the sender may have used up its range
             grant.is_open = grant.is_open and frame.seq != grant.limit
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
