@@ -940,9 +940,25 @@ function ndn.dissector(tvb, pinfo, root)
     return stop
 end
 
+-- A message of WebSocket, which Wireshark has unmasked and put together, is one packet.
+local websocket = Proto("ndn_websocket", "Named Data Networking over WebSocket")
+
+function websocket.dissector(tvb, pinfo, root)
+    local size = tvb:len()
+    if size == 0 then return 0 end
+    local line = show({ s = tvb:raw(0, size), tvb = tvb }, pinfo, 0, size, root)
+    -- Wireshark's line for the frame gives way to ours; those of messages before it in the segment stay.
+    local is_first = tostring(pinfo.cols.info):find("^WebSocket")
+    pinfo.cols.protocol = "NDN"
+    pinfo.cols.info = (is_first and "" or "; ") .. line
+    pinfo.cols.info:fence()
+    return size
+end
+
 for _, port in ipairs({ 6363, 56363 }) do
     DissectorTable.get("udp.port"):add(port, ndn)
 end
 DissectorTable.get("tcp.port"):add(6363, ndn)
+DissectorTable.get("ws.port"):add(9696, websocket)
 DissectorTable.get("ethertype"):add(0x8624, ndn)
 DissectorTable.get("ppp.protocol"):add(0x0077, ndn)
