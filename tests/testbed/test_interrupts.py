@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from exchange import A, B, answer, question, write
-from processes import Feednet, wait_for
+from processes import FEEDNET, ROOT, Feednet, wait_for
 
 from testbed import run as running
 from testbed import workload
@@ -141,3 +141,30 @@ def test_spark_ends_with_a_process_that_is_killed(analysed):
         process.process.kill()
         process.ended()
         wait_for(lambda: not process.others(), "the end of Spark")
+
+
+SLOW = """
+import importlib.abc, os, sys, time
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "pydantic":
+            open({begun!r}, "w").close()
+            try:
+                time.sleep(10**6)
+            except KeyboardInterrupt:
+                raise ImportError("what some modules make of it")
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+def test_while_modules_are_imported(tmp_path):
+    begun = tmp_path / "begun"
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW.format(begun=str(begun)))
+    program = ["env", f"PYTHONPATH={tmp_path / 'slow'}:{ROOT}", FEEDNET]
+    with Feednet("list", cwd=tmp_path, program=program) as process:
+        wait_for(begun.exists, "the import")
+        process.press_ctrl_c()
+        assert process.ended() == (130, "", "feednet: interrupted")
