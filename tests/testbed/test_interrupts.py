@@ -119,6 +119,20 @@ def test_what_uses_spark_stops_too(analysed, command, begun):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_sweep_on_spark_stops_too(tmp_path, number, status):
+    out = tmp_path / "out"
+    with Feednet(*LONG, "--on-spark", "--out", out, cwd=tmp_path) as sweep:
+        wait_for(lambda: finished(out), "a run")
+        (os.killpg if number == signal.SIGINT else os.kill)(sweep.process.pid, number)
+        ended, _, complained = sweep.ended()
+        assert (ended, complained) == (status, "feednet: interrupted")
+        wait_for(lambda: not sweep.others(), "the end of Spark")
+    runs = finished(out)
+    assert [path.parent for path in out.rglob("scenario.json") if path.parent not in runs] == []
+
+
+@pytest.mark.spark
 def test_while_spark_starts(analysed):
     with Feednet("report", "run", cwd=analysed) as process:
         wait_for(lambda: java(process), "Spark")
