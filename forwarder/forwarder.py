@@ -556,6 +556,7 @@ class Forwarder:
                     self.cs.insert(data, now, is_unsolicited=True)
             return
         face.in_data += 1
+        is_lasting = may_keep and self.cs.is_lasting
         if may_keep:
             self.cs.insert(data, now)
         waiting: list[tuple[int, bytes | None, bytes | None]] = []  # face, token, announcement
@@ -577,8 +578,8 @@ class Forwarder:
             if entry.passed is not None and entry.keep_persistent(now):
                 continue
             self.pit_satisfied += is_waiting and from_network
-            if stay > 0 or entry.key[2]:
-                self._satisfy(entry, number, data, stay, now)
+            if stay > 0 or entry.key[2] or not is_lasting:
+                self._satisfy(entry, number, data, stay, now, is_lasting)
             else:
                 self.pit.remove(entry)
         mark = header.congestion_mark if header is not None else 0
@@ -588,10 +589,12 @@ class Forwarder:
             if out != _FEEDS:  # they have seen it come in
                 self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
-    def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int) -> None:
+    def _satisfy(
+        self, entry: PitEntry, face: int, data: Data, stay: int, now: int, is_lasting: bool
+    ) -> None:
         """Remove an entry, or keep it without its in-records for `stay` ns."""
-        if entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME:
-            # Its Data may be stale when a copy comes back: nothing else would tell that it is one.
+        if not is_lasting or (entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME):
+            # Its Data may be gone or stale when a copy comes back: nothing else would tell that it is one.
             self._bury(entry, now)
         if stay <= 0:
             self.pit.remove(entry)
