@@ -194,8 +194,12 @@ class Forwarder:
         for entry in list(self.pit):
             was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
+            gone = was_waiting and not entry.in_records
+            for record in entry.out_records:
+                if gone or record.face == face:
+                    self.dead_nonces.add(entry.key[0], record.nonce, now)  # it may be on its way round a loop
             entry.drop_out_record(face)
-            if was_waiting and not entry.in_records:
+            if gone:
                 self.pit.remove(entry)
         if self.feeds is not None:
             self.feeds.remove_face(face, now)
@@ -641,6 +645,8 @@ class Forwarder:
         self.pit.remove(entry)
         self._bury(entry, now)
         for waiting in entry.in_records:
+            if waiting.expiry <= now:
+                continue  # it has ended; another's has kept the entry
             if waiting.face == _FEEDS and self.feeds is not None:
                 self.feeds.on_fetch_nack(entry.key[0], now)
             else:

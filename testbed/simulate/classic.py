@@ -38,6 +38,7 @@ _ENOUGH_HOPS = 16
 _ENOUGH_MS = 2000
 """Lifetime of an Interest that leaves time for a way there and back, and for an answer that is not late."""
 _PROMPT = 500_000
+_ENOUGH_PENDING = 1000
 _MOST_PARTIAL = 64
 
 
@@ -208,7 +209,12 @@ class Classic:
         return True
 
     def hungry(self, connected: dict[str, set[str]], now: int) -> list[tuple[str, str]]:
-        """Return who has not got what is owed to him, and what that is."""
+        """Return who has not got what is owed to him, and what that is.
+
+        Nothing is where a PIT is so small that what waits there may shut out all else.
+        """
+        if any(node.pending < _ENOUGH_PENDING for node in self._story.nodes):
+            return []
         missing = [
             (asker.label, "has asked in vain")
             for (node, _), asker in self._askers.items()
@@ -232,7 +238,6 @@ class Classic:
             and wish.lifetime >= _ENOUGH_MS * MS_NS
             and (wish.hop_limit is None or wish.hop_limit >= _ENOUGH_HOPS)
             and not wish.name.endswith(bytes(32))
-            and all(node.pending >= 1000 for node in self._story.nodes)
         )
 
     def stop(self, now: int) -> None:

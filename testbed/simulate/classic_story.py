@@ -37,7 +37,7 @@ class _ClassicMaker(Maker):
         if feeds:
             subscribers = self._subscribers(feeds, nodes)
             self._publish(0, feeds[0], rng.randint(3, 10))
-        nodes, routing = self._classic_nodes(nodes)
+        nodes, routing = self._classic_nodes(nodes, has_feeds=bool(feeds))
         prefixes = self._prefixes()
         logs, follows = self._logs() if rng.random() < 0.5 else ((), ())
         for _ in range(rng.choice((2, 5, 10, 20))):
@@ -70,6 +70,7 @@ class _ClassicMaker(Maker):
             replace(
                 link,
                 rate_kbit=link.rate_kbit and max(link.rate_kbit, 1000),
+                queue=link.queue if mtu == 1500 else 100,  # or the fragments of one packet do not fit in
                 mtu=mtu,
                 reliable=rng.random() < reliable,
                 marks=rng.random() < 0.5,
@@ -77,13 +78,13 @@ class _ClassicMaker(Maker):
             for link in self._links(pairs)
         )
 
-    def _classic_nodes(self, nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], str]:
+    def _classic_nodes(self, nodes: tuple[Node, ...], *, has_feeds: bool) -> tuple[tuple[Node, ...], str]:
         """Give nodes strategies and bounds; return them, and the routing that suits."""
         rng = self.rng
         strategy = rng.choice(_STRATEGIES)
         is_mixed = rng.random() < 0.25
         packets = rng.choice((0, 1, 4, 64, 64))
-        pending = rng.choice((2, 4, 8)) if rng.random() < 0.05 else 1 << 20
+        pending = rng.choice((2, 4, 8)) if rng.random() < 0.05 and not has_feeds else 1 << 20
         made = tuple(
             replace(
                 node,
@@ -96,7 +97,7 @@ class _ClassicMaker(Maker):
         routing = rng.choice(("single", "downhill", "downhill", "all", "all"))
         if routing == "all" and any(node.strategy == "random" for node in made):
             routing = "downhill"  # who draws between ways there and ways back may draw for ever
-        if not is_mixed and strategy == "self-learning" and rng.random() < 0.5:
+        if not is_mixed and strategy == "self-learning" and not has_feeds and rng.random() < 0.5:
             routing = "none"
         return made, routing
 
@@ -151,6 +152,6 @@ class _ClassicMaker(Maker):
             rng.choice(_SELECTORS),
             rng.choice((2_000, 4_000)) if is_patient else rng.choice((50, 200, 1_000, 4_000)),
             rng.choice((0, 32, 32)) if is_patient else rng.choice((0, 32, 32, 1, 2, 3)),
-            0 if is_patient else rng.choice((1, 1, 3, 0)),
+            0 if is_patient else rng.choice((1, 1, 3, 8)),
             rng.choice((0, 0, 20, 100, 500)),
         )

@@ -21,17 +21,18 @@ from testbed.simulate.frames import Frame, Key
 from testbed.simulate.invariants import MS_NS, Violation
 
 class _Ask:
-    """What waits behind a face: until when, by the last nonce; `ended` is when it was answered, -1 before.
+    """What waits behind a face: until when, by which nonces; `ended` is when it was answered, -1 before.
 
-    `repeated` is how often it was asked for again at the instant `at`: what an application asks for and what it is
-    given at one instant cross, and each may be answered.
+    `repeated` is how often an application asked for it at the instant `at`: that, and Data that come to the node just
+    then, cross, so that it may wait on.
     """
 
-    __slots__ = ("at", "ended", "expiry", "nonce", "passed", "repeated")
+    __slots__ = ("at", "ended", "expiry", "last", "nonces", "passed", "repeated")
 
     def __init__(self) -> None:
         self.expiry = 0
-        self.nonce: int | None = None
+        self.last: int | None = None
+        self.nonces: set[int | None] = set()
         self.ended = -1
         self.at = -1
         self.repeated = 0
@@ -111,7 +112,7 @@ class Exchanges:
         here = self._nodes.setdefault(node, _Node())
         gone = here.asked.pop(peer, {})
         for key in gone:
-            if not any(key in asked for asked in here.asked.values()):
+            if not any(key in asked and _is_open(asked[key], self.now) for asked in here.asked.values()):
                 here.upstream.pop(key, None)
         for upstream in here.upstream.values():
             upstream.pop(peer, None)
@@ -122,11 +123,12 @@ class Exchanges:
         ask = asked.get(key)
         if ask is None or ask.ended >= 0 or ask.expiry <= now:
             ask = asked[key] = _Ask()
-        elif is_application(peer):
+        if is_application(peer):
             ask.repeated = ask.repeated + 1 if ask.at == now else 1
             ask.at = now
         ask.expiry = max(ask.expiry, now + frame.lifetime_ms * MS_NS)
-        ask.nonce = frame.nonce
+        ask.last = frame.nonce
+        ask.nonces.add(frame.nonce)
         if frame.is_persistent and ask.passed is None:
             ask.passed = set()
         name = frame.name, frame.nonce
@@ -181,12 +183,11 @@ class Exchanges:
         is_fresh = came == now or now < came + frame.freshness_ms * MS_NS
         found = False
         for key, ask in here.asked.get(peer, {}).items():
-            if ask.expiry <= now or not frame.satisfies(key) or (key[2] and not is_fresh):
+            if ask.ended >= 0 or ask.expiry <= now or not frame.satisfies(key) or (key[2] and not is_fresh):
                 continue
-            if ask.ended >= 0:
-                if ask.at == now and ask.repeated:
-                    ask.repeated -= 1
-                    found = True
+            if ask.at == came == now and ask.repeated:
+                ask.repeated -= 1
+                found = True
             elif ask.passed is None:
                 ask.ended = now
                 found = True
@@ -202,13 +203,15 @@ class Exchanges:
             raise Violation("refusal", node, f"sends {peer} a Nack for an Interest that it does not have from there")
         passage.refused[peer] += 1
         key = _key(frame)
+        ask = here.asked.get(peer, {}).get(key)
         if frame.reason == DUPLICATE and sum(passage.came.values()) > 1:
+            if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
+                ask.ended = now  # what goes round a loop does not wait
             return
         waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
         if waited:
             raise Violation("refusal", node, f"refuses an Interest of {peer} while {waited[0]} may still answer it")
-        ask = here.asked.get(peer, {}).get(key)
-        if ask is not None and ask.nonce == frame.nonce:
+        if ask is not None and ask.last == frame.nonce:
             ask.ended = now
 
 

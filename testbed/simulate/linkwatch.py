@@ -45,7 +45,8 @@ class LinkWatch:
         self._come.clear()
 
     def receiver_began(self) -> None:
-        """Note that the far end has."""
+        """Note that the far end has; what it had a part of, and had acknowledged, is lost unnoticed."""
+        self._come = dict.fromkeys(self._come, True)
         self._far_end.reset(0)
         self._arrived.clear()
 
