@@ -27,7 +27,17 @@ from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
 from testbed.layerings import LAYERINGS
 from testbed.simulate.actors import US
-from testbed.simulate.clients import LONGEST_PAUSE, Answerer, Asker, Client, Tap, Wish, hinted, make_wish, name_of
+from testbed.simulate.clients import (
+    LONGEST_PAUSE,
+    Answerer,
+    Asker,
+    Client,
+    Tap,
+    Wish,
+    hinted,
+    make_wish,
+    name_of,
+)
 from testbed.simulate.exchanges import Exchanges
 from testbed.simulate.invariants import MS_NS, Delivery, Violation
 from testbed.simulate.links import Hops, routes
@@ -123,7 +133,9 @@ class Classic:
 
         def tell(now: int, text: str) -> None:
             self._note(wanted.node, f"{name} {text}")
-            self._count(f"followed {log.layering}" if "item" in text else f"follower {text.partition(':')[0]}")
+            self._count(
+                f"followed {log.layering}" if "item" in text else f"follower {text.partition(':')[0]}"
+            )
 
         client = Client(wanted, subscription, Delivery(name, [contents], None, 0), tell)
         self._clients.append(client)

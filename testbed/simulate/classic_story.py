@@ -5,7 +5,20 @@ A family of its own: a seed's story of controlled push is another one. Some stor
 
 from dataclasses import replace
 
-from testbed.simulate.story import MS, SECOND, Feed, Follow, Link, Log, Maker, Node, Prefix, Step, Story, Subscriber
+from testbed.simulate.story import (
+    MS,
+    SECOND,
+    Feed,
+    Follow,
+    Link,
+    Log,
+    Maker,
+    Node,
+    Prefix,
+    Step,
+    Story,
+    Subscriber,
+)
 
 _STRATEGIES = (
     *("best-route", "best-route", "multicast", "multicast", "random", "access", "self-learning"),

@@ -4,8 +4,10 @@ It knows the packets that a node has received and sent, on links and from and to
 
 - `unasked`: Data go to a face from which an Interest has come that they satisfy (name, CanBePrefix, implicit
   digest; for MustBeFresh they have come to the node within their freshness period), which has not expired, and
-  which no Data have answered. A persistent Interest is answered by Data of each name once. They are Data that have
+  which no Data have answered. They do not go back to where they have just come from. A persistent Interest is answered by Data of each name once. They are Data that have
   come to the node.
+- `withheld`: Data that come to a node go to all that wait for them there, but to where they come from, at once; those
+  that pass a persistent Interest may have passed it before.
 - `loop`: an Interest, known by its name and nonce, is passed on only as it comes from one face; to a face no
   oftener than it has come from there, and never back. Its hop limit is one less than it came with, and not 0
   on a link. A copy with a nonce of its own (a probe) goes where another face waits for the same.
@@ -20,6 +22,7 @@ from forwarder.wire.lp import DUPLICATE
 from testbed.simulate.frames import Frame, Key
 from testbed.simulate.invariants import MS_NS, Violation
 
+
 class _Ask:
     """What waits behind a face: until when, by which nonces; `ended` is when it was answered, -1 before.
 
@@ -27,10 +30,12 @@ class _Ask:
     then, cross, so that it may wait on.
     """
 
-    __slots__ = ("at", "ended", "expiry", "last", "nonces", "passed", "repeated")
+    __slots__ = ("at", "ended", "expiry", "is_doubtful", "last", "newest", "nonces", "passed", "repeated")
 
     def __init__(self) -> None:
         self.expiry = 0
+        self.newest = 0  # when the last of them expires
+        self.is_doubtful = False  # the node may hold nothing of it: refused, or answered at the instant it came
         self.last: int | None = None
         self.nonces: set[int | None] = set()
         self.ended = -1
@@ -61,9 +66,11 @@ class _Node:
 
     def __init__(self) -> None:
         self.asked: dict[str, dict[Key, _Ask]] = {}
-        self.held: dict[bytes, int] = {}  # Data packets, and when they came last
+        self.held: dict[bytes, tuple[int, str]] = {}  # Data packets, when they came last and from where
         self.passages: dict[tuple[bytes, int | None], _Passage] = {}
-        self.upstream: dict[Key, dict[str, tuple[int | None, int]]] = {}  # who is to answer which nonce until when
+        self.upstream: dict[
+            Key, dict[str, tuple[int | None, int]]
+        ] = {}  # who is to answer which nonce until when
 
 
 class Exchanges:
@@ -78,6 +85,7 @@ class Exchanges:
         self._probing = probing
         self._nodes: dict[str, _Node] = {}
         self.now = 0
+        self._owed: list[tuple[str, _Ask]] = []
         self.most_passes = 0
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
@@ -86,7 +94,8 @@ class Exchanges:
         if frame.kind == "interest":
             self._interest_came(here, peer, frame, now)
         elif frame.kind in ("data", "item"):
-            here.held[frame.wire] = now
+            here.held[frame.wire] = now, peer
+            self._note_owed(here, peer, frame, now)
             for key in [key for key in here.upstream if frame.satisfies(key)]:
                 del here.upstream[key]
         elif frame.kind == "nack":
@@ -117,6 +126,24 @@ class Exchanges:
         for upstream in here.upstream.values():
             upstream.pop(peer, None)
 
+    def _note_owed(self, here: _Node, origin: str, frame: Frame, now: int) -> None:
+        """Note who waits for Data that have come."""
+        for face, asked in here.asked.items():
+            for key, ask in asked.items():
+                if ask.ended >= 0 or ask.newest <= now or ask.is_doubtful or not frame.satisfies(key):
+                    continue
+                if face == origin:
+                    ask.is_doubtful = True  # it has them itself
+                elif ask.at != now and ask.passed is None:
+                    self._owed.append((face, ask))
+
+    def check_settled(self, node: str, now: int) -> None:
+        """Check that Data that have come to a node have gone to all that waited for them."""
+        for face, ask in self._owed:
+            if ask.ended != now and not ask.is_doubtful:
+                raise Violation("withheld", node, f"has Data that {face} waits for, and does not send them")
+        self._owed.clear()
+
     def _interest_came(self, here: _Node, peer: str, frame: Frame, now: int) -> None:
         key = _key(frame)
         asked = here.asked.setdefault(peer, {})
@@ -125,8 +152,10 @@ class Exchanges:
             ask = asked[key] = _Ask()
         if is_application(peer):
             ask.repeated = ask.repeated + 1 if ask.at == now else 1
-            ask.at = now
-        ask.expiry = max(ask.expiry, now + frame.lifetime_ms * MS_NS)
+        ask.at = now
+        ask.newest = now + frame.lifetime_ms * MS_NS
+        ask.expiry = max(ask.expiry, ask.newest)
+        ask.is_doubtful |= frame.hop_limit == 0
         ask.last = frame.nonce
         ask.nonces.add(frame.nonce)
         if frame.is_persistent and ask.passed is None:
@@ -146,8 +175,14 @@ class Exchanges:
         if passage is None:
             if node not in self._probing:
                 raise Violation("loop", node, f"sends {peer} an Interest that has not come from anywhere")
-            if not any(_is_open(asked[key], now) for face, asked in here.asked.items() if key in asked and face != peer):
-                raise Violation("loop", node, f"sends {peer} a copy of an Interest for which nobody else waits")
+            if not any(
+                _is_open(asked[key], now)
+                for face, asked in here.asked.items()
+                if key in asked and face != peer
+            ):
+                raise Violation(
+                    "loop", node, f"sends {peer} a copy of an Interest for which nobody else waits"
+                )
             here.passages[frame.name, frame.nonce] = passage = _Passage()
             passage.came[node] += 1  # where it was made
             passage.source, passage.last = node, now
@@ -172,21 +207,26 @@ class Exchanges:
             raise Violation("loop", node, f"passes on an Interest to {peer} {times}")
         before = None if frame.hop_limit is None else frame.hop_limit + 1
         if before not in passage.hop_limits[origin]:
-            raise Violation("hop-limit", node, f"sends {peer} hop limit {frame.hop_limit}, not one less than it got")
+            raise Violation(
+                "hop-limit", node, f"sends {peer} hop limit {frame.hop_limit}, not one less than it got"
+            )
         if frame.hop_limit == 0 and not is_application(peer):
             raise Violation("hop-limit", node, f"sends {peer} an Interest with hop limit 0")
 
     def _check_data(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
-        came = here.held.get(frame.wire)
-        if came is None:
+        if frame.wire not in here.held:
             raise Violation("unasked", node, f"sends {peer} Data that have not come from anywhere")
+        came, origin = here.held[frame.wire]
         is_fresh = came == now or now < came + frame.freshness_ms * MS_NS
         found = False
         for key, ask in here.asked.get(peer, {}).items():
             if ask.ended >= 0 or ask.expiry <= now or not frame.satisfies(key) or (key[2] and not is_fresh):
                 continue
+            if came == now and origin == peer and ask.at != now:
+                raise Violation("unasked", node, f"sends {peer} the Data that have just come from there")
             if ask.at == came == now and ask.repeated:
                 ask.repeated -= 1
+                ask.is_doubtful = True
                 found = True
             elif ask.passed is None:
                 ask.ended = now
@@ -200,9 +240,13 @@ class Exchanges:
     def _check_nack(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
         passage = here.passages.get((frame.name, frame.nonce))
         if passage is None or passage.refused[peer] >= passage.came[peer]:
-            raise Violation("refusal", node, f"sends {peer} a Nack for an Interest that it does not have from there")
+            raise Violation(
+                "refusal", node, f"sends {peer} a Nack for an Interest that it does not have from there"
+            )
         passage.refused[peer] += 1
         key = _key(frame)
+        if key in here.asked.get(peer, {}):
+            here.asked[peer][key].is_doubtful = True
         ask = here.asked.get(peer, {}).get(key)
         if frame.reason == DUPLICATE and sum(passage.came.values()) > 1:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
@@ -210,7 +254,9 @@ class Exchanges:
             return
         waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
         if waited:
-            raise Violation("refusal", node, f"refuses an Interest of {peer} while {waited[0]} may still answer it")
+            raise Violation(
+                "refusal", node, f"refuses an Interest of {peer} while {waited[0]} may still answer it"
+            )
         if ask is not None and ask.last == frame.nonce:
             ask.ended = now
 

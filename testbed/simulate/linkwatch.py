@@ -1,7 +1,7 @@
 """What must hold on one direction of a link: an observer of its frames that puts packets together by itself.
 
 A frame that is sent again is known by its Sequence and goes out no oftener than NDNLPv2 reliability repeats
-it; an end acknowledges only what has come to it; a packet that the far end has put together is one that was
+it, and its packet is passed on once; an end acknowledges only what has come to it; a packet that the far end has put together is one that was
 sent, whole and unmixed; and at the end each packet was acknowledged, and then has come, or was given up.
 
 What the far end makes of frames is asked of a second link service like its own, fed with the same frames.
@@ -35,6 +35,8 @@ class LinkWatch:
         self._times: dict[int, int] = {}  # that a frame has been sent, by its Sequence
         self._all: set[Packet] = set()  # packets that have been sent
         self._come: dict[int, bool] = {}  # packets sent since the near end began, by the first Sequence
+        self._delivered: set[int] = set()  # first Sequences of packets passed on, since the far end began
+        self._is_reliable = is_reliable
         self._arrived: set[int] = set()  # TxSequences, since the far end began
 
     def sender_began(self) -> None:
@@ -49,6 +51,7 @@ class LinkWatch:
         self._come = dict.fromkeys(self._come, True)
         self._far_end.reset(0)
         self._arrived.clear()
+        self._delivered.clear()
 
     def read(self, payload: bytes, now: int) -> Frame:
         """Check a frame that is sent, and read it: as the packet, if it is the last frame of one."""
@@ -96,6 +99,9 @@ class LinkWatch:
             raise Violation("link", self.b, f"puts together what {self.a} has not sent")
         if lp.sequence is not None:
             first = (lp.sequence - lp.frag_index) & SEQUENCE_MASK
+            if first in self._delivered and self._is_reliable:
+                raise Violation("link", self.b, f"passes on a packet of {self.a} twice")
+            self._delivered.add(first)
             if first in self._come:
                 self._come[first] = True
         return read_packet(packet)

@@ -96,9 +96,7 @@ def _renumbered(step: Step, gone: int) -> Step:
 
 def _classic(story: Story, fails: Fails) -> Story:
     """Drop followers, then prefixes and logs that nobody needs, with what is asked of them, and items."""
-    story = replace(
-        story, follows=_fewer(story.follows, lambda kept: fails(replace(story, follows=kept)))
-    )
+    story = replace(story, follows=_fewer(story.follows, lambda kept: fails(replace(story, follows=kept))))
     story = replace(story, prefixes=_fewer(story.prefixes, lambda kept: fails(replace(story, prefixes=kept))))
     followed = {wanted.log for wanted in story.follows}
     needed = replace(story, logs=tuple(log for log in story.logs if log.name in followed))
@@ -159,7 +157,11 @@ def _plainer(story: Story, fails: Fails) -> Story:
             story = _first((candidate,) if plain != story.nodes[index] else (), fails) or story
     for index, link in enumerate(story.links):
         plain_link = Link(link.a, link.b)
-        for plain_link in (plain_link, replace(link, rate_kbit=None, mtu=1500), replace(link, reliable=False)):
+        for plain_link in (
+            plain_link,
+            replace(link, rate_kbit=None, mtu=1500),
+            replace(link, reliable=False),
+        ):
             candidate = replace(story, links=_put(story.links, index, plain_link))
             story = _first((candidate,) if plain_link != story.links[index] else (), fails) or story
     for index, wanted in enumerate(story.subscribers):

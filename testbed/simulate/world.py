@@ -235,7 +235,9 @@ class _World:
             self._classic.stop(self.now)
             for place in self._places.values():
                 self._prod(place)
-            lifetime = max(lifetime, self._classic.longest() + max(self._classic.announced_until - self.now, 0))
+            lifetime = max(
+                lifetime, self._classic.longest() + max(self._classic.announced_until - self.now, 0)
+            )
         self._run_until(self.now + lifetime + LINGER_NS)
         if self._classic is not None:
             self._check_classic(self._classic)
@@ -352,7 +354,7 @@ class _World:
         place.alarm = None
         place.faces = {}
         place.peers = {}
-        for (a, b), wire in self._wires.items():
+        for (a, _), wire in self._wires.items():
             if a == place.name:
                 self._add_face(place, wire)
         for peer in place.faces:
@@ -417,6 +419,8 @@ class _World:
         for face, payload in place.host.take_outputs():
             if face in place.peers:  # it may just have been removed
                 self._transmit(self._wires[place.name, place.peers[face]], payload)
+        if self._classic is not None:
+            self._classic.exchanges.check_settled(place.name, self.now)
         deadline = place.host.next_deadline()
         if deadline is None:
             return
