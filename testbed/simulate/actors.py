@@ -31,6 +31,7 @@ class Turns:
         self._count = 0
 
     def turn(self, now: int) -> None:
+        """Count a packet."""
         self._count = self._count + 1 if self._at == now else 1
         self._at = now
         if self._count > MAX_TURNS:

@@ -4,8 +4,8 @@ And what must hold of it, beside what observers of links and exchanges see:
 
 - every Interest that an application expresses ends, by Data, a Nack or its lifetime, in one of these ways
   (`clients.Asker`), with the producer's bytes;
-- what is asked for until there is an answer gets it, and a log's follower all items, within CATCH_UP_NS after the
-  last disturbance, where producers answer: `hungry`;
+- what is asked for until there is an answer gets it, and a log's follower all items, within
+  CLASSIC_CATCH_UP_NS after the last disturbance, where producers answer: `hungry`;
 - state returns to zero when applications have ended, and the longest lifetime is over: `check_empty`.
 """
 
@@ -13,22 +13,20 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from random import Random
 
+from forwarder.dead_nonces import LIFETIME as NONCE_LIFETIME
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.lli.estimates import MAX_TIMEOUT
-from forwarder.measurements import Measurements
 from forwarder.reliability import MEMORY_NS
 from forwarder.strategies import parse
 from forwarder.strategies.multicast import Multicast
-from forwarder.dead_nonces import LIFETIME as NONCE_LIFETIME
 from forwarder.wire.packet import parse_data
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.layerings import LAYERINGS
+from testbed.layerings import LAYERINGS, LongLivedParameters, SyncParameters
 from testbed.simulate.actors import US
 from testbed.simulate.clients import (
-    LONGEST_PAUSE,
     Answerer,
     Asker,
     Client,
@@ -43,7 +41,12 @@ from testbed.simulate.invariants import MS_NS, Delivery, Violation
 from testbed.simulate.links import Hops, routes
 from testbed.simulate.story import MAX_ITEMS, Log, Node, Story
 
-CLASSIC_CATCH_UP_NS = 64_000 * MS_NS
+_LONGEST_WAIT_MS = LongLivedParameters().lifetime_ms
+_PERIOD_MS = SyncParameters().periodic_ms * 11 // 10
+CLASSIC_CATCH_UP_NS = (_LONGEST_WAIT_MS + _PERIOD_MS) * MS_NS + 3 * MAX_TIMEOUT
+"""Virtual time after the last thing that happens, in which everyone catches up: an Interest that was lost may
+have a lifetime to go; a sync group is told of what is new once a period, which varies by a tenth; then a
+question, an item and an answer may each wait for a time-out that losses have made as long as it gets."""
 _ENOUGH_HOPS = 16
 _ENOUGH_MS = 2000
 """Lifetime of an Interest that leaves time for a way there and back, and for an answer that is not late."""
@@ -112,7 +115,11 @@ class Classic:
         times = [time * US for time in log.times]
         rng = Random(f"{self._story.seed} {log.name}")
         application = layering.publisher(
-            messages(log.name)[: len(times)], times, stop=stop, rng=rng, **layering.parameters().model_dump()
+            messages(log.name)[: len(times)],
+            times,
+            stop=stop,
+            rng=rng,
+            **layering.parameters.model_validate({}).model_dump(),
         )
         names = [self._names[log.name]]
         if layering.multicast is not None or layering.persistent:
@@ -126,7 +133,9 @@ class Classic:
         log, feed = self._logs[wanted.log], self._names[wanted.log]
         layering = LAYERINGS[log.layering]
         rng = Random(f"{self._story.seed} {wanted.name}")
-        subscription = layering.subscription(feed, rng=rng, **layering.parameters().model_dump())
+        subscription = layering.subscription(
+            feed, rng=rng, **layering.parameters.model_validate({}).model_dump()
+        )
         contents = tuple(
             parse_data(message_packet(message)).content for message in messages(log.name)[: len(log.times)]
         )
@@ -199,8 +208,8 @@ class Classic:
         forwarder.regions |= {
             name_of(prefix.name) for prefix in self._story.prefixes if node.name in prefix.producers
         }
-        for peer in faces:
-            self.route(node.name, forwarder, peer, faces[peer])
+        for peer, face in faces.items():
+            self.route(node.name, forwarder, peer, face)
 
     def route(self, node: str, forwarder: Forwarder, peer: str, face: int) -> None:
         """Route to a neighbour what leads there."""
@@ -264,7 +273,9 @@ class Classic:
         lifetimes = [
             int(step.what[5]) for step in self._story.steps if step.do == "ask" and len(step.what) > 5
         ]
-        lifetimes += [LAYERINGS[log.layering].parameters().lifetime_ms for log in self._story.logs]
+        lifetimes += [
+            LAYERINGS[log.layering].parameters.model_validate({}).lifetime_ms for log in self._story.logs
+        ]
         delays = [prefix.delay * US for prefix in self._story.prefixes]
         return max(lifetimes, default=0) * MS_NS + max(delays, default=0) + MEMORY_NS + NONCE_LIFETIME
 

@@ -15,7 +15,6 @@ from testbed.simulate.story import (
     Maker,
     Node,
     Prefix,
-    Step,
     Story,
     Subscriber,
 )

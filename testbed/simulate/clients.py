@@ -1,4 +1,4 @@
-"""Classic applications of a simulated network: who asks by name, who answers, who follows a log by a layering.
+"""Classic applications of a simulated network: they ask by name, answer, or follow a log by a layering.
 
 They outlive a restart of their node: the forwarder is anew and knows nothing of what they have asked.
 """
@@ -83,8 +83,8 @@ def make_wish(
 ) -> Wish:
     """Make a wish of a story's step.
 
-    Of `selectors`, p and P: CanBePrefix, at the name or above it; f: MustBeFresh; d and x: the implicit digest,
-    or one that no Data have; h: a name that needs a forwarding hint. No hop limit if that is 0.
+    Of `selectors`, p and P: CanBePrefix, at the name or above it; f: MustBeFresh; d and x: the implicit
+    digest, or one that no Data have; h: a name that needs a forwarding hint. No hop limit if that is 0.
     """
     above = hinted(prefix.name) if "h" in selectors else name_of(prefix.name)
     name = above if "P" in selectors else above + component(GENERIC, b"%d" % number)

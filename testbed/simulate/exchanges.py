@@ -3,14 +3,15 @@
 It knows the packets that a node has received and sent, on links and from and to its applications, and when.
 
 - `unasked`: Data go to a face from which an Interest has come that they satisfy (name, CanBePrefix, implicit
-  digest; for MustBeFresh they have come to the node within their freshness period), which has not expired, and
-  which no Data have answered. They do not go back to where they have just come from. A persistent Interest is answered by Data of each name once. They are Data that have
-  come to the node.
-- `withheld`: Data that come to a node go to all that wait for them there, but to where they come from, at once; those
-  that pass a persistent Interest may have passed it before.
-- `loop`: an Interest, known by its name and nonce, is passed on only as it comes from one face; to a face no
-  oftener than it has come from there, and never back. Its hop limit is one less than it came with, and not 0
-  on a link. A copy with a nonce of its own (a probe) goes where another face waits for the same.
+  digest; for MustBeFresh they have come to the node within their freshness period), which has not expired,
+  and which no Data have answered; a persistent one is answered by Data of each name once. They are Data that
+  have come to the node, and do not go back to where they have just come from.
+- `withheld`: Data that come to a node go to all that wait for them there, but to where they come from, at
+  once; those that pass a persistent Interest may have passed it before.
+- `loop`: an Interest, known by its name and nonce, is passed on only as it comes from one face; to another
+  face no oftener than it has come, and never back. A copy with a nonce of its own (a probe) goes where
+  another face waits for the same.
+- `hop-limit`: it is one less than it came with, and not 0 on a link.
 - `refusal`: a Nack answers an Interest that has come from there, once. Unless that was a duplicate, every
   next hop that has been asked has refused, or the Interest has expired there.
 """
@@ -26,8 +27,8 @@ from testbed.simulate.invariants import MS_NS, Violation
 class _Ask:
     """What waits behind a face: until when, by which nonces; `ended` is when it was answered, -1 before.
 
-    `repeated` is how often an application asked for it at the instant `at`: that, and Data that come to the node just
-    then, cross, so that it may wait on.
+    `repeated` is how often an application asked for it at the instant `at`: that, and Data that come to the
+    node just then, cross, so that it may wait on.
     """
 
     __slots__ = ("at", "ended", "expiry", "is_doubtful", "last", "newest", "nonces", "passed", "repeated")
@@ -35,7 +36,9 @@ class _Ask:
     def __init__(self) -> None:
         self.expiry = 0
         self.newest = 0  # when the last of them expires
-        self.is_doubtful = False  # the node may hold nothing of it: refused, or answered at the instant it came
+        self.is_doubtful = (
+            False  # the node may hold nothing of it: refused, or answered at the instant it came
+        )
         self.last: int | None = None
         self.nonces: set[int | None] = set()
         self.ended = -1
@@ -114,7 +117,7 @@ class Exchanges:
             self._check_nack(here, node, peer, frame, now)
 
     def forget(self, node: str, peer: str | None = None) -> None:
-        """Void what there was between `node` and `peer`: the link is down; or all at the node, which is anew."""
+        """Void what there was between `node` and `peer`: the link is down; or all, if the node is anew."""
         if peer is None:
             self._nodes.pop(node, None)
             return
@@ -248,11 +251,12 @@ class Exchanges:
         if key in here.asked.get(peer, {}):
             here.asked[peer][key].is_doubtful = True
         ask = here.asked.get(peer, {}).get(key)
-        if frame.reason == DUPLICATE and sum(passage.came.values()) > 1:
+        waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
+        is_again = sum(passage.came.values()) > 1 and (bool(waited) or passage.source != peer)
+        if frame.reason == DUPLICATE and is_again:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
                 ask.ended = now  # what goes round a loop does not wait
             return
-        waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
         if waited:
             raise Violation(
                 "refusal", node, f"refuses an Interest of {peer} while {waited[0]} may still answer it"

@@ -11,7 +11,6 @@ from forwarder.wire.packet import DATA, INTEREST, Data, parse_data, parse_intere
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
-
 Key = tuple[bytes, bool, bool]
 """Of an Interest: name, CanBePrefix, MustBeFresh."""
 

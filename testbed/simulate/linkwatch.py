@@ -1,8 +1,9 @@
 """What must hold on one direction of a link: an observer of its frames that puts packets together by itself.
 
-A frame that is sent again is known by its Sequence and goes out no oftener than NDNLPv2 reliability repeats
-it, and its packet is passed on once; an end acknowledges only what has come to it; a packet that the far end has put together is one that was
-sent, whole and unmixed; and at the end each packet was acknowledged, and then has come, or was given up.
+A frame that is sent again is known by its Sequence. It goes out no oftener than NDNLPv2 reliability repeats
+it, and its packet is passed on once. An end acknowledges only what has come to it. A packet that the far end
+has put together is one that was sent, whole and unmixed. At the end each packet was acknowledged, and then
+has come, or was given up.
 
 What the far end makes of frames is asked of a second link service like its own, fed with the same frames.
 """

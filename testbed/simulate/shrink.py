@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TypeVar
 
-from testbed.simulate.story import Link, Log, Node, Prefix, Step, Story, Subscriber
+from testbed.simulate.story import Link, Node, Prefix, Step, Story, Subscriber
 from testbed.simulate.world import play
 
 T = TypeVar("T")
@@ -101,13 +101,19 @@ def _classic(story: Story, fails: Fails) -> Story:
     followed = {wanted.log for wanted in story.follows}
     needed = replace(story, logs=tuple(log for log in story.logs if log.name in followed))
     story = _first((needed,) if needed != story else (), fails) or story
-    for index, log in enumerate(story.logs):
-
-        def with_times(times: tuple[int, ...], index: int = index, log: Log = log) -> Story:
-            return replace(story, logs=_put(story.logs, index, replace(log, times=times)))
-
-        story = with_times(_fewer(log.times, lambda times: bool(times) and fails(with_times(times))))  # noqa: B023
+    for index in range(len(story.logs)):
+        story = _fewer_items(story, index, fails)
     return story
+
+
+def _fewer_items(story: Story, index: int, fails: Fails) -> Story:
+    """Publish fewer items of a log, one at least."""
+    log = story.logs[index]
+
+    def with_times(times: tuple[int, ...]) -> Story:
+        return replace(story, logs=_put(story.logs, index, replace(log, times=times)))
+
+    return with_times(_fewer(log.times, lambda times: bool(times) and fails(with_times(times))))
 
 
 def _links(story: Story, fails: Fails) -> Story:
@@ -119,7 +125,8 @@ def _nodes(story: Story, fails: Fails) -> Story:
     for node in story.nodes:
         homes = {name for feed in story.feeds for name in feed.devices}
         homes |= {name for prefix in story.prefixes for name in prefix.producers}
-        homes |= {part.node for part in (*story.subscribers, *story.logs, *story.follows)}
+        homes |= {wanted.node for wanted in story.subscribers} | {follow.node for follow in story.follows}
+        homes |= {log.node for log in story.logs}
         if node.name in homes:
             continue
         story = _first(_without(story, node), fails) or story
@@ -152,13 +159,12 @@ def _plainer(story: Story, fails: Fails) -> Story:
             {"pending": Node.pending},
         )
         for change in (asdict(Node(node.name)), *changes):
-            plain = replace(story.nodes[index], **change)  # type: ignore[arg-type]
+            plain = replace(story.nodes[index], **change)
             candidate = replace(story, nodes=_put(story.nodes, index, plain))
             story = _first((candidate,) if plain != story.nodes[index] else (), fails) or story
     for index, link in enumerate(story.links):
-        plain_link = Link(link.a, link.b)
         for plain_link in (
-            plain_link,
+            Link(link.a, link.b),
             replace(link, rate_kbit=None, mtu=1500),
             replace(link, reliable=False),
         ):

@@ -127,8 +127,8 @@ class Step:
 
     publish (feed, device, items); subscribe, cancel, stall, read (subscriber); cut (a, b, signalled);
     heal (a, b); restart (node, signalled); inject (a, b, kind, salt): to b, as if from a;
-    renew (a, b): a removes its face to b and makes another; ask (node, application, prefix, number, selectors,
-    lifetime_ms, hop_limit, tries, again_ms): see testbed.simulate.clients.
+    renew (a, b): a removes its face to b and makes another; ask (node, application, prefix, number,
+    selectors, lifetime_ms, hop_limit, tries, again_ms): see testbed.simulate.clients.
     """
 
     at: int
@@ -152,8 +152,8 @@ class Story:
     """A world and its fate.
 
     routing: next hops of a node are its neighbours on a shortest way ("single": one of them), all that are
-    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be caught; or there
-    are none ("none").
+    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be caught; or
+    there are none ("none").
     calm: from then on nothing befalls frames and links are up, but those that are `dead` if they were cut.
     """
 
@@ -220,6 +220,7 @@ class Maker:
         self.steps: list[Step] = []
 
     def make(self) -> Story:
+        """Return the story."""
         rng = self.rng
         pairs = self._pairs()
         links = self._links(pairs)
