@@ -122,10 +122,8 @@ class Exchanges:
             self._nodes.pop(node, None)
             return
         here = self._nodes.setdefault(node, _Node())
-        gone = here.asked.pop(peer, {})
-        for key in gone:
-            if not any(key in asked and _is_open(asked[key], self.now) for asked in here.asked.values()):
-                here.upstream.pop(key, None)
+        for key in here.asked.pop(peer, {}):
+            here.upstream.pop(key, None)  # perhaps nobody else waits, and what was asked for is forgotten, too
         for upstream in here.upstream.values():
             upstream.pop(peer, None)
 
@@ -222,6 +220,7 @@ class Exchanges:
         came, origin = here.held[frame.wire]
         is_fresh = came == now or now < came + frame.freshness_ms * MS_NS
         found = False
+        passing: set[bytes] | None = None
         for key, ask in here.asked.get(peer, {}).items():
             if ask.ended >= 0 or ask.expiry <= now or not frame.satisfies(key) or (key[2] and not is_fresh):
                 continue
@@ -235,9 +234,10 @@ class Exchanges:
                 ask.ended = now
                 found = True
             elif frame.name not in ask.passed:
-                ask.passed.add(frame.name)
-                found = True
-        if not found:
+                passing = ask.passed
+        if not found and passing is not None:
+            passing.add(frame.name)
+        elif not found:
             raise Violation("unasked", node, f"sends {peer} Data for which no Interest of it waits")
 
     def _check_nack(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
