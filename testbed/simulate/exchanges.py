@@ -65,10 +65,11 @@ class _Passage:
 class _Node:
     """What a node has received and sent, by face."""
 
-    __slots__ = ("asked", "held", "passages", "upstream")
+    __slots__ = ("answered", "asked", "held", "passages", "upstream")
 
     def __init__(self) -> None:
         self.asked: dict[str, dict[Key, _Ask]] = {}
+        self.answered: dict[Key, int] = {}  # when Data came for what had been sent on
         self.held: dict[bytes, tuple[int, str]] = {}  # Data packets, when they came last and from where
         self.passages: dict[tuple[bytes, int | None], _Passage] = {}
         self.upstream: dict[
@@ -101,6 +102,7 @@ class Exchanges:
             self._note_owed(here, peer, frame, now)
             for key in [key for key in here.upstream if frame.satisfies(key)]:
                 del here.upstream[key]
+                here.answered[key] = now
         elif frame.kind == "nack":
             asked = here.upstream.get(_key(frame), {})
             if peer in asked and asked[peer][0] == frame.nonce:
@@ -190,7 +192,8 @@ class Exchanges:
             passage.sent[peer] += 1
         else:
             self._check_passage(passage, node, peer, frame)
-        here.upstream.setdefault(key, {})[peer] = frame.nonce, now + frame.lifetime_ms * MS_NS
+        if here.answered.get(key) != now:  # an application may have been quicker than the frame is seen
+            here.upstream.setdefault(key, {})[peer] = frame.nonce, now + frame.lifetime_ms * MS_NS
 
     def _check_passage(self, passage: _Passage, node: str, peer: str, frame: Frame) -> None:
         origin = passage.last_from
