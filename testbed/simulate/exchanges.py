@@ -82,7 +82,6 @@ class Exchanges:
 
     Attributes:
         now: the time, ns, kept by the world: for what applications send.
-        most_passes: how often a node has passed on one Interest to one face at most.
     """
 
     def __init__(self, probing: frozenset[str]) -> None:
@@ -90,7 +89,6 @@ class Exchanges:
         self._nodes: dict[str, _Node] = {}
         self.now = 0
         self._owed: list[tuple[str, _Ask]] = []
-        self.most_passes = 0
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Note a packet that `node` has received from `peer`."""
@@ -205,7 +203,6 @@ class Exchanges:
             what = f"passes on an Interest of {passage.source} once more as it comes from {origin}"
             raise Violation("loop", node, what)
         passage.sent[peer] += 1
-        self.most_passes = max(self.most_passes, passage.sent[peer])
         if passage.sent[peer] > passage.came[origin]:
             times = f"{passage.sent[peer]} times, which has come {passage.came[origin]} times"
             raise Violation("loop", node, f"passes on an Interest to {peer} {times}")
