@@ -50,7 +50,7 @@ class _Ask:
 class _Passage:
     """An Interest at a node: where it has come from, where it has gone to, since when it is known."""
 
-    __slots__ = ("came", "hop_limits", "last", "last_from", "refused", "sent", "source")
+    __slots__ = ("came", "hop_limits", "is_known", "last", "last_from", "refused", "sent", "source")
 
     def __init__(self) -> None:
         self.came: Counter[str] = Counter()
@@ -58,6 +58,7 @@ class _Passage:
         self.refused: Counter[str] = Counter()
         self.hop_limits: dict[str, set[int | None]] = {}
         self.source: str | None = None
+        self.is_known = False
         self.last_from = ""
         self.last = 0
 
@@ -164,7 +165,9 @@ class Exchanges:
         name = frame.name, frame.nonce
         passage = here.passages.get(name)
         if passage is None or passage.last + LIFETIME // 2 <= now:
+            is_known = passage is not None
             passage = here.passages[name] = _Passage()
+            passage.is_known = is_known  # the node may still remember it, and need not
         passage.came[peer] += 1
         passage.hop_limits.setdefault(peer, set()).add(frame.hop_limit)
         passage.last = now
@@ -252,7 +255,8 @@ class Exchanges:
             here.asked[peer][key].is_doubtful = True
         ask = here.asked.get(peer, {}).get(key)
         waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
-        is_again = sum(passage.came.values()) > 1 and (bool(waited) or passage.source != peer)
+        is_again = passage.is_known or sum(passage.came.values()) > 1
+        is_again &= bool(waited) or passage.source != peer
         if frame.reason == DUPLICATE and is_again:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
                 ask.ended = now  # what goes round a loop does not wait
