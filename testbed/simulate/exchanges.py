@@ -124,7 +124,7 @@ class Exchanges:
             return
         here = self._nodes.setdefault(node, _Node())
         for key in here.asked.pop(peer, {}):
-            here.upstream.pop(key, None)  # perhaps nobody else waits, and what was asked for is forgotten, too
+            here.upstream.pop(key, None)  # perhaps nobody else waits, and it is forgotten, too
         for upstream in here.upstream.values():
             upstream.pop(peer, None)
 
