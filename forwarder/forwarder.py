@@ -593,9 +593,7 @@ class Forwarder:
             if out != _FEEDS:  # they have seen it come in
                 self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
-    def _satisfy(
-        self, entry: PitEntry, face: int, data: Data, stay: int, now: int, is_lasting: bool
-    ) -> None:
+    def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int, is_lasting: bool) -> None:
         """Remove an entry, or keep it without its in-records for `stay` ns."""
         if not is_lasting or (entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME):
             # Its Data may be gone or stale when a copy comes back: nothing else would tell that it is one.
