@@ -138,6 +138,7 @@ class Asker:
         self._rng = rng
         self._tell = tell
         self._pending: dict[tuple[bytes, bool, bool], _Pending] = {}
+        self._answered: set[int | None] = set()  # nonces
         self._outputs: list[bytes] = []
         self._turns = Turns(label)
 
@@ -169,13 +170,17 @@ class Asker:
             for key in [key for key in self._pending if frame.satisfies(key)]:
                 if self._pending[key].expiry <= now:
                     continue  # refused, and not asked for again
-                wish = self._pending.pop(key).wish
+                answered = self._pending.pop(key)
+                self._answered.add(answered.nonce)
+                wish = answered.wish
                 if lp.fragment != answer(wish.prefix, data.name):
                     raise Violation("outcome", self.label, "is given Data that are not the producer's")
                 self._tell(now, "is answered")
         elif lp.nack_reason is not None:
             interest = parse_interest(lp.fragment)
             pending = self._pending.get((interest.name, interest.can_be_prefix, interest.must_be_fresh))
+            if interest.nonce in self._answered:
+                return  # by Data that it does not know to be stale, and that another Interest brought
             if pending is None or pending.expiry <= now:
                 raise Violation("outcome", self.label, "is given a Nack for no Interest that is pending")
             if pending.nonce == interest.nonce:
