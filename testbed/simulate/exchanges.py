@@ -27,8 +27,8 @@ from testbed.simulate.invariants import MS_NS, Violation
 class _Ask:
     """What waits behind a face: until when, by which nonces; `ended` is when it was answered, -1 before.
 
-    `repeated` is how often an application asked for it at the instant `at`: that, and Data that come to the
-    node just then, cross, so that it may wait on.
+    `repeated` is how often an application asked for it at the instant `at`: each may be answered, and may
+    cross with Data that come to the node just then, so that it waits on.
     """
 
     __slots__ = ("at", "ended", "expiry", "is_doubtful", "last", "newest", "nonces", "passed", "repeated")
@@ -229,7 +229,7 @@ class Exchanges:
                 continue
             if came == now and origin == peer and ask.at != now:
                 raise Violation("unasked", node, f"sends {peer} the Data that have just come from there")
-            if ask.at == came == now and ask.repeated:
+            if ask.at == now and ask.repeated > (came != now):
                 ask.repeated -= 1
                 ask.is_doubtful = True
                 found = True
