@@ -3,7 +3,7 @@
 Each is a patch of one or two methods of the real code, in force while `mutated(name)` is.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import Any, NamedTuple
@@ -321,10 +321,10 @@ SLOWER: dict[str, tuple[Patch, ...]] = {
 
 
 @contextmanager
-def mutated(name: str) -> Iterator[None]:
+def mutated(name: str, mutants: Mapping[str, tuple[Patch, ...]] = MUTANTS) -> Iterator[None]:
     """Put a bug into the code for as long as the context lasts."""
     with ExitStack() as stack:
-        for owner, attribute, make in (MUTANTS | SLOWER)[name]:
+        for owner, attribute, make in mutants[name]:
             stack.enter_context(patch.object(owner, attribute, make(getattr(owner, attribute))))
         stack.callback(items.forget_all)  # what was believed under a bug is not to be believed after it
         items.forget_all()

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 from saved_stories import SAVED
 
-from testbed.simulate.mutants import MUTANTS, mutated
+from testbed.simulate.mutants import MUTANTS, SLOWER, mutated
 from testbed.simulate.shrink import shrink
 from testbed.simulate.story import Story, make_story
 from testbed.simulate.world import SECOND_NS, play
@@ -33,7 +33,7 @@ def test_a_mutant_is_caught(name: str) -> None:
 def test_a_repair_to_the_cheapest_hop_costs_time() -> None:
     story = SAVED["repair-by-name-at-a-dead-hop"]
     without = play(story).caught_up
-    with mutated("repair to the cheapest hop"):
+    with mutated("repair to the cheapest hop", SLOWER):
         slower = play(story).caught_up
     assert without is not None
     assert slower is not None
