@@ -41,7 +41,17 @@ class Violation(Exception):
 
 
 class _Grant:
-    __slots__ = ("classic", "expiry", "first", "is_open", "limit", "nonce", "own_expiry", "paid")
+    __slots__ = (
+        "classic",
+        "expiry",
+        "first",
+        "is_open",
+        "limit",
+        "may_be_over",
+        "nonce",
+        "own_expiry",
+        "paid",
+    )
 
     def __init__(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> None:
         self.first = first
@@ -51,10 +61,11 @@ class _Grant:
         self.classic = classic
         self.paid: set[int] = set()
         self.is_open = True  # a sender forgets a range that is used up, or ends at a fork
+        self.may_be_over = False  # its last item was sent, perhaps for a classic Interest
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
         """Tell whether the link has only repeated what made it."""
-        return self.is_open and self.nonce == frame.nonce and now < self.own_expiry
+        return self.is_open and not self.may_be_over and self.nonce == frame.nonce and now < self.own_expiry
 
     def covers(self, seq: int, now: int) -> bool:
         """Tell whether it allows an item that has not been sent since it was made."""
@@ -89,13 +100,7 @@ class Grants:
             grants = [grant for grant in grants if grant.classic]
         else:
             ours = [grant for grant in grants if not grant.classic]
-            newest = ours[-1] if ours else None
-            if (
-                newest is None
-                or newest.nonce != frame.nonce
-                or not newest.is_open
-                or newest.own_expiry <= now
-            ):
+            if not (ours and ours[-1].is_duplicated_by(frame, now)):
                 still_open = [grant for grant in ours if grant.is_open]
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
                 new = _Grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
@@ -122,8 +127,9 @@ class Grants:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
         for grant in paying:
             grant.paid.add(frame.seq)
-        for grant in covering:  # whichever was meant, the sender may have used up its range
             grant.is_open = grant.is_open and frame.seq != grant.limit
+        for grant in covering:
+            grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Tell whether an LLI that arrives asks again for what was sent."""
