@@ -26,7 +26,7 @@ from analysis.report import delay, state, wire
 from analysis.report.findings import WHOLE, findings
 from analysis.report.journey import journey_data
 from analysis.report.numbers import NARROW_SPACE, pretty
-from analysis.report.plot import COLOURS, DASHES, Figure, Rows
+from analysis.report.plot import COLOURS, DASHES, Figure, Rows, places
 from analysis.report.ranks import alike, rank
 from analysis.report.topology import draw, loads
 
@@ -186,6 +186,7 @@ def page(
             data=packed(_json({"figures": {item.id: item.spec for item in figures}} | data)),
             colours=COLOURS,
             dashes=[STROKES[dash] for dash in DASHES],
+            places=places(context["layerings"]),
             **context,
         )
     )

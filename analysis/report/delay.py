@@ -10,6 +10,7 @@ from analysis.report.plot import (
     figure,
     grouped_bars,
     logarithmic,
+    places,
     quantile_function,
     shares_within,
 )
@@ -92,7 +93,7 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
     """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if they fit."""
     by_node = len(manifest.layerings) <= MOST_BY_NODE
     data = []
-    for place, layering in enumerate(manifest.layerings):
+    for layering, place in places(manifest.layerings).items():
         quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
         nodes = [name for name in (manifest.nodes("subscriber") if by_node else [ALL]) if name in quantiles]
         fences = {

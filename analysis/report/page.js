@@ -3,10 +3,12 @@
 (async () => {
   await openPage();
   document.querySelectorAll("nav button").forEach((button) => {
+    page.places.set(button.dataset.name, Number(button.dataset.layering));
     button.addEventListener("click", () => {
       const layering = Number(button.dataset.layering);
       const isHidden = !page.hidden.delete(layering) && Boolean(page.hidden.add(layering));
       button.setAttribute("aria-pressed", String(!isHidden));
+      offerShown();
       drawAll();
     });
   });

@@ -7,7 +7,7 @@ layering has one colour in every plot, and another in dark mode. Traces carry th
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate, product
+from itertools import accumulate, count, product
 from math import ceil, floor, log10
 from typing import Any, NamedTuple, Protocol
 
@@ -32,6 +32,19 @@ DASHES = (
     "1px,4px",
 )
 """How each layering's lines are drawn, as nobody tells nine colours apart with certainty."""
+
+_OWN_PLACES = (
+    "poll",
+    "lli",
+    "pull",
+    "long-lived",
+    "persistent",
+    "sync",
+    "notify",
+    "lli-selective",
+    "lli-go-back-n",
+)
+"""Layerings that have a place of their own, and so one colour and one dash on every page, in this order."""
 
 MOST_NAMED_EVENTS = 12
 """Events that are named in a plot over time; of more only the times are marked."""
@@ -119,8 +132,20 @@ def with_menus(
     return Figure(name, title, text, spec, tuple(menus))
 
 
+def places(layerings: Sequence[str]) -> dict[str, int]:
+    """Return the place of each layering of a page, by which it has its colour and its dash.
+
+    Those that are known have their own, whatever else is on the page; others, such as the names of captures,
+    take what is free, in order.
+    """
+    own = {name: place for place, name in enumerate(_OWN_PLACES)}
+    taken = {own[name] for name in layerings if name in own}
+    free = (place for place in count() if place not in taken)
+    return {name: own[name] if name in own else next(free) for name in layerings}
+
+
 def colour(place: int) -> str:
-    """Return the colour of the layering in a place."""
+    """Return the colour of the layering in a place (places())."""
     return f"--layering-{place % COLOURS}"
 
 
@@ -154,11 +179,12 @@ def shares_columns(what: str) -> tuple[str, ...]:
 def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> tuple[list[Spec], Spec]:
     """Return data and layout of shares_within."""
     data = []
-    for place, (layering, count, values) in enumerate(quantiles):
+    place_of = places([layering for layering, _, _ in quantiles])
+    for layering, number, values in quantiles:
         steps = max(len(values) - 1, 1)
         shares = [round(100 * k / steps, 2) for k in range(len(values))]
-        told = {"hovertemplate": f"%{{y:.1f}} % of {count} within %{{x:.4g}} ms"}
-        data.append(line(place, layering, values, shares) | told)
+        told = {"hovertemplate": f"%{{y:.1f}} % of {number} within %{{x:.4g}} ms"}
+        data.append(line(place_of[layering], layering, values, shares) | told)
     scale = logarithmic(data, "x")
     told_scale = " (logarithmic)" if scale.get("type") == "log" else ""
     layout = {
@@ -240,7 +266,7 @@ def grouped_bars(
             "marker": {"color": colour(place)},
             "hovertemplate": f"%{{x:.4g}} {unit} {layering}",
         }
-        for place, layering in enumerate(layerings)
+        for layering, place in places(layerings).items()
     ]
     longest = max((value for value in values.values() if value is not None), default=0)
     layout = {

@@ -2,7 +2,7 @@
 
 const PRINT_WIDTH = 680; // A4 and Letter within their margins, CSS pixels
 const root = document.documentElement;
-const page = { data: null, plots: [], hidden: new Set() };
+const page = { data: null, plots: [], hidden: new Set(), places: new Map() };
 
 /* Decompress what a script element holds: gzip in base64. */
 async function unpack(id) {
@@ -45,6 +45,20 @@ function shown(plot) {
   return plot.spec.variants?.[chosen(plot)] ?? plot.spec;
 }
 
+/* Whether a layering is hidden, by its name. */
+function isHidden(name) {
+  return page.hidden.has(page.places.get(name));
+}
+
+/* A trace without what hidden layerings have in it, where an axis has a layering at each place. */
+function withoutHidden(trace, axis) {
+  const names = axis === undefined ? undefined : trace[axis];
+  if (names === undefined || !names.some(isHidden)) return trace;
+  return Object.fromEntries(Object.entries(trace).map(([key, values]) => [
+    key, Array.isArray(values) && values.length === names.length ? values.filter((_, at) => !isHidden(names[at])) : values,
+  ]));
+}
+
 /* What Plotly draws, in the colours that hold now. */
 function composed(plot, width) {
   const style = getComputedStyle(root);
@@ -79,8 +93,11 @@ function composed(plot, width) {
     xaxis: axis({ nticks: narrow || plot.isSmall ? 6 : undefined, ...own.xaxis }, style),
     yaxis: axis({ nticks: plot.isSmall ? 5 : undefined, ...own.yaxis }, style),
   };
+  const isGone = plot.menus.some((menu) => menu.dataset.layerings !== undefined && isHidden(menu.value));
   return {
-    data: data.map((trace) => ({ ...coloured(trace, style), visible: !page.hidden.has(trace.meta) })),
+    data: data.map((trace) => ({
+      ...coloured(withoutHidden(trace, plot.spec.by), style), visible: !isGone && !page.hidden.has(trace.meta),
+    })),
     layout,
   };
 }
@@ -224,6 +241,18 @@ async function openPage() {
     button.addEventListener("click", () => save(button));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+}
+
+/* Menus offer the layerings that are shown; what was chosen and is hidden now makes room for another. */
+function offerShown() {
+  for (const menu of document.querySelectorAll("select[data-layerings]")) {
+    for (const option of menu.options) option.hidden = option.disabled = isHidden(option.value);
+    const other = [...menu.options].find((option) => !option.disabled);
+    if (isHidden(menu.value) && other) {
+      menu.value = other.value;
+      for (const event of ["input", "change"]) menu.dispatchEvent(new Event(event));
+    }
+  }
 }
 
 function drawAll() {

@@ -14,6 +14,7 @@ from analysis.report.plot import (
     figure,
     line,
     marks,
+    places,
     run_seconds,
     shares_within,
     with_menus,
@@ -57,7 +58,7 @@ def pit_over_time(
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data = []
-        for place, layering in enumerate(scene.layerings):
+        for layering, place in places(scene.layerings).items():
             run = scene.runs[layering]
             rows = by_node.get((NETWORK if node == WHOLE else node, layering), [])
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
@@ -147,7 +148,7 @@ def node_heat(
 def in_flight(rows: Rows, scene: Scene) -> Figure:
     """Return the network's PIT entries against the items that are under way."""
     data = []
-    for place, layering in enumerate(scene.layerings):
+    for layering, place in places(scene.layerings).items():
         points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
         items, entries = zip(*points, strict=True) if points else ((), ())
         data.append(

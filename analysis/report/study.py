@@ -9,7 +9,7 @@ from analysis.files import write_whole
 from analysis.report import page as render_page
 from analysis.report.findings import WHOLE
 from analysis.report.numbers import NARROW_SPACE, pretty
-from analysis.report.plot import Figure, Spec, colour, figure, line
+from analysis.report.plot import Figure, Spec, colour, figure, line, places
 from analysis.study import CONFIDENCE, EXTRA, STUDIED, Estimate, Point, Study
 
 
@@ -67,7 +67,7 @@ def _is_known(study: Study, metric: Metric) -> bool:
 
 def _figure(study: Study, metric: Metric) -> Figure:
     data: list[Spec] = []
-    for place, layering in enumerate(study.layerings):
+    for layering, place in places(study.layerings).items():
         known = [
             (point, value)
             for point in study.points

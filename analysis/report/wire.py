@@ -1,7 +1,7 @@
 """The report's plots of what crosses the wire: over time, per delivered item, and where a link is shared."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from analysis.manifest import Manifest
 from analysis.overhead import LAYERS
@@ -17,6 +17,7 @@ from analysis.report.plot import (
     grouped_bars,
     line,
     marks,
+    places,
     run_seconds,
     with_menus,
 )
@@ -141,7 +142,7 @@ def wire_bytes(
             "hovertemplate": "%{x:.4g} bytes, each item once per link",
         }
     )
-    return figure(
+    return bars_of_layerings(
         "wire-bytes",
         "Bytes on the wire per delivered item, by layer",
         "Stacked bars, one for each layering: bytes per delivered item in each protocol layer, and a mark "
@@ -159,7 +160,7 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
         amounts[row["layering"], row["kind"]] += row["frames"]
     stack = [(kind, *looks) for kind, looks in KINDS.items()]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "frames", "frames per delivered item")
-    return figure(
+    return bars_of_layerings(
         "wire-frames",
         "Frames on the wire per delivered item, by kind",
         "Stacked bars, one for each layering: frames per delivered item of each kind",
@@ -214,7 +215,7 @@ def throughput(rows: Rows, manifest: Manifest) -> Figure:
 def queue(rows: Rows, manifest: Manifest) -> Figure:
     """Return the bytes that wait at the busiest link, over time."""
     data = []
-    for place, layering in enumerate(manifest.layerings):
+    for layering, place in places(manifest.layerings).items():
         start = manifest.runs[layering].start_ns
         points = [
             (round((row["time"] - start) / 1e9, 4), round(row["peak_bytes"]))
@@ -259,7 +260,15 @@ def share_bars(
     each = {layering: total / 100 for layering, total in totals.items()}
     data, layout = stacked_bars(amounts, stack, each, scene, unit, axis)
     layout["xaxis"]["range"] = [0, 100]
-    return figure(name, title, text, data, layout, (part, "layering", axis))
+    return bars_of_layerings(name, title, text, data, layout, (part, "layering", axis))
+
+
+def bars_of_layerings(
+    name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
+) -> Figure:
+    """Return a plot of stacked_bars(): the page leaves the bars of hidden layerings out."""
+    drawn = figure(name, title, text, data, layout, columns)
+    return drawn._replace(spec=drawn.spec | {"by": "y"})
 
 
 def stacked_bars(

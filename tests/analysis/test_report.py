@@ -14,9 +14,10 @@ from analysis.pit.outcomes import OUTCOMES
 from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
-from analysis.report.plot import COLOURS, DASHES
+from analysis.report.plot import COLOURS, DASHES, places
 from analysis.report.ranks import rank
 from analysis.report.topology import describe, draw, loads
+from testbed.layerings import LAYERINGS
 
 
 def made_manifest(**changes):
@@ -440,6 +441,23 @@ def test_a_layering_has_one_colour_everywhere():
                 colour = trace.get("line", trace.get("marker"))["color"]
                 assert colours.setdefault(trace["meta"], colour) == colour, name
     assert colours == {0: "--layering-0", 1: "--layering-1"}
+
+
+def test_a_layering_has_the_same_colour_on_every_page():
+    whole = made_tables()._asdict()
+    its = {
+        name: [row for row in rows if row["layering"] == "lli"] if isinstance(rows, list) else rows
+        for name, rows in whole.items()
+    }
+    alone = render(made_manifest(layerings=["lli"]), made_tables(**its))
+    both = figures(render(made_manifest(), made_tables()))["latency-cdf"]["data"]
+    [only] = figures(alone)["latency-cdf"]["data"]
+    assert (only["name"], only["meta"], only["line"]) == (both[1]["name"], both[1]["meta"], both[1]["line"])
+    assert places(["b.pcap", "lli", "a.pcap"]) == {"b.pcap": 0, "lli": 1, "a.pcap": 2}
+    own = places(list(LAYERINGS))
+    assert sorted(own.values()) == list(range(len(LAYERINGS)))
+    assert own == {layering: places([layering])[layering] for layering in LAYERINGS}
+    assert len(set(places([f"n{k}" for k in range(30)]).values())) == 30
 
 
 def test_every_colour_is_defined():

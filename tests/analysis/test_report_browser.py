@@ -242,6 +242,29 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
     assert got["when"] == "0.25 to 0.50 s"
 
 
+HIDDEN = """
+const button = document.querySelector('nav button[data-layering="1"]');
+const menus = [...document.querySelectorAll("select")];
+const isOfLli = ({ name, x, y }) => name === "lli" || [x, y].some((of) => Array.from(of ?? []).includes("lli"));
+button.click();
+const told = page.plots.flatMap((plot) => plot.element.data
+  .filter((trace) => trace.visible !== false && isOfLli(trace)).map(() => plot.element.id));
+const chosen = menus.filter((menu) => menu.value === "lli").map((menu) => menu.id);
+const network = document.querySelector("#network .lane title").textContent;
+button.click();
+const again = document.getElementById("wire-bytes").data[0].y;
+const isOffered = (menu) => [...menu.options].some((one) => one.value === "lli" && !one.disabled);
+return { told, chosen, network, again, offered: menus.filter(isOffered).length };
+"""
+
+
+def test_a_layering_that_is_hidden_is_hidden_in_every_figure(browser, page):
+    got = browser.probe(page, HIDDEN)
+    assert (got["told"], got["chosen"]) == ([], [])
+    assert ". poll, whole run:" in got["network"]
+    assert (got["again"], got["offered"]) == (["poll", "lli"], 4)
+
+
 COLOURS = """
 return [
   getComputedStyle(document.body).backgroundColor,

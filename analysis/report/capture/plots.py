@@ -20,6 +20,7 @@ from analysis.report.plot import (
     grouped_bars,
     line,
     logarithmic,
+    places,
     quantiles_of,
     run_seconds,
     shares,
@@ -185,7 +186,7 @@ def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure |
         buckets[row["layering"], row["prefix"]].append(row)
     data = []
     labels = shortened(prefixes)
-    for place, layering in enumerate(scene.layerings):
+    for layering, place in places(scene.layerings).items():
         found = {prefix: quantiles_of(buckets.get((layering, prefix), [])) for prefix in prefixes}
         there = [prefix for prefix in prefixes if found[prefix]]
         fences = {
@@ -287,7 +288,7 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
 
     def draw(feed: str) -> tuple[list[Spec], Spec]:
         data = []
-        for place, layering in enumerate(scene.layerings):
+        for layering, place in places(scene.layerings).items():
             run = scene.runs[layering]
             for node in sorted(nodes[feeds_of[feed]])[:MOST_NODES]:
                 found = steps.get((feeds_of[feed], layering, node), [])
