@@ -245,7 +245,7 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
 HIDDEN = """
 const button = document.querySelector('nav button[data-layering="1"]');
 const menus = [...document.querySelectorAll("select")];
-const isOfLli = ({ name, x, y }) => name === "lli" || [x, y].some((of) => Array.from(of ?? []).includes("lli"));
+const isOfLli = ({ name, x, y }) => [name, ...(x ?? []), ...(y ?? [])].includes("lli");
 button.click();
 const told = page.plots.flatMap((plot) => plot.element.data
   .filter((trace) => trace.visible !== false && isOfLli(trace)).map(() => plot.element.id));
