@@ -161,6 +161,8 @@ class Measured(NamedTuple):
 
 @contextmanager
 def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress) -> Iterator[Prepared]:
+    for run in {case.run.directory: case.run for case in cases.values()}.values():
+        run.verify()
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
     small = sum(os.path.getsize(path) for path in captures.values()) < SMALL_BYTES
     pieces = readings(captures, 1 if small else os.cpu_count() or 1)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forwarder.wire.name import to_uri
-from testbed import emulate
+from testbed import emulate, provenance
 from testbed.errors import UserError
-from testbed.files import FEED, MANIFEST, RESULT, SCENARIO, write_json, write_load
+from testbed.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
 from testbed.scenario import Scenario
 from testbed.timeline import Timeline, described, expected
 from testbed.workload import Load
@@ -59,10 +59,12 @@ def run(
     directory: Path,
     *,
     impairment: Impairment = "auto",
+    command: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
+    `command` is what the user would type to have this run again, None if nothing would do.
     The directory appears under its name only when it is complete; until then, and after a failure, it is
     `<directory>.partial`.
     """
@@ -77,7 +79,7 @@ def run(
         raise UserError(f"{partial}: cannot be made: {error.strerror}; choose another --out") from error
     write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
     write_load(partial / FEED, load)
-    manifest = _manifest(scenario, load, net, net_reason)
+    manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
     for layering in scenario.layerings:
         progress(layering)
         (partial / layering).mkdir()
@@ -88,6 +90,7 @@ def run(
         manifest["impairment"] = result.pop("impairment")
         manifest["impairment_reason"] = result.pop("impairment_reason")
         manifest["runs"][layering] = result
+    manifest["files"] = sealed(partial, scenario.layerings)
     write_json(partial / MANIFEST, manifest)
     partial.rename(directory)
 
@@ -112,7 +115,9 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
     """Describe a run. An emulated run names nothing that differs between two of them."""
     timeline = Timeline.of(scenario, load, 0)
     manifest: dict[str, Any] = {
+        "format": FORMAT,
         "feednet": version("feednet"),
+        "commit": provenance.commit(),
         "scenario": scenario.name,
         "title": scenario.title,
         "seed": scenario.seed,
@@ -122,6 +127,7 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
         "created": None,
         "layerings": list(scenario.layerings),
         "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
+        "strategies": scenario.strategies,
         "workload": {
             "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
             "items": load.items,
@@ -131,6 +137,7 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
             ],
             "subscribers": len(scenario.subscribers),
             "expected": expected(scenario, load, timeline),
+            "paced": [name for name, plan in scenario.plans.items() if plan.pauses_ms or plan.drain_per_s],
             "cross_traffic": [
                 {
                     "feed": to_uri(feed.name),
@@ -151,6 +158,7 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
             "links": _links(scenario),
         },
         "software": {"python": platform.python_version()},
+        "processor": provenance.processor(),
         "runs": {},
     }
     if scenario.fork is not None and load.branch is not None:

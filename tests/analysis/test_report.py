@@ -5,7 +5,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from handmade import FEED_URI, MS, manifest
+from handmade import FEED_URI, MS, TIMES, manifest
 
 from analysis.compare import METRICS
 from analysis.crossings import CROSSINGS
@@ -21,7 +21,7 @@ from testbed.layerings import LAYERINGS
 
 
 def made_manifest(**changes):
-    run = {"start_ns": 0, "end_ns": 500 * MS, "sample_interval_ns": 5 * MS, "capture": {"frames": 10}}
+    run = {**TIMES, "sample_interval_ns": 5 * MS, "capture": {"frames": 10}}
     return Manifest.model_validate(manifest({"poll": run, "lli": run}) | changes)
 
 

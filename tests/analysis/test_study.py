@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from handmade import FEED_URI, MS, manifest
+from handmade import FEED_URI, MS, TIMES, manifest
 from test_report import figures
 
 from analysis.compare import METRICS
@@ -36,7 +36,7 @@ def analyzed(tmp_path):
     """Make a run of some loss that has been analysed, with these frames per item under poll and lli."""
 
     def make(name: str, loss: float, frames: tuple[float | None, float | None], **changes: object) -> Run:
-        turn = {"start_ns": 0, "end_ns": 500 * MS, "sample_interval_ns": MS}
+        turn = {**TIMES, "sample_interval_ns": MS}
         made = manifest({"poll": turn, "lli": turn}) | changes
         made["topology"]["links"][1]["loss_percent"] = loss
         directory: Path = tmp_path / name
