@@ -67,8 +67,8 @@ class CrossTraffic(BaseModel):
 class Workload(BaseModel):
     """What was published, and to how many.
 
-    `expected`: how many items each subscriber should get in all; `paced`: those of the nodes whose application
-    takes items at a pace of its own, or pauses.
+    `expected`: how many items each subscriber should get in all; `paced`: nodes whose application takes items
+    at a pace of its own, or pauses.
     """
 
     source: str
@@ -213,8 +213,8 @@ class Run:
                 raise AnalysisError(f"{path}: missing: the run has not ended, or has been moved in part")
             if (size := path.stat().st_size) != seal.bytes:
                 raise AnalysisError(
-                    f"{path}: {size} bytes, and not the {seal.bytes} of when the run ended: copy the run again,"
-                    " whole, or run it again"
+                    f"{path}: {size} bytes, and not the {seal.bytes} of when the run ended: copy the run"
+                    " again, whole, or run it again"
                 )
 
     def verify(self) -> None:
@@ -223,8 +223,8 @@ class Run:
             with (self.directory / name).open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != seal.sha256:
                     raise AnalysisError(
-                        f"{self.directory / name}: not what it was when the run ended (its SHA-256 is another):"
-                        " copy the run again, whole, or run it again"
+                        f"{self.directory / name}: not what it was when the run ended (its SHA-256 is"
+                        " another): copy the run again, whole, or run it again"
                     )
 
     def capture(self, layering: str) -> Path:

@@ -7,6 +7,7 @@ Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 13
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -135,7 +137,7 @@ def run(
         if net == "mininet":
             raise UserError("--sweep, --repeat: runs are emulated; leave --net mininet out")
         axes = [sweeping.parse_axis(text) for text in sweeps]
-        planned = sweeping.plan(scenario, axes, repeat, options)
+        planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         _sweep(chosen.title, planned, directory, jobs or os.cpu_count() or 1, master, on_spark, no_report)
         return
@@ -160,6 +162,7 @@ def run(
             why,
             directory,
             impairment=impairment,
+            command=shlex.join([*_words({"net"}), "--net", where]),
             progress=lambda name: stage(
                 f"{name:{width}} {LAYERINGS[name].title}", seconds if where == "mininet" else None
             ),
@@ -244,6 +247,25 @@ def list_(as_json: bool) -> None:
     console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
     console.print("[bold]strategies[/]")
     console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
+
+
+_HOW = {"out", "master", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
+"""Parameters of `run` that say how it is run, and not what."""
+
+
+def _words(without: set[str]) -> list[str]:
+    """Return the words of the command that is going on which say what is run, but for some parameters."""
+    context = click.get_current_context()
+    words = ["feednet", str(context.info_name)]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _HOW | without:
+            value = context.params[name]
+            for each in value if parameter.multiple or parameter.nargs < 0 else (value,):
+                text = f"{each:.12g}" if isinstance(each, float) else str(each)
+                words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
+    return words
 
 
 def _sweep(

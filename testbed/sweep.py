@@ -7,6 +7,7 @@ bytes, in whatever order and wherever they are run.
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -40,12 +41,13 @@ class Axis(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run: its directory inside the sweep's, and how its scenario is loaded (arguments of
-    scenarios.load)."""
+    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of scenarios.load), and
+    the command that repeats it."""
 
     place: str
     scenario: str
     options: dict[str, Any]
+    command: str
 
 
 def parse_axis(text: str) -> Axis:
@@ -76,10 +78,13 @@ def _values(text: str) -> list[Any]:
         return [text]
 
 
-def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any]) -> list[Job]:
+def plan(
+    scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any], words: Sequence[str]
+) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `options` are arguments of testbed.scenario.load for all of them. Each setting is run with `repeat` seeds,
+    `options` are arguments of testbed.scenario.load for all of them, `words` the command that they come from,
+    without the seed. Each setting is run with `repeat` seeds,
     from the scenario's on, unless the seed itself is varied.
     """
     if len({axis.key for axis in axes}) != len(axes):
@@ -100,10 +105,18 @@ def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, An
             first = scenarios.load(scenario, **(given | {"seed": seed}))
             given["seed"] = first.seed + number
             named = [f"{key.rpartition('.')[2]}={_safe(value)}" for key, value in changes.items()]
-            jobs.append(Job("/".join([",".join(named) or "all", f"seed={given['seed']}"]), scenario, given))
+            place = "/".join([",".join(named) or "all", f"seed={given['seed']}"])
+            own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
+            command = shlex.join([*words, *own, "--seed", str(given["seed"])])
+            jobs.append(Job(place, scenario, given, command))
     if len({job.place for job in jobs}) != len(jobs):
         raise UserError("--sweep: two of the keys are too alike to name directories by")
     return jobs
+
+
+def _typed(value: Any) -> str:
+    """Write a value as parse_axis() reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _safe(value: Any) -> str:
@@ -113,7 +126,9 @@ def _safe(value: Any) -> str:
 def emulate(job: Job, directory: Path) -> str:
     """Run a job into its directory; return its place. Raises UserError."""
     chosen = scenarios.load(job.scenario, **job.options)
-    running.run(chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place)
+    running.run(
+        chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place, command=job.command
+    )
     return job.place
 
 
