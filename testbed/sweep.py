@@ -41,8 +41,8 @@ class Axis(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of scenarios.load), and
-    the command that repeats it."""
+    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of
+    scenarios.load), and the command that repeats it."""
 
     place: str
     scenario: str

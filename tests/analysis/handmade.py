@@ -221,10 +221,11 @@ def manifest(runs: dict[str, Any]) -> dict[str, Any]:
         "timeline": [{"time_ns": 150 * MS, "event": "link-down", "link": "r--s"}],
         "software": {},
         "runs": runs,
-        "files": dict.fromkeys(
-            (f"{layering}/{name}" for layering in STORIES for name in (CAPTURE, EVENTS, COUNTERS)),
-            {"bytes": 0, "sha256": ""},
-        ),
+        "files": {
+            f"{layering}/{name}": {"bytes": 0, "sha256": ""}
+            for layering in STORIES
+            for name in (CAPTURE, EVENTS, COUNTERS)
+        },
     }
 
 

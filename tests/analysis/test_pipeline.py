@@ -170,8 +170,8 @@ class TestBadRuns:
         manifest = json.loads((run / "manifest.json").read_text())
         (run / "manifest.json").write_text(json.dumps(manifest | {"feednet": "9.0.0", "format": 3}))
         assert self.complaint(run) == (
-            f"{run}/manifest.json: of a newer feednet, 9.0.0 (format 3, and this one reads 2): analyse it with"
-            " that one"
+            f"{run}/manifest.json: of a newer feednet, 9.0.0 (format 3, and this one reads 2): analyse it"
+            " with that one"
         )
 
     def test_a_layering_without_a_run(self, run):
@@ -193,16 +193,16 @@ class TestBadRuns:
         size = path.stat().st_size
         path.write_bytes(path.read_bytes()[: -size // 3])
         assert self.complaint(run) == (
-            f"{path}: {path.stat().st_size} bytes, and not the {size} of when the run ended: copy the run again,"
-            " whole, or run it again"
+            f"{path}: {path.stat().st_size} bytes, and not the {size} of when the run ended: copy the run"
+            " again, whole, or run it again"
         )
 
     def test_a_file_of_another_run(self, run):
         path = run / "lli" / "events.jsonl"
         path.write_text(path.read_text().replace('"time": 120', '"time": 130'))
         assert self.complaint(run) == (
-            f"{path}: not what it was when the run ended (its SHA-256 is another): copy the run again, whole, or"
-            " run it again"
+            f"{path}: not what it was when the run ended (its SHA-256 is another): copy the run again, whole,"
+            " or run it again"
         )
 
     def test_a_file_that_the_manifest_does_not_know(self, run):
