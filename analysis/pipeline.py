@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis import crossings, service, sharing, totals
@@ -29,7 +30,8 @@ from analysis.errors import AnalysisError, one_line_errors
 from analysis.events import noted_in_run
 from analysis.extract import extract
 from analysis.flight import in_flight
-from analysis.latency import carried, latency, quantiles
+from analysis.keeping_up import keeping_up
+from analysis.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import overhead, traffic
 from analysis.packet_tables import tell
@@ -41,6 +43,7 @@ from analysis.pit.truth import truth, truth_summary
 from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
+from analysis.report.plot import Rows
 from analysis.schema import PACKETS
 from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
@@ -100,6 +103,12 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
     return run.report
 
 
+def read_comparison(run_dir: Path | str) -> Rows:
+    """Return the rows of the comparison (analysis.compare.COMPARISON) of a run that has been analysed."""
+    rows: Rows = pq.read_table(Run(Path(run_dir)).comparison).to_pylist()
+    return rows
+
+
 def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.Table:
     """Measure layerings of one run or of several together, with their tables under `tables`.
 
@@ -157,6 +166,7 @@ class Measured(NamedTuple):
     faults: pa.Table
     flows: pa.Table
     queue: pa.Table
+    keeping_up: pa.Table
 
 
 @contextmanager
@@ -239,8 +249,11 @@ def _measured(given: Prepared) -> Measured:
         samples = sharing.queue(given.packets, frame(busy), _queue_step(given))
         return sent, use, keep("queue", samples, "layering", "interface", "time")
 
-    def delay() -> tuple[pa.Table, pa.Table, pa.Table]:
+    def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+        own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
+        times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
         return (
+            given.write("keeping_up", keeping_up(given.cases, times)),
             keep("carried", carried(given.latencies), "layering"),
             keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
             keep("flows", sharing.flows(given.latencies), "layering", "node", "feed"),
@@ -266,13 +279,14 @@ def _measured(given: Prepared) -> Measured:
     of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
     summary, ended = of_state
     sent, use, queue = of_wire
-    carry, late, flows = of_delay
+    kept, carry, late, flows = of_delay
     waits, gaps, faults = of_service
     least, copied, there = of_needs
     contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
     come_to = [
         totals.events_totals(given.noted, given.setting.feeds, faults),
         totals.latency_totals(late, waits, gaps),
+        totals.keeping_up_totals(kept),
         totals.pit_totals(summary, there),
         totals.lives_totals(ended),
         totals.wire_totals(sent, given.setting.nodes),
@@ -284,7 +298,7 @@ def _measured(given: Prepared) -> Measured:
         totals.queue_totals(queue),
     ]
     measures = given.write("measures", measure(given.setting.runs, come_to))
-    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue)
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -367,6 +381,7 @@ def _report_tables(given: Prepared) -> Tables:
         faults=measured.faults.to_pylist(),
         flows=measured.flows.to_pylist(),
         queue=measured.queue.to_pylist(),
+        keeping_up=measured.keeping_up.to_pylist(),
         pit_heat=heat.to_pylist(),
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),

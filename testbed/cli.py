@@ -313,13 +313,15 @@ def _sweep(
 
 def _report(directory: Path, master: str | None) -> None:
     from analysis.errors import AnalysisError
-    from analysis.pipeline import analyze
+    from analysis.pipeline import analyze, read_comparison
+    from analysis.text import headlines
 
     try:
         with _stages() as stage:
             page = analyze(directory, master=master, progress=lambda text: stage(f"analysis  {text}", None))
     except AnalysisError as error:
         raise UserError(str(error)) from error
+    console.print(headlines(read_comparison(directory)), markup=False, end="")
     console.print(f"[bold green]report[/]    {page}")
 
 

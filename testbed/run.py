@@ -16,6 +16,7 @@ from forwarder.wire.name import to_uri
 from testbed import emulate, provenance
 from testbed.errors import UserError
 from testbed.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
+from testbed.layerings import LAYERINGS
 from testbed.scenario import Scenario
 from testbed.timeline import Timeline, described, expected
 from testbed.workload import Load
@@ -126,6 +127,7 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
         "impairment": "emulated",
         "created": None,
         "layerings": list(scenario.layerings),
+        "titles": {name: LAYERINGS[name].title for name in scenario.layerings},
         "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
         "strategies": scenario.strategies,
         "workload": {

@@ -4,10 +4,9 @@ tables."""
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.compare import METRICS, Metric
+from analysis.compare import METRICS, WHOLE, Metric
 from analysis.files import write_whole
 from analysis.report import page as render_page
-from analysis.report.findings import WHOLE
 from analysis.report.numbers import NARROW_SPACE, pretty
 from analysis.report.plot import Figure, Spec, colour, figure, line, places
 from analysis.study import CONFIDENCE, EXTRA, STUDIED, Estimate, Point, Study
