@@ -254,8 +254,7 @@ def _bound(metric: str, layering: str, values: Values) -> Iterator[str]:
 
 
 def _notes(values: Values, manifest: Manifest) -> Iterator[str]:
-    again = f": {manifest.command} --repeat 10 repeats it with ten seeds" if manifest.command else ""
-    yield f"All of this is one run with seed {manifest.seed}, so it has no confidence intervals{again}."
+    yield f"All of this is one run with seed {manifest.seed}, so it has no confidence intervals."
     for layering, why in unranked(values, manifest.layerings).items():
         if why.startswith("delivered"):
             yield (

@@ -335,7 +335,7 @@ def test_the_page_says_what_was_run():
         f"150{NARROW_SPACE}ms to settle, 50{NARROW_SPACE}ms to drain",
     ):
         assert said in facts, said
-    assert f"{command} --repeat 10 repeats it with ten seeds" in page
+    assert f"To run it with ten seeds: <code>{command} --repeat 10</code>" in page
     assert "window 1" in page
     assert "--repeat" not in render(made_manifest(), made_tables())
     assert "best-route, as NFD has it" in render(made_manifest(), made_tables())
