@@ -31,7 +31,8 @@ from analysis.events import noted_in_run
 from analysis.extract import extract
 from analysis.files import whole_directory
 from analysis.flight import in_flight
-from analysis.latency import carried, latency, quantiles
+from analysis.keeping_up import keeping_up
+from analysis.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import overhead, traffic
 from analysis.packet_tables import tell
@@ -44,6 +45,7 @@ from analysis.pit.truth import truth, truth_summary
 from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
+from analysis.report.plot import Rows
 from analysis.schema import PACKETS
 from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
@@ -107,6 +109,12 @@ def analyze(run_dir: Path | str, master: str | None = None, progress: Progress =
     return run.report
 
 
+def read_comparison(run_dir: Path | str) -> Rows:
+    """Return the rows of the comparison (analysis.compare.COMPARISON) of a run that has been analysed."""
+    rows: Rows = pq.read_table(Run(Path(run_dir)).comparison).to_pylist()
+    return rows
+
+
 def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.Table:
     """Measure layerings of one run or of several together, with their tables under `tables`.
 
@@ -164,10 +172,13 @@ class Measured(NamedTuple):
     faults: pa.Table
     flows: pa.Table
     queue: pa.Table
+    keeping_up: pa.Table
 
 
 @contextmanager
 def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress) -> Iterator[Prepared]:
+    for run in {case.run.directory: case.run for case in cases.values()}.values():
+        run.verify()
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
     small = sum(os.path.getsize(path) for path in captures.values()) < SMALL_BYTES
     pieces = readings(captures, 1 if small else os.cpu_count() or 1)
@@ -244,8 +255,11 @@ def _measured(given: Prepared) -> Measured:
         samples = sharing.queue(given.packets, frame(busy), _queue_step(given))
         return sent, use, keep("queue", samples, "layering", "interface", "time")
 
-    def delay() -> tuple[pa.Table, pa.Table, pa.Table]:
+    def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+        own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
+        times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
         return (
+            given.write("keeping_up", keeping_up(given.cases, times)),
             keep("carried", carried(given.latencies), "layering"),
             keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
             keep("flows", sharing.flows(given.latencies), "layering", "node", "feed"),
@@ -271,13 +285,14 @@ def _measured(given: Prepared) -> Measured:
     of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
     summary, ended = of_state
     sent, use, queue = of_wire
-    carry, late, flows = of_delay
+    kept, carry, late, flows = of_delay
     waits, gaps, faults = of_service
     least, copied, there = of_needs
     contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
     come_to = [
         totals.events_totals(given.noted, given.setting.feeds, faults),
         totals.latency_totals(late, waits, gaps),
+        totals.keeping_up_totals(kept),
         totals.pit_totals(summary, there),
         totals.lives_totals(ended),
         totals.wire_totals(sent, given.setting.nodes),
@@ -289,7 +304,7 @@ def _measured(given: Prepared) -> Measured:
         totals.queue_totals(queue),
     ]
     measures = given.write("measures", measure(given.setting.runs, come_to))
-    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue)
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -375,6 +390,7 @@ def _report_tables(given: Prepared) -> Tables:
         faults=measured.faults.to_pylist(),
         flows=measured.flows.to_pylist(),
         queue=measured.queue.to_pylist(),
+        keeping_up=measured.keeping_up.to_pylist(),
         pit_heat=heat.to_pylist(),
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),

@@ -105,7 +105,7 @@ class Record(NamedTuple):
 
 class Origin(NamedTuple):
     """How runs came about: the command, and when, in ISO 8601, each "" if not known; and the versions of
-    the software, by its name."""
+    the software by its name, with the processor."""
 
     command: str
     created: str
@@ -327,7 +327,10 @@ def settings_of(run: Run) -> dict[str, Any]:
     """Return what was set in a run, without its seed: the network, the version, the layerings' parameters,
     and the rest of its scenario.json, or the loss of its links if it has none."""
     manifest = run.manifest
-    settings = {NET: network_of(manifest), VERSION: manifest.feednet}
+    settings = {
+        NET: network_of(manifest),
+        VERSION: " ".join(filter(None, (manifest.feednet, manifest.commit))),
+    }
     parameters = flattened({"parameters": manifest.parameters})
     try:
         told = json.loads((run.directory / "scenario.json").read_bytes())
@@ -337,6 +340,11 @@ def settings_of(run: Run) -> dict[str, Any]:
         raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
     elsewhere = ("name", "title", "seed", "layerings", "parameters")
     return settings | flattened({k: v for k, v in told.items() if k not in elsewhere}) | parameters
+
+
+def version_of(manifest: Manifest) -> str:
+    """Return what version of feednet made a run, with its commit if that is known."""
+    return " ".join(filter(None, (manifest.feednet, manifest.commit)))
 
 
 def network_of(manifest: Manifest) -> str:
@@ -352,8 +360,14 @@ def loss_of(run: Run) -> float:
 
 def origin_of(run: Run, command: str = "", created: str = "") -> Origin:
     """Return how a run came about; `command` and `created` where its manifest does not tell."""
-    software = {name: text for name, text in run.manifest.software.items() if isinstance(text, str)}
-    return Origin(command, run.manifest.created or created, {"feednet": run.manifest.feednet} | software)
+    manifest = run.manifest
+    software = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
+    said = (
+        {"feednet": version_of(manifest)}
+        | software
+        | ({"processor": manifest.processor} if manifest.processor else {})
+    )
+    return Origin(command or manifest.command or "", manifest.created or created, said)
 
 
 def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[str, float]) -> Record:

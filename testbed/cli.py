@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -167,7 +168,7 @@ def run(
             )
         boxed = partial(sweeping.run_boxed, why=why, impairment=impairment) if where == "mininet" else None
         axes = [sweeping.parse_axis(text) for text in sweeps]
-        planned = sweeping.plan(scenario, axes, repeat, options)
+        planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
         chosen = scenarios.load(scenario, **planned[0].options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         workers = jobs or os.cpu_count() or 1
@@ -203,6 +204,7 @@ def run(
             why,
             directory,
             impairment=impairment,
+            command=shlex.join([*_words({"net"}), "--net", where]),
             progress=lambda name: stage(
                 f"{name:{width}} {LAYERINGS[name].title}", seconds if where == "mininet" else None
             ),
@@ -312,6 +314,25 @@ def describe(layering: str) -> None:
     console.print(table)
 
 
+_HOW = {"out", "master", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
+"""Parameters of `run` that say how it is run, and not what."""
+
+
+def _words(without: set[str]) -> list[str]:
+    """Return the words of the command that is going on which say what is run, but for some parameters."""
+    context = click.get_current_context()
+    words = ["feednet", str(context.info_name)]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _HOW | without:
+            value = context.params[name]
+            for each in value if parameter.multiple or parameter.nargs < 0 else (value,):
+                text = f"{each:.12g}" if isinstance(each, float) else str(each)
+                words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
+    return words
+
+
 def _sweep(
     title: str,
     planned: list[sweeping.Job],
@@ -366,13 +387,15 @@ def _sweep(
 
 def _report(directory: Path, master: str | None) -> None:
     from analysis.errors import AnalysisError
-    from analysis.pipeline import analyze
+    from analysis.pipeline import analyze, read_comparison
+    from analysis.text import headlines
 
     try:
         with _stages() as stage:
             page = analyze(directory, master=master, progress=lambda text: stage(f"analysis  {text}", None))
     except AnalysisError as error:
         raise UserError(str(error)) from error
+    console.print(headlines(read_comparison(directory)), markup=False, end="")
     console.print(f"[bold green]report[/]    {page}")
 
 

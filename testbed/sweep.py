@@ -9,6 +9,7 @@ wants all cores for itself.
 import hashlib
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -52,12 +53,13 @@ class Axis(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run: its directory inside the sweep's, and how its scenario is loaded (arguments of
-    scenarios.load)."""
+    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of
+    scenarios.load), and the command that repeats it."""
 
     place: str
     scenario: str
     options: dict[str, Any]
+    command: str
 
 
 def parse_axis(text: str) -> Axis:
@@ -89,10 +91,13 @@ def _values(text: str) -> list[Any]:
         return [text]
 
 
-def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any]) -> list[Job]:
+def plan(
+    scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any], words: Sequence[str]
+) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `options` are arguments of testbed.scenario.load for all of them. Each setting is run with `repeat` seeds,
+    `options` are arguments of testbed.scenario.load for all of them, `words` the command that they come from,
+    without the seed. Each setting is run with `repeat` seeds,
     from the scenario's on, unless the seed itself is varied.
     """
     if len({axis.key for axis in axes}) != len(axes):
@@ -114,8 +119,15 @@ def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, An
             given = options | {"changes": changes}
             first = scenarios.load(scenario, **(given | {"seed": seed}))
             given["seed"] = first.seed + number
-            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given))
+            own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
+            command = shlex.join([*words, *own, "--seed", str(given["seed"])])
+            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given, command))
     return jobs
+
+
+def _typed(value: Any) -> str:
+    """Write a value as parse_axis() reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
@@ -178,7 +190,9 @@ def _is_done(job: Job, place: Path, net: running.Net) -> bool:
 def emulate(job: Job, directory: Path) -> str:
     """Run a job into its directory; return its place. Raises UserError."""
     chosen = scenarios.load(job.scenario, **job.options)
-    running.run(chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place)
+    running.run(
+        chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place, command=job.command
+    )
     return job.place
 
 
@@ -210,6 +224,7 @@ def run_boxed(
             why,
             directory / job.place,
             impairment=impairment,
+            command=job.command,
             progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
         )
     progress(len(jobs), len(jobs), "")

@@ -191,7 +191,9 @@ def test_a_sweep_of_a_users_own_scenario(cluster, spark, tmp_path):
     on_cluster(cluster, ["run", "mine.toml", *settings, "--on-spark", "--out", "there"], tmp_path)
     here, there = tmp_path / "here", tmp_path / "there"
     options = {"items": 8, "layerings": ("poll", "lli")}
-    jobs = sweep.plan(str(tmp_path / "mine.toml"), [sweep.parse_axis("loss=0,5")], 2, options)
+    jobs = sweep.plan(
+        str(tmp_path / "mine.toml"), [sweep.parse_axis("loss=0,5")], 2, options, ["feednet", "run"]
+    )
     for job in jobs:
         sweep.emulate(job, here)
         for name in ("capture.pcapng", "events.jsonl", "counters.jsonl"):

@@ -29,7 +29,9 @@ SHORT = {"layerings": ("lli",), "items": 4}
 
 
 def planned(*texts, repeat=1, **options):
-    return sweep.plan("line", [sweep.parse_axis(text) for text in texts], repeat, SHORT | options)
+    return sweep.plan(
+        "line", [sweep.parse_axis(text) for text in texts], repeat, SHORT | options, ["feednet", "run"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,9 @@ def test_a_sweep_is_checked_whole_before_anything_runs(texts, repeat, said):
 
 def test_a_sweep_has_a_directory_for_each_setting_and_seed():
     jobs = planned("loss=0,5", "lli.credit=4,8", repeat=2, seed=7)
+    assert jobs[1].command == (
+        "feednet run --sweep=topology.link.loss_percent=0 --sweep=parameters.lli.credit=4 --seed 8"
+    )
     assert [job.place for job in jobs][:3] == [
         "loss_percent=0,credit=4/seed=7",
         "loss_percent=0,credit=4/seed=8",

@@ -31,6 +31,9 @@ from analysis.report.plot import (
 from analysis.report.state import MOST_NODES, OUTCOME_STACK, node_heat
 from analysis.report.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
 
+_LAYER_NAMES = {"ip": "IP", "udp": "UDP or TCP"}
+"""What layers are called in captures of any kind; a run of ours has UDP over IPv4 alone."""
+
 ALL = "all"
 MOST_OF_TRAFFIC = 12
 """Nodes whose traffic can be chosen one by one."""
@@ -121,7 +124,11 @@ def layers(overhead: Rows, scene: Scene) -> Figure | None:
         "What the bytes were, by layer",
         "Stacked bars, one for each capture: the share of the bytes that each protocol layer took",
         amounts,
-        [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS],
+        [
+            (layer, _LAYER_NAMES.get(layer, title), shade)
+            for layer in LAYERS
+            for title, shade in [LAYER_LOOKS[layer]]
+        ],
         "layer",
         scene,
         "% of the bytes:",
