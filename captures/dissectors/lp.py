@@ -43,10 +43,10 @@ class _Announcement(Tlv):
     holds_packets = 1
 
     def decode(self, value: bytes) -> Any:
-        packet = open_network(value)
-        if not isinstance(packet, Data):
+        kind, _, end = read_header(value, 0, len(value))
+        if kind != DATA or end != len(value):
             raise MalformedPacket("a PrefixAnnouncement is a Data packet")
-        return packet
+        return open_network(value)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return repr(x)

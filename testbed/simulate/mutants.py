@@ -238,16 +238,6 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
-def _backfilled_once(original: Any) -> Callable[..., Any]:
-    def wake(self: Backfill, hops: Any, now: int) -> Any:
-        for seq, asked in list(self._asked.items()):
-            if asked.due <= now:
-                self._asked[seq] = asked._replace(due=NEVER)
-        return []
-
-    return wake
-
-
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "credit off by one": (Patch(Ranges, "grant", _off_by_one),),
     "missed rewind": (Patch(Ranges, "grant", _never_rewound),),
@@ -306,7 +296,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "cancel for all": (Patch(Ranges, "drop", _for_all),),
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
-    "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
+    "probes never rarer": (Patch(Upstream, "_patience", _nothing(50_000_000)),),
     "nobody shunned": (Patch(FeedTable, "_shunned_until", _nothing(0)),),
     "idle answer ignored": (Patch(FeedTable, "on_state", _nothing(None)),),
 }

@@ -25,6 +25,8 @@ from click.testing import CliRunner
 from patience import PATIENCE_S
 
 from analysis.pipeline import analyze
+from analysis.report.study import write_study
+from analysis.study import read_sweep, study
 from testbed import sweep
 from testbed.cli import feednet
 
@@ -200,8 +202,10 @@ def test_a_sweep_of_a_users_own_scenario(cluster, spark, tmp_path):
             for layering in options["layerings"]:
                 path = Path(job.place, layering, name)
                 assert (here / path).read_bytes() == (there / path).read_bytes(), path
-    sweep.measure(jobs, here, None, lambda *_: None)
+    sweep.measure(jobs, here, "feednet run", None, lambda *_: None)
     assert rows(there / "measures.parquet") == rows(here / "measures.parquet")
+    (_, _, origin, _), (scenario, title, _, records) = read_sweep(there), read_sweep(here)
+    write_study(here / "study.html", study(scenario, title, records, [origin]))
     assert (there / "study.html").read_bytes() == (here / "study.html").read_bytes()
 
 

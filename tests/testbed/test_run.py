@@ -180,7 +180,7 @@ def test_the_commit_is_that_of_this_code_and_of_no_other(
         (["fanout", "--net", "emulated", "--impairment", "netem"], "--impairment netem: for Mininet only"),
         (
             ["fanout", "--repeat", "2", "--impairment", "relay"],
-            "--impairment relay: runs of a sweep are emul",
+            "--impairment relay: these runs are emulated",
         ),
         (["fanout", "--no-report", "--master", "local"], "--master local: only the analysis runs on Spark"),
         (["fanout", "--repeat", "2", "--jobs", "2", "--on-spark"], "--jobs, --on-spark: "),

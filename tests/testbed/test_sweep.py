@@ -181,7 +181,7 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
 def test_a_sweep_does_not_go_on_in_another_ones_directory(tmp_path):
     out = tmp_path / "out"
     sweep_again(out, "loss=1,2")
-    said = sweep_again(out, "loss=1,2", "items=5")
+    said = sweep_again(out, "loss=1,2", "settle_ms=30000")
     assert said == f"{out}: exists already; choose another --out or remove it"
     scenario = out / "loss_percent=1" / "seed=1" / "scenario.json"
     scenario.write_text(scenario.read_text().replace('"warmup_ms": 500', '"warmup_ms": 501'))
