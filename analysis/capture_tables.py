@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.engine import frame
 from analysis.overhead import overhead, seen_once, summed
 from analysis.packet_tables import tell
 from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
@@ -41,10 +42,13 @@ class Found(NamedTuple):
     median_rtt_ns: int | None = None
 
 
-def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool) -> list[Found]:
+def write_tables(
+    out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
+) -> list[Found]:
     """Write every table but packets, which are in `out`/packets already, as `out`/NAME/run=RUN/*.parquet.
 
-    `fragments`: whether there are any of NDNLPv2, which have to be put together.
+    `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
+    are so few that tables are collected and written by this process.
     """
     out = out.resolve()  # tasks work in directories of their own
     packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
@@ -53,19 +57,19 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
     whole = out / "packets"
     if fragments:
         whole = out / _MESSAGES
-        breaks = spark.createDataFrame(BREAKS.empty_table())
+        breaks = frame(spark, BREAKS.empty_table())
         reassembled = reassemble(packets, breaks)
-        write_by_time(reassembled, whole)
+        write_by_time(reassembled, whole, here=here)
         messages = read(spark, whole, reassembled.schema, *PARTITIONS)
 
     def keep(name: str, table: DataFrame) -> DataFrame:
-        write(table, out / name, "run")
+        write(table, out / name, here=here)
         return read(spark, out / name, next(each.spark for each in TABLES if each.name == name), "run")
 
     in_parallel(
         # Spark's Python processes take longer to start than to follow so few.
-        lambda: pit.scan(whole, out, spark if size > FEW_BYTES else None),
-        lambda: tell(messages, keep),
+        lambda: pit.scan(whole, out, None if here or size <= FEW_BYTES else spark),
+        lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
         lambda: keep(OVERHEAD.name, overhead(summed(seen_once(packets)))),
     )
@@ -90,9 +94,9 @@ def _findings(out: Path, runs: Collection[str], spark: SparkSession) -> list[Fou
             .agg(
                 F.count("*").alias("transactions"),
                 F.count_if(is_answered).alias("answered"),
-                F.percentile_approx(
-                    F.when(is_answered & (F.col("kind") == "interest"), F.col("rtt_ns")), 0.5
-                ).alias("median_rtt_ns"),
+                F.percentile(F.when(is_answered & (F.col("kind") == "interest"), F.col("rtt_ns")), 0.5)
+                .cast("long")
+                .alias("median_rtt_ns"),
             )
             .collect()
         ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from testbed.errors import UserError, shown
+from testbed.options import engine_option
 
 if TYPE_CHECKING:
     from analysis.capture_tables import Found
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from analysis.reading import Reading
 
 _RULES = ("auto", "interface", "file", "address")
-SMALL_BYTES = 128 << 20
-"""Captures up to this size in all are decoded before Spark would have started."""
-
 REPORT = "report.html"
 
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
@@ -41,6 +39,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     help="Directory to write tables, summary.json and report.html into; made anew.",
 )
 @click.option("--master", help="Spark master; default: all cores of this machine.")
+@engine_option
 @click.option("--packets-only", is_flag=True, help="Decode only, small captures without Spark.")
 @click.option(
     "--node",
@@ -72,6 +71,7 @@ def analyze(
     captures: tuple[str, ...],
     out: Path,
     master: str | None,
+    engine: str,
     packets_only: bool,
     rule: str,
     local: tuple[str, ...],
@@ -86,13 +86,13 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.capture_tables import write_tables
+    from analysis.engine import SMALL_BYTES, choose, session
     from analysis.errors import AnalysisError, one_line_errors
     from analysis.extract import extract
     from analysis.local_address import infer
     from analysis.partitions import BY
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture.page import write_capture_report
-    from analysis.session import check_java, spark_session
     from captures.files import cut
     from captures.layers import Ports
     from captures.pcapng import CaptureError
@@ -109,8 +109,10 @@ def analyze(
     partial = place.with_name(place.name + ".partial")
     try:
         size = sum(path.stat().st_size for _, path, _ in files)
-        small = size <= SMALL_BYTES
-        here = small and master is None
+        chosen = (
+            None if packets_only and master is None and size <= SMALL_BYTES else choose(engine, master, size)
+        )
+        here = chosen is None or chosen.name == "sail" or (size <= SMALL_BYTES and master is None)
         readings = [
             Reading(run, piece, rule, ports, name, own)  # type: ignore[arg-type]
             for run, path, name in files
@@ -123,18 +125,16 @@ def analyze(
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "packets").mkdir(parents=True)
         with ThreadPoolExecutor(1) as aside, one_line_errors():
-            if not packets_only:
-                check_java()
-            # A small capture is decoded while Spark starts.
+            # A small capture is decoded while the engine starts.
             early = aside.submit(extract, readings, partial / "packets", BY, None) if here else None
-            spark = None if packets_only and here else spark_session(master, small=small)
+            spark = session(chosen, small=here) if chosen else None
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
             _at_least_empty(readings, partial / "packets")
             found = []
             if spark and not packets_only:
                 fragments = any("fragment" in report.kinds for report in reports)
                 runs = list(dict.fromkeys(report.run for report in reports))
-                found = write_tables(partial, runs, spark, fragments=fragments)
+                found = write_tables(partial, runs, spark, fragments=fragments, here=here)
             _summarise(partial / "summary.json", reports, inferred, found)
         _move(partial, place)
     except OSError as error:

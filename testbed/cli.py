@@ -39,6 +39,7 @@ from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
+from testbed.options import engine_option
 from testbed.simulate.command import simulate
 from testbed.status import status
 from testbed.watch import watch
@@ -81,6 +82,7 @@ def feednet() -> None:
 @click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
+@engine_option
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
 @click.option(
     "--sweep",
@@ -107,6 +109,7 @@ def run(
     strategy_files: tuple[str, ...],
     out: Path | None,
     master: str | None,
+    engine: str,
     no_report: bool,
     sweeps: tuple[str, ...],
     repeat: int,
@@ -137,13 +140,14 @@ def run(
         axes = [sweeping.parse_axis(text) for text in sweeps]
         planned = sweeping.plan(scenario, axes, repeat, options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
-        _sweep(chosen.title, planned, directory, jobs or os.cpu_count() or 1, master, on_spark, no_report)
+        workers = jobs or os.cpu_count() or 1
+        _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report)
         return
     load = workload.load(chosen)
     seconds = running.duration_s(chosen, load)
     where, why = running.choose_net(net)
     if not no_report:
-        _check_analysis(master, "; or run with --no-report")
+        _check_analysis(engine, master, "; or run with --no-report")
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
@@ -167,16 +171,17 @@ def run(
     if no_report:
         console.print(f"captures  {directory}")
     else:
-        _report(directory, master)
+        _report(directory, master, engine)
 
 
 @feednet.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master; default local.")
-def report(directory: Path, master: str | None) -> None:
+@engine_option
+def report(directory: Path, master: str | None, engine: str) -> None:
     """Analyse the captures of a run in DIRECTORY (again) and write its report."""
-    _check_analysis(master)
-    _report(directory, master)
+    _check_analysis(engine, master)
+    _report(directory, master, engine)
 
 
 @feednet.command()
@@ -185,7 +190,8 @@ def report(directory: Path, master: str | None) -> None:
     "--out", type=click.Path(path_type=Path), default="study.html", show_default=True, help="Page to write."
 )
 @click.option("--master", help="Spark master; default local.")
-def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> None:
+@engine_option
+def compare(directories: tuple[Path, ...], out: Path, master: str | None, engine: str) -> None:
     """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
     seeds.
 
@@ -195,10 +201,12 @@ def compare(directories: tuple[Path, ...], out: Path, master: str | None) -> Non
     from analysis.study import compare_runs
     from analysis.text import study_text
 
-    _check_analysis(master)
+    _check_analysis(engine, master)
     try:
         with _stages() as stage:
-            compared = compare_runs(directories, out, master, lambda name: stage(f"analysis  {name}", None))
+            compared = compare_runs(
+                directories, out, master, lambda name: stage(f"analysis  {name}", None), engine
+            )
     except AnalysisError as error:
         raise UserError(str(error)) from error
     click.echo(study_text(compared))
@@ -252,6 +260,7 @@ def _sweep(
     directory: Path,
     workers: int,
     master: str | None,
+    engine: str,
     on_spark: bool,
     no_report: bool,
 ) -> None:
@@ -259,7 +268,8 @@ def _sweep(
     from analysis.errors import AnalysisError
 
     if on_spark or not no_report:
-        _check_analysis(master, "" if on_spark else "; or run with --no-report")
+        engine = "spark" if on_spark else engine  # whose session there is then
+        _check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
     sweeping.make_directory(directory)
     console.print(f"[bold]{title}[/]")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
@@ -282,33 +292,32 @@ def _sweep(
                 console.print(f"captures  {directory}")
                 return
             since = time.monotonic()
-            page = sweeping.measure(planned, directory, master, told)
+            page = sweeping.measure(planned, directory, master, engine, told)
             console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
     except AnalysisError as error:
         raise UserError(str(error)) from error
     console.print(f"[bold green]page[/]      {page}")
 
 
-def _report(directory: Path, master: str | None) -> None:
+def _report(directory: Path, master: str | None, engine: str) -> None:
     from analysis.errors import AnalysisError
     from analysis.pipeline import analyze
 
     try:
         with _stages() as stage:
-            page = analyze(directory, master=master, progress=lambda text: stage(f"analysis  {text}", None))
+            page = analyze(directory, master, lambda text: stage(f"analysis  {text}", None), engine)
     except AnalysisError as error:
         raise UserError(str(error)) from error
     console.print(f"[bold green]report[/]    {page}")
 
 
-def _check_analysis(master: str | None, way_out: str = "") -> None:
-    """Find out that Spark cannot start before the run, not after it."""
+def _check_analysis(engine: str, master: str | None, way_out: str = "") -> None:
+    """Find out that no engine can start before the run, not after it."""
+    from analysis.engine import check
     from analysis.errors import AnalysisError
-    from analysis.session import check_java, check_master
 
     try:
-        check_java()
-        check_master(master)
+        check(engine, master)
     except AnalysisError as error:
         raise UserError(f"{error}{way_out}") from error
 

@@ -159,7 +159,9 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
         raise UserError(f"a run failed on an executor: {reason(error)}") from error
 
 
-def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> Path:
+def measure(
+    jobs: Sequence[Job], directory: Path, master: str | None, engine: str, progress: Progress
+) -> Path:
     """Analyse the runs of a sweep, many at once, and write what they came to and their page; return the page.
 
     Raises analysis.errors.AnalysisError.
@@ -177,7 +179,7 @@ def measure(jobs: Sequence[Job], directory: Path, master: str | None, progress: 
     for batch in _batches(runs):
         progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
         cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
-        rows = {row["layering"]: row for row in measure_cases(cases, tables, master).to_pylist()}
+        rows = {row["layering"]: row for row in measure_cases(cases, tables, master, engine).to_pylist()}
         for name, case in cases.items():
             values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
             records.append(Record(settings_of(case.run), case.manifest.seed, case.layering, values))

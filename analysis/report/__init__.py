@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -71,6 +71,8 @@ class Tables(NamedTuple):
     losses: Rows
     journeys: pa.Table
     deliveries: pa.Table
+    engine: str = ""
+    """What computed them, and its version."""
 
 
 MOST_RATIOS = 3
@@ -159,7 +161,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         counts=counts,
         unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
         truth=tables.pit_truth,
-        versions=_versions(manifest),
+        versions=_versions(manifest, tables.engine),
     )
 
 
@@ -292,13 +294,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _versions(manifest: Manifest) -> dict[str, str]:
+def _versions(manifest: Manifest, engine: str) -> dict[str, str]:
     """Return what ran and what analysed it."""
     told = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
-    versions = {"feednet": manifest.feednet} | told
-    for package in ("pyspark", "pyarrow"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    versions = {"feednet": manifest.feednet} | told | {"pyarrow": version("pyarrow")}
+    name, _, number = engine.partition(" ")
+    return versions | {name: number} if name else versions

@@ -120,8 +120,8 @@ def test_files_out_of_order_come_to_what_the_packets_do(packets, tmp_path, monke
 
 
 @pytest.mark.spark
-def test_with_spark_as_without(spark, packets, tmp_path):
-    pit.scan(packets, tmp_path, spark)
+def test_with_spark_as_without(jvm, packets, tmp_path):
+    pit.scan(packets, tmp_path, jvm)
     check(tmp_path)
 
 
