@@ -26,6 +26,7 @@ from analysis import crossings, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
+from analysis.engine import SMALL_BYTES, cached, choose, frame, session
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.events import noted_in_run
 from analysis.extract import extract
@@ -36,7 +37,7 @@ from analysis.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import overhead, traffic
 from analysis.packet_tables import tell
-from analysis.partitions import spark_path
+from analysis.partitions import read_parquet, write
 from analysis.pit import levels
 from analysis.pit import tables as pit
 from analysis.pit.entry import COUNTED
@@ -47,17 +48,13 @@ from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
 from analysis.report.plot import Rows
 from analysis.schema import PACKETS
-from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
 from analysis.slices import thinned
 from analysis.source import readings
-from analysis.tasks import cached, in_parallel
+from analysis.tasks import in_parallel
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
-
-SMALL_BYTES = 64 << 20
-"""Captures up to this size in all are small: Spark's start weighs more than the work."""
 
 _BY = {"layering": "layering"}
 
@@ -87,18 +84,23 @@ _COUNTERS = pa.schema(
 Progress = Callable[[str], None]
 
 
-def analyze(run_dir: Path | str, master: str | None = None, progress: Progress = lambda _: None) -> Path:
+def analyze(
+    run_dir: Path | str,
+    master: str | None = None,
+    progress: Progress = lambda _: None,
+    engine: str = "auto",
+) -> Path:
     """Analyse a run directory: write its tables and its report; return the report's path.
 
-    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next. Raises
-    AnalysisError, with one line.
+    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` one
+    of analysis.engine.ENGINES. Raises AnalysisError, with one line.
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
     with (
         one_line_errors(),
         whole_directory(run.tables, replace=True) as tables_dir,
-        _prepared(cases, tables_dir, master, progress) as prepared,
+        _prepared(cases, tables_dir, master, engine, progress) as prepared,
     ):
         progress("measuring")
         tables = _report_tables(prepared)
@@ -115,12 +117,12 @@ def read_comparison(run_dir: Path | str) -> Rows:
     return rows
 
 
-def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.Table:
+def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine: str = "auto") -> pa.Table:
     """Measure layerings of one run or of several together, with their tables under `tables`.
 
     Returns the rows of analysis.compare.measure. Raises AnalysisError.
     """
-    with one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
+    with one_line_errors(), _prepared(cases, tables, master, engine, lambda _: None) as prepared:
         return _measured(prepared).measures
 
 
@@ -129,6 +131,8 @@ class Prepared(NamedTuple):
 
     cases: Cases
     tables: Path
+    engine: str
+    here: bool
     runs: DataFrame
     nodes: DataFrame
     feeds: DataFrame
@@ -154,6 +158,10 @@ class Prepared(NamedTuple):
         pq.write_table(rows, self.tables / f"{name}.parquet")
         return rows
 
+    def settle(self, name: str, table: DataFrame) -> DataFrame:
+        """Write a table that may be large; return it as it is read from there."""
+        return _settle(table, self.tables / f"{name}.parquet", here=self.here)
+
     def frame(self, table: pa.Table) -> DataFrame:
         """Return a collected table for Spark."""
         return frame(self.packets.sparkSession, table)
@@ -176,11 +184,15 @@ class Measured(NamedTuple):
 
 
 @contextmanager
-def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress) -> Iterator[Prepared]:
+def _prepared(
+    cases: Cases, tables: Path, master: str | None, engine: str, progress: Progress
+) -> Iterator[Prepared]:
     for run in {case.run.directory: case.run for case in cases.values()}.values():
         run.verify()
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
-    small = sum(os.path.getsize(path) for path in captures.values()) < SMALL_BYTES
+    size = sum(os.path.getsize(path) for path in captures.values())
+    chosen = choose(engine, master, size)
+    small = size <= SMALL_BYTES or chosen.name == "sail"
     pieces = readings(captures, 1 if small else os.cpu_count() or 1)
     events = _read_lines(cases, _EVENTS, Run.events)
     known = setting(cases)
@@ -190,12 +202,12 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
         early = aside.submit(extract, pieces, wire, _BY, None) if small else None
-        progress("starting Spark")
-        spark = spark_session(master, small=small)
+        progress(f"starting {chosen}")
+        spark = session(chosen, small=small)
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, _BY, spark):
             strictly(report.path, report.damages)
-    packets = spark.read.schema(PACKETS).parquet(spark_path(wire)).select(*PACKETS.names)
+    packets = read_parquet(spark, wire, PACKETS)
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:
@@ -203,7 +215,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         return [frame(spark, table) for table in known_tables]
 
     messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(
-        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet"), others
+        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet", here=small), others
     )
     progress("following every PIT")
     with cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
@@ -211,14 +223,16 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         with cached(pit.changes(pit.with_network(steps))) as changes:
 
             def latencies() -> tuple[DataFrame, DataFrame]:
-                sizes = _settle(item_sizes(messages), tables / "items.parquet")
+                sizes = _settle(item_sizes(messages), tables / "items.parquet", here=small)
                 bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
-                return sizes, _settle(bounded, tables / "latency.parquet")
+                return sizes, _settle(bounded, tables / "latency.parquet", here=small)
 
             (sizes, late), _ = in_parallel(latencies, changes.count)
             yield Prepared(
                 cases=cases,
                 tables=tables,
+                engine=str(chosen),
+                here=small,
                 runs=runs,
                 nodes=nodes,
                 feeds=feeds,
@@ -252,7 +266,7 @@ def _measured(given: Prepared) -> Measured:
         busy = _busiest(given, use)
         if not len(busy):
             return sent, use, given.write("queue", to_arrow_schema(sharing.QUEUE).empty_table())
-        samples = sharing.queue(given.packets, frame(busy), _queue_step(given))
+        samples = sharing.queue(given.packets, frame(busy), _queue_step(given), here=given.here)
         return sent, use, keep("queue", samples, "layering", "interface", "time")
 
     def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
@@ -352,14 +366,10 @@ def _report_tables(given: Prepared) -> Tables:
         compared = given.write("pit_truth", truth(samples, counted))
         return given.write("pit_truth_summary", truth_summary(compared))
 
-    def entries() -> None:
-        _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
-        _settle(pit.occupancy(given.pit_changes), given.tables / "pit_occupancy.parquet")
-
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))
-        crossed = crossings.crossings(given.packets, given.messages, ends)
-        crossed = _settle(crossed, given.tables / "crossings.parquet")
+        crossed = crossings.crossings(given.packets, given.messages, ends, here=given.here)
+        crossed = given.settle("crossings", crossed)
         link = ("layering", "sender", "receiver")
         return {
             "link_load": keep("link_load", crossings.link_load(crossed, given.runs), *link, "slice", "kind"),
@@ -370,8 +380,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (heat, flying), trusted, _, linked = in_parallel(
-        partial(_measured, given), curves, over_time, check, entries, links
+    measured, curve, (heat, flying), trusted, linked = in_parallel(
+        partial(_measured, given), curves, over_time, check, links
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", compare(measured.measures))
@@ -396,6 +406,7 @@ def _report_tables(given: Prepared) -> Tables:
         hop_delays=linked["hop_delays"].to_pylist(),
         losses=linked["losses"].to_pylist(),
         journeys=linked["journeys"],
+        engine=given.engine,
         deliveries=given.latencies.select(
             "layering", "node", "feed", "seq", "published", "delivered"
         ).toArrow(),
@@ -403,9 +414,21 @@ def _report_tables(given: Prepared) -> Tables:
 
 
 def _tell(given: Prepared) -> None:
-    """Write the tables that are there for others: transactions, feed_progress and events."""
+    """Write the tables that are there for others, and not shown by the report."""
     noted = noted_in_run(given.events, given.timeline)
-    tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
+    in_parallel(
+        lambda: tell(
+            given.messages,
+            given.tables / "messages.parquet",
+            lambda name: given.tables / f"{name}.parquet",
+            "layering",
+            given.settle,
+            noted,
+            here=given.here,
+        ),
+        lambda: given.settle("pit_intervals", pit.intervals(given.pit_histories)),
+        lambda: given.settle("pit_occupancy", pit.occupancy(given.pit_changes)),
+    )
 
 
 def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:
@@ -426,8 +449,7 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
     return pa.concat_tables(tables)
 
 
-def _settle(table: DataFrame, path: Path) -> DataFrame:
-    """Write a table as Parquet; return it as it is read from there."""
-    table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
-    written = table.sparkSession.read.schema(table.schema).parquet(spark_path(path))
-    return written.select(*table.columns)
+def _settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
+    """Write a table as Parquet, a directory for each layering; return it as it is read from there."""
+    write(table, path, "layering", here=here)
+    return read_parquet(table.sparkSession, path, table.schema)

@@ -1,4 +1,4 @@
-"""The Spark session that every stage of an analysis shares.
+"""The session of Spark on the JVM that every stage of an analysis shares.
 
 Starting Spark costs more than analysing a small run, so there is one session a process. What the JVM says
 while it starts is banners and warnings about this machine; it is kept back, and shown only if the start
@@ -16,19 +16,19 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from analysis.class_data import java_options
 from analysis.errors import AnalysisError
 
 OLDEST_JAVA = 17
 DEFAULT_MASTER = "local[*]"
+CONNECT = "SPARK_CONNECT_MODE_ENABLED"
+"""The variable by which PySpark makes columns for Spark Connect: for the other engine (analysis.engine)."""
 
 _ROOT = Path(__file__).resolve().parent.parent
 _ALWAYS = {
@@ -64,6 +64,7 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     this package, or this file's directory under the same path. Raises AnalysisError if there is no Java 17
     or newer, if nobody answers at `master`, or if Spark does not start.
     """
+    os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
         return running
     java_version = check_java()
@@ -92,16 +93,6 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
         signal.signal(signal.SIGINT, on_interrupt)  # a program's own, which Spark has replaced
     started.set()
     return session
-
-
-def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table in memory for Spark.
-
-    Spark takes an empty record batch for the end of a table, and what follows it is lost; so there is one
-    batch.
-    """
-    whole = table.combine_chunks()
-    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 
 
 def check_java() -> str:

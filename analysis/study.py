@@ -435,6 +435,7 @@ def compare_runs(
     page: Path,
     master: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    engine: str = "auto",
 ) -> Study:
     """Analyse the runs that have not been, and write the page that compares them; raise AnalysisError.
 
@@ -454,7 +455,7 @@ def compare_runs(
             if known is None or known[0] == scenario:
                 if not run.comparison.is_file():
                     progress(directory.name)
-                    analyze(directory, master)
+                    analyze(directory, master, engine=engine)
                 found = records_of(run)
         if known is not None and known[0] != scenario:
             raise AnalysisError(

@@ -261,7 +261,7 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
 
 
 def measure(
-    jobs: Sequence[Job], directory: Path, command: str, master: str | None, progress: Progress
+    jobs: Sequence[Job], directory: Path, command: str, master: str | None, engine: str, progress: Progress
 ) -> Path:
     """Analyse the runs of a sweep, many at once, and write what they came to and their page; return the page.
 
@@ -283,7 +283,7 @@ def measure(
         progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
         cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
         try:
-            rows = {row["layering"]: row for row in measure_cases(cases, tables, master).to_pylist()}
+            rows = {row["layering"]: row for row in measure_cases(cases, tables, master, engine).to_pylist()}
         finally:
             shutil.rmtree(tables, ignore_errors=True)
         for name, case in cases.items():

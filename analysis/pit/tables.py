@@ -13,11 +13,11 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
+from analysis.engine import frame
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.files import NETWORK, scan
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
-from analysis.session import frame
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 __all__ = [

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -74,6 +74,8 @@ class Tables(NamedTuple):
     losses: Rows
     journeys: pa.Table
     deliveries: pa.Table
+    engine: str = ""
+    """What computed them, and its version."""
 
 
 MOST_RATIOS = 3
@@ -174,7 +176,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         counts=counts,
         unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
         truth=tables.pit_truth,
-        versions=_versions(manifest),
+        versions=_versions(manifest, tables.engine),
     )
 
 
@@ -354,14 +356,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _versions(manifest: Manifest) -> dict[str, str]:
+def _versions(manifest: Manifest, engine: str) -> dict[str, str]:
     """Return what ran and what analysed it."""
     told = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
     own = f"{manifest.feednet} (commit {manifest.commit})" if manifest.commit else manifest.feednet
-    versions = {"feednet": own} | told
-    for package in ("pyspark", "pyarrow"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    name, _, number = engine.partition(" ")
+    return {"feednet": own} | told | ({name: number} if name else {}) | {"pyarrow": version("pyarrow")}

@@ -183,4 +183,4 @@ def measured(directory: Path) -> Measured:
     """Run all, and measure them together: a job of Spark's costs the same for few rows as for many."""
     runs = shipped(directory) | hard(directory)
     cases = {f"{name} {x}": Case(run, x) for name, run in runs.items() for x in run.manifest.layerings}
-    return Measured(runs, measure_cases(cases, directory / "tables", "local[2]").to_pylist())
+    return Measured(runs, measure_cases(cases, directory / "tables", engine="sail").to_pylist())

@@ -167,7 +167,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_a_report(cluster, captured, spark):
+def test_a_report(cluster, captured, jvm):
     local = captured.with_name("local")
     shutil.copytree(captured, local)
     analyze(local)
@@ -176,7 +176,7 @@ def test_a_report(cluster, captured, spark):
     assert (captured / "report.html").read_bytes() == (local / "report.html").read_bytes()
 
 
-def test_the_tables_of_captures(cluster, captured, spark):
+def test_the_tables_of_captures(cluster, captured, jvm):
     captures = [f"{x}={captured.name}/{x}/capture.pcapng" for x in ("poll", "lli")]
     on_cluster(cluster, ["analyze", *captures, "--out", "there"], captured.parent)
     done = command(["analyze", *captures, "--out", "here"], captured.parent)
@@ -187,7 +187,7 @@ def test_the_tables_of_captures(cluster, captured, spark):
     assert json.loads((there / "summary.json").read_text()) == json.loads((here / "summary.json").read_text())
 
 
-def test_a_sweep_of_a_users_own_scenario(cluster, spark, tmp_path):
+def test_a_sweep_of_a_users_own_scenario(cluster, jvm, tmp_path):
     shutil.copy(ROOT / "testbed" / "scenarios" / "fanout.toml", tmp_path / "mine.toml")
     settings = [*SCENARIO, "--sweep", "loss=0,5", "--repeat", "2"]
     on_cluster(cluster, ["run", "mine.toml", *settings, "--on-spark", "--out", "there"], tmp_path)

@@ -383,10 +383,10 @@ def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
     assert found == [(f"{FEED}/seq=1", 0), ("/late", 3), ("/n/00", 0), ("/n/01", 0)]
 
 
-def test_of_many_names_most_are_dropped_where_they_are(spark, capsys):
+def test_of_many_names_most_are_dropped_where_they_are(jvm, capsys):
     asked, progress = (
-        made(spark, stages.TRANSACTIONS, TRANSACTIONS),
-        made(spark, stages.FEED_PROGRESS, PROGRESS),
+        made(jvm, stages.TRANSACTIONS, TRANSACTIONS),
+        made(jvm, stages.FEED_PROGRESS, PROGRESS),
     )
     captured_names.subjects(asked, progress, 3).explain()
     plan = capsys.readouterr().out

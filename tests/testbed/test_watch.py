@@ -64,11 +64,11 @@ def told(path):
 def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
+    from analysis.engine import frame
     from analysis.pit.files import scan
     from analysis.reading import Findings, Reading, plain, read_packets
     from analysis.reassemble import reassemble
     from analysis.schema import PACKETS
-    from analysis.session import frame
     from captures.files import cut
 
     decoded = [

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 from analysis import captured, captured_names, stages
+from analysis.engine import cached, frame, named
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
 from analysis.partitions import read
@@ -21,10 +21,9 @@ from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
 from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS
-from analysis.session import frame
 from analysis.slices import thinned
 from analysis.stages import Table
-from analysis.tasks import cached, in_parallel
+from analysis.tasks import in_parallel
 
 MOST_PREFIXES = 20
 DEEPEST = 8
@@ -48,6 +47,7 @@ class Span(NamedTuple):
 class Gathered(NamedTuple):
     """What the page shows: rows of analysis.captured, and what the reports of the captures say."""
 
+    engine: str
     layerings: list[str]
     runs: dict[str, Span]
     reports: Mapping[str, Mapping[str, Any]]
@@ -112,7 +112,12 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
         )
     return Gathered(
-        layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **ChainMap(*parts)
+        engine=named(spark),
+        layerings=layerings,
+        runs=runs,
+        reports=reports,
+        interfaces=interfaces,
+        **ChainMap(*parts),
     )
 
 
@@ -128,7 +133,7 @@ class _Given(NamedTuple):
     def read(self, table: Table) -> DataFrame:
         """Return a table, empty if it is not there."""
         found = _read(self.spark, self.tables, table, "run")
-        return self.spark.createDataFrame([], table.spark) if found is None else found
+        return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
 
 
 def _wire(given: _Given, several: bool) -> dict[str, Rows]:
@@ -275,8 +280,8 @@ def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFram
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
     """Return rows for Spark; if there are none, with `columns`, texts."""
     if rows:
-        return spark.createDataFrame(pa.Table.from_pylist(rows))
-    return spark.createDataFrame([], StructType([StructField(name, StringType()) for name in columns]))
+        return frame(spark, pa.Table.from_pylist(rows))
+    return frame(spark, pa.schema([(name, pa.string()) for name in columns]).empty_table())
 
 
 def _rows(table: DataFrame, *order: str) -> Rows:
