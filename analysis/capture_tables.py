@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.engine import frame
-from analysis.overhead import overhead, seen_once, summed
+from analysis.overhead import overhead, seen_once
 from analysis.packet_tables import tell
 from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
 from analysis.pit import tables as pit
@@ -58,7 +58,7 @@ def write_tables(
         lambda: pit.scan(whole, out, None if here or size <= FEW_BYTES else spark),
         lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
-        lambda: keep(OVERHEAD.name, overhead(summed(seen_once(packets)))),
+        lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),
     )
     shutil.rmtree(out / _MESSAGES, ignore_errors=True)
     for path in out.rglob(".*.crc"):  # Hadoop's sums, at which polars takes offence

@@ -36,6 +36,9 @@ ENGINES = ("auto", "spark", "sail")
 SMALL_BYTES = 256 << 20
 """Captures up to this size in all are small: decoded in this process, and analysed by Sail if it is there."""
 
+QUICK_BYTES = 1 << 30
+"""Captures up to this size in all are analysed before a JVM's second compiler has paid for itself."""
+
 _CLIENTS = "4.2."
 """The versions of PySpark whose Spark Connect the tested Sail takes; it refuses newer ones."""
 
@@ -77,15 +80,15 @@ def check(asked: str, master: str | None) -> None:
         check_master(master)
 
 
-def session(chosen: Chosen, *, small: bool = False) -> SparkSession:
+def session(chosen: Chosen, *, small: bool = False, quick: bool = False) -> SparkSession:
     """Return this process's session of an engine, started if need be; it is the one that counts from now on.
 
-    `small` is analysis.session's. Raises AnalysisError if it does not start.
+    `small` and `quick` are analysis.session's. Raises AnalysisError if it does not start.
     """
     if chosen.name == "sail":
         os.environ[CONNECT] = "1"
         return _sail()
-    return spark_session(chosen.master, small=small)
+    return spark_session(chosen.master, small=small, quick=quick)
 
 
 def is_sail(spark: SparkSession) -> bool:

@@ -26,7 +26,7 @@ from analysis import crossings, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
-from analysis.engine import SMALL_BYTES, cached, choose, frame, session
+from analysis.engine import QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.events import noted_in_run
 from analysis.extract import extract
@@ -49,7 +49,6 @@ from analysis.report import Tables, write_report
 from analysis.report.plot import Rows
 from analysis.schema import PACKETS
 from analysis.setting import Case, Cases, Setting, setting
-from analysis.slices import thinned
 from analysis.source import readings
 from analysis.tasks import in_parallel
 
@@ -89,11 +88,14 @@ def analyze(
     master: str | None = None,
     progress: Progress = lambda _: None,
     engine: str = "auto",
+    *,
+    all_tables: bool = False,
 ) -> Path:
     """Analyse a run directory: write its tables and its report; return the report's path.
 
     `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` one
-    of analysis.engine.ENGINES. Raises AnalysisError, with one line.
+    of analysis.engine.ENGINES; `all_tables`: also those of analysis.stages that the report does not show.
+    Raises AnalysisError, with one line.
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
@@ -106,8 +108,9 @@ def analyze(
         tables = _report_tables(prepared)
         progress("writing the report")
         write_report(run, tables)
-        progress("writing the other tables")
-        _tell(prepared)
+        if all_tables:
+            progress("writing the other tables")
+            _tell(prepared)
     return run.report
 
 
@@ -151,7 +154,11 @@ class Prepared(NamedTuple):
 
     def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
         """Collect a small table in the order of some columns, and write it."""
-        return self.write(name, table.toArrow().sort_by([(column, "ascending") for column in order]))
+        return self.sorted(name, table.toArrow(), *order)
+
+    def sorted(self, name: str, rows: pa.Table, *order: str) -> pa.Table:
+        """Write a table that has been collected in the order of some columns; return it."""
+        return self.write(name, rows.sort_by([(column, "ascending") for column in order]))
 
     def write(self, name: str, rows: pa.Table) -> pa.Table:
         """Write a table that has been collected; return it."""
@@ -203,7 +210,7 @@ def _prepared(
         # A small capture is decoded while Spark starts.
         early = aside.submit(extract, pieces, wire, _BY, None) if small else None
         progress(f"starting {chosen}")
-        spark = session(chosen, small=small)
+        spark = session(chosen, small=small, quick=size <= QUICK_BYTES)
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, _BY, spark):
             strictly(report.path, report.damages)
@@ -346,17 +353,16 @@ def _report_tables(given: Prepared) -> Tables:
     keep, frame = given.keep, given.frame
     by_time = ("layering", "node", "time")
 
-    def curves() -> pa.Table:
-        thin = thinned(given.pit_changes, given.runs, ("layering", "node"), ("entries", "bytes"), CURVE_BINS)
-        return keep("pit_curves", thin, *by_time)
-
     def over_time() -> tuple[pa.Table, pa.Table]:
-        by_node = levels.held(given.pit_changes.where(F.col("node") != pit.NETWORK), given.runs)
-        flying = in_flight(given.latencies, given.pit_changes, given.runs)
+        curves, heat = levels.drawn(given.pit_changes, given.runs, CURVE_BINS, here=given.here)
         return (
-            keep("pit_heat", levels.heat(by_node), "layering", "node", "slice"),
-            keep("in_flight", flying, "layering", "items"),
+            given.sorted("pit_curves", curves, *by_time),
+            given.sorted("pit_heat", heat, "layering", "node", "slice"),
         )
+
+    def flying() -> pa.Table:
+        items = in_flight(given.latencies, given.pit_changes, given.runs)
+        return keep("in_flight", items, "layering", "items")
 
     def check() -> pa.Table:
         counted = _read_lines(given.cases, _COUNTERS, Run.counters)
@@ -380,8 +386,8 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (heat, flying), trusted, linked = in_parallel(
-        partial(_measured, given), curves, over_time, check, links
+    measured, (curve, heat), flown, trusted, linked = in_parallel(
+        partial(_measured, given), over_time, flying, check, links
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", compare(measured.measures))
@@ -394,7 +400,7 @@ def _report_tables(given: Prepared) -> Tables:
         pit_lives=measured.pit_lives.to_pylist(),
         pit_curves=curve.to_pylist(),
         pit_truth=trusted.to_pylist(),
-        in_flight=flying.to_pylist(),
+        in_flight=flown.to_pylist(),
         recovery=measured.recovery.to_pylist(),
         first_items=measured.first_items.to_pylist(),
         faults=measured.faults.to_pylist(),

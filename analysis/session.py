@@ -50,17 +50,18 @@ _SMALL = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.minPartitionNum": "1",
 }
-_SMALL_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 _PATIENCE_S = 5.0
 """How long a master may take to accept a connection."""
 
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
-def spark_session(master: str | None = None, *, small: bool = False) -> SparkSession:
+def spark_session(master: str | None = None, *, small: bool = False, quick: bool = False) -> SparkSession:
     """Return the process's session, started on `master` (all cores of this machine if None) if need be.
 
-    `small` favours a quick start over throughput, for work of seconds. Executors on other machines need
+    `small` favours a quick start over throughput, for work of seconds; `quick` has Java compile quickly and
+    not well, for work of minutes. Executors on other machines need
     this package, or this file's directory under the same path. Raises AnalysisError if there is no Java 17
     or newer, if nobody answers at `master`, or if Spark does not start.
     """
@@ -69,7 +70,7 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
         return running
     java_version = check_java()
     check_master(master)
-    conf = _configuration(master or DEFAULT_MASTER, small, java_version)
+    conf = _configuration(master or DEFAULT_MASTER, small, quick, java_version)
     early: list[str] = []
     started = Event()
     # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
@@ -135,7 +136,7 @@ def check_master(master: str | None) -> None:
     raise AnalysisError(f"no Spark master answers at {'; '.join(reasons)}: start it, or correct --master")
 
 
-def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
+def _configuration(master: str, small: bool, quick: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     if "utf" not in locale.lower():  # Java would not find files whose names are not ASCII
@@ -158,8 +159,9 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
         conf.setAll(list(_SMALL.items()))
         if is_local:
             conf.set("spark.default.parallelism", "1")
-        conf.set("spark.driver.extraJavaOptions", " ".join([*_SMALL_JAVA, *java_options(java_version)]))
-        conf.set("spark.executor.extraJavaOptions", " ".join(_SMALL_JAVA))
+    if small or (quick and is_local):
+        conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
+        conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
     return conf
 
 

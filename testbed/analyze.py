@@ -88,7 +88,7 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.capture_tables import write_tables
-    from analysis.engine import SMALL_BYTES, choose, session
+    from analysis.engine import QUICK_BYTES, SMALL_BYTES, choose, session
     from analysis.errors import AnalysisError, of_system, one_line_errors
     from analysis.extract import Report, extract
     from analysis.files import whole_directory
@@ -102,6 +102,8 @@ def analyze(
     from captures.pcapng import CaptureError
 
     assert get_args(NodeRule) == _RULES
+    if packets_only and engine != "auto":
+        raise UserError(f"--engine {engine}: it makes tables, and --packets-only makes none; leave one out")
     files = _files(captures)
     place = out.resolve()
     _utf_8(place)
@@ -141,7 +143,7 @@ def analyze(
             (partial / "packets").mkdir()
             # A small capture is decoded while the engine starts.
             early = aside.submit(extract, readings, partial / "packets", BY, None) if here else None
-            spark = session(chosen, small=here) if chosen else None
+            spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
             reports += unread
             _at_least_empty(readings, partial / "packets")

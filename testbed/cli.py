@@ -46,7 +46,7 @@ from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
-from testbed.options import engine_option
+from testbed.options import all_tables_option, engine_option
 from testbed.simulate.command import simulate
 from testbed.status import status
 from testbed.watch import watch
@@ -102,6 +102,7 @@ def feednet() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
 @engine_option
+@all_tables_option
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
 @click.option(
     "--sweep",
@@ -132,6 +133,7 @@ def run(
     out: Path | None,
     master: str | None,
     engine: str,
+    all_tables: bool,
     no_report: bool,
     sweeps: tuple[str, ...],
     repeat: int,
@@ -161,6 +163,13 @@ def run(
         raise UserError("--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out")
     if master is not None and no_report and not on_spark:
         raise UserError(f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out")
+    if engine != "auto" and no_report:
+        raise UserError(f"--engine {engine}: only the analysis has an engine; leave --no-report out")
+    if engine == "sail" and on_spark:
+        raise UserError("--engine sail: --on-spark runs all of it on Spark; leave one out")
+    if all_tables and (no_report or sweeps or repeat > 1):
+        many = "--no-report out" if no_report else "it out; of many runs no tables are kept"
+        raise UserError(f"--all-tables: only the report of one run has tables; leave {many}")
     if sweeps or repeat > 1:
         where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
         if where == "mininet" and (jobs or on_spark):
@@ -215,17 +224,18 @@ def run(
     if no_report:
         console.print(f"captures  {directory}")
     else:
-        _report(directory, master, engine)
+        _report(directory, master, engine, all_tables)
 
 
 @feednet.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master; default local.")
 @engine_option
-def report(directory: Path, master: str | None, engine: str) -> None:
+@all_tables_option
+def report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
     """Analyse the captures of a run in DIRECTORY (again) and write its report."""
     _check_analysis(engine, master)
-    _report(directory, master, engine)
+    _report(directory, master, engine, all_tables)
 
 
 @feednet.command()
@@ -321,7 +331,7 @@ def describe(layering: str) -> None:
     console.print(table)
 
 
-_HOW = {"out", "master", "engine", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
+_HOW = {"out", "master", "engine", "all_tables", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
 """Parameters of `run` that say how it is run, and not what."""
 
 
@@ -394,14 +404,20 @@ def _sweep(
     console.print(f"[bold green]page[/]      {page}")
 
 
-def _report(directory: Path, master: str | None, engine: str) -> None:
+def _report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
     from analysis.errors import AnalysisError
     from analysis.pipeline import analyze, read_comparison
     from analysis.text import headlines
 
     try:
         with _stages() as stage:
-            page = analyze(directory, master, lambda text: stage(f"analysis  {text}", None), engine)
+            page = analyze(
+                directory,
+                master,
+                lambda text: stage(f"analysis  {text}", None),
+                engine,
+                all_tables=all_tables,
+            )
     except AnalysisError as error:
         raise UserError(str(error)) from error
     console.print(headlines(read_comparison(directory)), markup=False, end="")

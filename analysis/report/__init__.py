@@ -177,6 +177,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
         truth=tables.pit_truth,
         versions=_versions(manifest, tables.engine),
+        engine=tables.engine,
     )
 
 

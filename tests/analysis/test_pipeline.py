@@ -17,7 +17,7 @@ from analysis.pipeline import analyze
 @pytest.fixture(scope="module")
 def analyzed(spark, handmade_run):
     told = []
-    report = analyze(handmade_run, progress=told.append)
+    report = analyze(handmade_run, progress=told.append, all_tables=True)
     assert report == handmade_run / "report.html"
     assert len(told) >= 5
     return handmade_run

@@ -6,7 +6,7 @@ from table import data, interest, item, lli, messages, nack, rows
 
 from analysis.engine import frame
 from analysis.events import noted_in_run, told_by_packets
-from analysis.overhead import overhead, seen_once, summed
+from analysis.overhead import overhead, seen_once
 from analysis.progress import captured_latency, feed_progress, sightings
 from analysis.stages import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
 from analysis.transactions import Follower, moments_of
@@ -174,6 +174,6 @@ def test_frames_of_captures_count_once(spark):
         interest("/a", 6, "in", frame_bytes=32, src=None),
         interest("/a", 7, "in", frame_bytes=64, layering="y"),
     )
-    frames = summed(seen_once(packets))
+    frames = seen_once(packets)
     assert rows(frames, "layering", "node", "frames", "frame_bytes") == [("x", "a", 4, 45), ("y", "a", 1, 64)]
     assert same_columns(overhead(frames), OVERHEAD)

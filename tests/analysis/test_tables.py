@@ -11,12 +11,12 @@ from analysis.copies import copies
 from analysis.flight import in_flight
 from analysis.latency import carried, latency, quantiles
 from analysis.overhead import LAYERS, overhead, traffic
+from analysis.pit import levels
 from analysis.pit import tables as pit
 from analysis.pit.outcomes import lives
 from analysis.pit.truth import truth, truth_summary
 from analysis.reassemble import reassemble
 from analysis.schema import PACKETS
-from analysis.slices import thinned
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 pytestmark = pytest.mark.spark
@@ -358,14 +358,14 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
     changes = pit.changes(table)
-    what = ("layering", "node"), ("entries", "bytes")
-    assert rows(thinned(changes, runs, *what, bins=1), "time", "entries", "bytes") == [
+    curve, _ = levels.drawn(changes, runs, 1, here=True)
+    assert [tuple(row.values())[2:] for row in curve.to_pylist()] == [
         (0, 1, 10),
         (1, 4, 40),
         (4, 0, 0),  # the first of the two least
         (7, 1, 10),
     ]
-    assert len(rows(thinned(changes, runs, *what, bins=1000))) == len(shape)
+    assert len(levels.drawn(changes, runs, 1000, here=True)[0]) == len(shape)
 
 
 # --- latency ----------------------------------------------------------------------------------------------
@@ -729,7 +729,7 @@ def test_the_queue_is_what_was_handed_over_less_what_the_rate_let_through(spark,
 def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencies, steps):
     # Item 1 is in flight from 0 to 40, item 2 from 5 to 25. All nodes together have one entry from 10, three
     # from 20 to 30 and two from then to 40; they change, and would be sampled, at different moments.
-    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None)], RUNS)
+    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)
     assert rows(in_flight(latencies, pit.changes(pit.with_network(steps)), runs)) == [
         ("x", 0, 60, 0.0, 0.0),
         ("x", 1, 20, (5 * 3 + 10 * 2) / 20, (5 * 102 + 10 * 52) / 20),
@@ -738,7 +738,7 @@ def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencie
 
 
 def test_state_before_and_after_the_run_is_not_beside_items_in_flight(spark, latencies, steps):
-    runs = spark.createDataFrame([("x", 0, 15, 35, 0, 1, None)], RUNS)
+    runs = spark.createDataFrame([("x", 0, 15, 35, 0, 1, None, 0, 100)], RUNS)
     assert rows(in_flight(latencies, pit.changes(pit.with_network(steps)), runs)) == [
         ("x", 1, 10, (5 * 3 + 5 * 2) / 10, (5 * 102 + 5 * 52) / 10),
         ("x", 2, 10, (5 * 1 + 5 * 3) / 10, (5 * 22 + 5 * 102) / 10),
@@ -756,7 +756,7 @@ def test_many_items_in_flight_are_counted_in_steps(spark, late):
         [("x", pit.NETWORK, time, step, 0) for time, step in ((3, 3), (4, 1), (5, 1), (81, 76))],
         "layering string, node string, time long, delta_entries long, delta_bytes long",
     )
-    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None)], RUNS)
+    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)
     found = in_flight(late(table), network, runs).where("items in (0, 1, 3, 6, 81)")
     assert rows(found, "items", "lasted_ns", "entries") == [
         (0, 3, 0.0),

@@ -197,7 +197,7 @@ def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     told = []
     sweep.emulate_on_spark(jobs, tmp_path, "local[2]", lambda *say: told.append(say))
     assert [say[0] for say in told] == [1, 2, 3, 4]
-    page = sweep.measure(jobs, tmp_path, "feednet run line", "local[2]", lambda *_: None)
+    page = sweep.measure(jobs, tmp_path, "feednet run line", "local[2]", "auto", lambda *_: None)
     assert page == tmp_path / "study.html"
     scenario, _, origin, records = read_sweep(tmp_path)
     assert (scenario, origin.command) == ("line", "feednet run line")

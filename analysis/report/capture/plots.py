@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from analysis.captured import SLICES
 from analysis.overhead import LAYERS
+from analysis.quantiles import TAILS, are_enough
 from analysis.report.plot import (
     Figure,
     Menu,
@@ -336,6 +337,8 @@ def shortened(names: Sequence[str], most: int = 28) -> dict[str, str]:
 
 
 def quantile(rows: Rows, share: float) -> float | None:
-    """Return a quantile of captured.distribution, ns; None if there is nothing."""
+    """Return a quantile of captured.distribution, ns; None if there is nothing, or less than a tail takes."""
+    if share in TAILS.values() and not are_enough(sum(row["count"] for row in rows), share):
+        return None
     found = quantiles_of(rows)
     return found[round(share * (len(found) - 1))] * 1e6 if found else None
