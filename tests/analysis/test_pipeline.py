@@ -167,9 +167,17 @@ class TestReport:
         wanted |= {"packets", "wire-bytes", "wire-frames", "interests", "network", "journey"}
         assert wanted <= page.ids
 
+    def test_tables_that_it_does_not_show_are_made_on_request(self, analyzed, tmp_path):
+        copy = tmp_path / "run"
+        shutil.copytree(analyzed, copy, ignore=shutil.ignore_patterns("tables", "report.html"))
+        report = analyze(copy)
+        made, every = ({path.stem for path in (run / "tables").iterdir()} for run in (copy, analyzed))
+        assert every - made == {"transactions", "feed_progress", "events", "pit_intervals", "pit_occupancy"}
+        assert report.read_bytes() == (analyzed / "report.html").read_bytes()
+
     def test_again_is_the_same(self, analyzed):
         before = (analyzed / "report.html").read_bytes()
-        analyze(analyzed)
+        analyze(analyzed, all_tables=True)
         assert (analyzed / "report.html").read_bytes() == before
 
 
