@@ -45,6 +45,10 @@ _CLIENTS = "4.2."
 _NEEDED = ("pysail", "grpc", "grpc_status", "google.rpc", "zstandard")
 
 
+ENGINE = "engine"
+"""Under which name the metadata of a table say what has made it."""
+
+
 class Chosen(NamedTuple):
     """An engine, and the Spark master if it is Spark."""
 
@@ -53,6 +57,13 @@ class Chosen(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name.capitalize()} {metadata.version(f'py{self.name}')}"
+
+
+def made_by(table: pa.Table) -> dict[str, str]:
+    """Return name and version of the engine that a table says has made it; nothing if it does not say."""
+    said = (table.schema.metadata or {}).get(ENGINE.encode(), b"").decode()
+    name, _, version = said.partition(" ")
+    return {name: version} if version else {}
 
 
 def named(spark: SparkSession) -> str:

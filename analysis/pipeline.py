@@ -26,7 +26,7 @@ from analysis import crossings, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
-from analysis.engine import QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
+from analysis.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.events import noted_in_run
 from analysis.extract import extract
@@ -123,7 +123,7 @@ def read_comparison(run_dir: Path | str) -> Rows:
 def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine: str = "auto") -> pa.Table:
     """Measure layerings of one run or of several together, with their tables under `tables`.
 
-    Returns the rows of analysis.compare.measure. Raises AnalysisError.
+    Returns the rows of analysis.compare.measure, signed by the engine. Raises AnalysisError.
     """
     with one_line_errors(), _prepared(cases, tables, master, engine, lambda _: None) as prepared:
         return _measured(prepared).measures
@@ -164,6 +164,10 @@ class Prepared(NamedTuple):
         """Write a table that has been collected; return it."""
         pq.write_table(rows, self.tables / f"{name}.parquet")
         return rows
+
+    def signed(self, rows: pa.Table) -> pa.Table:
+        """Return a table that says which engine made it: analysis.engine.made_by()."""
+        return rows.replace_schema_metadata({ENGINE: self.engine})
 
     def settle(self, name: str, table: DataFrame) -> DataFrame:
         """Write a table that may be large; return it as it is read from there."""
@@ -324,7 +328,7 @@ def _measured(given: Prepared) -> Measured:
         totals.fairness(contended),
         totals.queue_totals(queue),
     ]
-    measures = given.write("measures", measure(given.setting.runs, come_to))
+    measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
     return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
 
 
@@ -390,7 +394,7 @@ def _report_tables(given: Prepared) -> Tables:
         partial(_measured, given), over_time, flying, check, links
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
-    comparison = given.write("comparison", compare(measured.measures))
+    comparison = given.write("comparison", given.signed(compare(measured.measures)))
     return Tables(
         comparison=comparison.to_pylist(),
         overhead=layers.to_pylist(),

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.compare import METRICS, Metric
+from analysis.engine import made_by
 from analysis.errors import AnalysisError
 from analysis.files import read_rows, whole_file, write_whole
 from analysis.keys import LOSS, NET, SOURCE, VERSION, Words, value_words, words
@@ -105,7 +106,7 @@ class Record(NamedTuple):
 
 class Origin(NamedTuple):
     """How runs came about: the command, and when, in ISO 8601, each "" if not known; and the versions of
-    the software by its name, with the processor."""
+    the software by its name, the engine of the analysis included, with the processor."""
 
     command: str
     created: str
@@ -358,13 +359,15 @@ def loss_of(run: Run) -> float:
     return max((link.loss_percent for link in run.manifest.topology.links), default=0.0)
 
 
-def origin_of(run: Run, command: str = "", created: str = "") -> Origin:
-    """Return how a run came about; `command` and `created` where its manifest does not tell."""
+def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = "") -> Origin:
+    """Return how a run came about, and its figures, the table `measured`; `command` and `created` where its
+    manifest does not tell."""
     manifest = run.manifest
     software = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
     said = (
         {"feednet": version_of(manifest)}
         | software
+        | made_by(measured)
         | ({"processor": manifest.processor} if manifest.processor else {})
     )
     return Origin(command or manifest.command or "", manifest.created or created, said)
@@ -451,12 +454,13 @@ def compare_runs(
             scenario, title, origin, found = read_sweep(directory)
         else:
             run = Run(directory)
-            scenario, title, origin = run.manifest.scenario, run.manifest.title, origin_of(run)
+            scenario, title = run.manifest.scenario, run.manifest.title
             if known is None or known[0] == scenario:
                 if not run.comparison.is_file():
                     progress(directory.name)
                     analyze(directory, master, engine=engine)
                 found = records_of(run)
+                origin = origin_of(run, read_rows(run.comparison))
         if known is not None and known[0] != scenario:
             raise AnalysisError(
                 f"{directory}: a run of {scenario}, not of {known[0]}: compare runs of one scenario"

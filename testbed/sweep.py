@@ -283,14 +283,15 @@ def measure(
         progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
         cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
         try:
-            rows = {row["layering"]: row for row in measure_cases(cases, tables, master, engine).to_pylist()}
+            measured = measure_cases(cases, tables, master, engine)
         finally:
             shutil.rmtree(tables, ignore_errors=True)
+        rows = {row["layering"]: row for row in measured.to_pylist()}
         for name, case in cases.items():
             values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
             records.append(record_of(case.run, case.layering, settings_of(case.run), values))
     first = runs[0].manifest
-    origin = origin_of(runs[0], command, datetime.now(UTC).isoformat(timespec="seconds"))
+    origin = origin_of(runs[0], measured, command, datetime.now(UTC).isoformat(timespec="seconds"))
     write_sweep(directory, first.scenario, first.title, origin, records)
     page = directory / "study.html"
     write_study(page, study(first.scenario, first.title, records, [origin]))

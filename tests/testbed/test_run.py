@@ -185,8 +185,11 @@ def test_the_commit_is_that_of_this_code_and_of_no_other(
         (["fanout", "--no-report", "--master", "local"], "--master local: only the analysis runs on Spark"),
         (["fanout", "--no-report", "--engine", "sail"], "--engine sail: only the analysis has an engine"),
         (["fanout", "--repeat", "2", "--on-spark", "--engine", "sail"], "--engine sail: --on-spark runs all"),
-        (["fanout", "--all-tables", "--no-report"], "--all-tables: only the report of one run has tables; le"),
-        (["fanout", "--all-tables", "--repeat", "2"], "--all-tables: only the report of one run has tables"),
+        (
+            ["fanout", "--all-tables", "--no-report"],
+            "--all-tables: only the report of one run has tables; le",
+        ),
+        (["fanout", "--all-tables", "--repeat", "2"], "--all-tables: only the report of one run"),
         (["fanout", "--repeat", "2", "--jobs", "2", "--on-spark"], "--jobs, --on-spark: "),
         (["line", "--sweep", "loss=0,5", "--loss", "3"], "--sweep loss=0, --loss 3.0: both say the same"),
         (["line", "--sweep", "items=4,5", "--items", "3"], "--sweep items=4, --items 3: both say the same"),

@@ -201,6 +201,7 @@ def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     assert page == tmp_path / "study.html"
     scenario, _, origin, records = read_sweep(tmp_path)
     assert (scenario, origin.command) == ("line", "feednet run line")
+    assert f"Spark {origin.software['Spark']}" in page.read_text()
     assert {record.settings["net"] for record in records} == {"emulator"}
     assert [(record.settings[LOSS], record.seed) for record in records] == [(0, 1), (0, 2), (20, 1), (20, 2)]
     assert all(record.values["delivered_share"] == 100 for record in records)
