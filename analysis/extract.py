@@ -27,6 +27,7 @@ from analysis.partitions import By, WholeFile, partition
 from analysis.reading import SEGMENTS, Findings, Reading, read_packets
 from analysis.schema import COLUMNS, PACKETS_ARROW
 from analysis.tasks import each, go_on
+from captures import websocket
 from captures.files import PIECE_FRAMES
 from captures.streams import Segment, Stream
 
@@ -206,7 +207,7 @@ class _Flow:
     """One direction of a connection at one interface, and the columns that its packets share."""
 
     def __init__(self, row: dict[str, Any]) -> None:
-        self.stream = Stream()
+        self.stream = Stream(websocket.PORT in (row["src_port"], row["dst_port"]))
         self.row = row
         self.capture = ""
 
@@ -225,7 +226,7 @@ def _write_streams(
 
     def take(flow: _Flow, packets: Iterator[bytes]) -> None:
         for packet in packets:
-            row = _stream_row(flow.row, packet)
+            row = _stream_row(flow, packet)
             found[flow.capture]["kinds"][row["kind"]] += 1
             if row["problem"]:
                 found[flow.capture]["problems"][row["problem"]] += 1
@@ -283,7 +284,8 @@ _OF_PACKET = tuple(column.name for column in COLUMNS)[
 ]
 
 
-def _stream_row(row: dict[str, Any], packet: bytes) -> dict[str, Any]:
-    """Return the row of a packet that the segment of `row` completed."""
+def _stream_row(flow: _Flow, packet: bytes) -> dict[str, Any]:
+    """Return the row of a packet that the last segment of a flow completed."""
     nothing = dict.fromkeys(("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes"), 0)
-    return row | nothing | {"transport": "tcp"} | dict(zip(_OF_PACKET, decode_payload(packet), strict=True))
+    transport = {"transport": "websocket" if flow.stream.is_websocket else "tcp"}
+    return flow.row | nothing | transport | dict(zip(_OF_PACKET, decode_payload(packet), strict=True))

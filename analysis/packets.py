@@ -253,6 +253,7 @@ def _decode_interests(
         (_LIFETIME, NNI),
         (_HOP_LIMIT, (1,)),
         (SEND_CREDIT, NNI),
+        (PERSISTENT, (0,)),
     ):
         seen.require(good, kind, *sizes)
     hinted = np.flatnonzero(good & seen.there(_HINT))

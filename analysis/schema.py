@@ -23,7 +23,7 @@ COLUMNS = (
     Column("frame", "int64", "", "number of the frame in its file, from 1, as in Wireshark"),
     Column("time", "int64", "ns", "when it was captured, since 1970-01-01 UTC or since the emulator's start"),
     Column("frame_bytes", "int64", "bytes", "length on the wire"),
-    Column("transport", "string", "", "what NDN travels over: `udp`, `tcp`, `ethernet` or `ppp`"),
+    Column("transport", "string", "", "what carries NDN: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
     Column("src", "string", "", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),
     Column("dst", "string", "", "receiver's address"),
     Column("src_port", "int64", "", "sender's UDP or TCP port"),

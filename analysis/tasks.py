@@ -37,6 +37,9 @@ def stop() -> None:
     """
     _stopping.set()
     logging.disable(logging.CRITICAL)  # py4j would tell of each connection that it has lost
+    accumulators = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if accumulators is not None:  # and so would the server that tasks send their counts to
+        accumulators.handle_error = lambda *_: None
     # Spark may just be starting; left alone it would miss what PySpark has removed, and never end.
     for place in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # of a thread that has just ended

@@ -4,13 +4,17 @@ Where analysis/vector.py decodes frames by the thousand, this says what is right
 unusual. Nothing here raises: a frame that cannot be read has a `problem`.
 
 Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200 (extension headers), 768,
-9293, 1661 and 1662 (PPP, in which ndnSIM and the dissector of ndn-tools have 0x0077 for NDN).
+9293, 1661 and 1662 (PPP). That NDN is 0x0077 in PPP, no standard says: ndnSIM writes its traces so
+(`pppHeader.SetProtocol (0x0077)` in examples/ccnx-simple-with-pcap.cc), and the dissector of ndn-tools reads
+them so (`ppp.protocol` in tools/dissect-wireshark/ndn.lua).
 """
 
 import re
 import struct
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import NamedTuple
+
+from captures import websocket
 
 ETHERNET, SLL, SLL2, NULL, LOOP = 1, 113, 276, 0, 108
 RAW = (101, 12, 14)
@@ -45,7 +49,7 @@ class Ports(NamedTuple):
     """Port numbers of NDN."""
 
     udp: frozenset[int] = frozenset((6363, 56363))
-    tcp: frozenset[int] = frozenset((6363,))
+    tcp: frozenset[int] = frozenset((6363, websocket.PORT))
 
 
 class Carried(NamedTuple):

@@ -1,27 +1,24 @@
 """NDN packets out of TCP: one direction of a connection, put together from its segments as they were
-captured.
+captured, and read as captures.framing or captures.websocket say.
 
 A capture is not a receiver: it may begin in the middle of a connection, lack segments that did arrive, and
 hold only the first bytes of each. So a Stream never waits for ever: when what it holds back for a missing
 segment gets too much, it gives the gap up, counts it, and looks for the next place where a packet plausibly
 begins.
 
-Sources: RFC 9293 (sequence numbers); NDN packets over TCP are TLV elements end to end, as NFD's
-TcpTransport does.
+Source: RFC 9293 (sequence numbers).
 """
 
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LARGEST_PACKET = 1 << 16
-"""A longer element is not taken for a packet; NFD sends 8800 bytes at most."""
+from captures.framing import Elements, Framing
+from captures.websocket import WebSocket, begins_http
+
 HELD_BYTES = 1 << 18
 """How much is held back for a segment that is missing."""
 
 _FIN, _SYN, _RST = 1, 2, 4
-_INTEREST, _DATA, _LP, _NAME = 5, 6, 100, 7
-_U16, _U32 = struct.Struct("!H"), struct.Struct("!I")
 
 
 class Segment(NamedTuple):
@@ -34,23 +31,38 @@ class Segment(NamedTuple):
 
 
 class Stream:
-    """One direction of a connection. Counts: `gaps`, places where bytes are missing; `skipped`, bytes that
-    were captured and belong to no packet that could be read."""
+    """One direction of a connection; `websocket`: its port is one of WebSocket.
 
-    def __init__(self) -> None:
+    Counts: `gaps`, places where bytes are missing; `skipped`, bytes that were captured and belong to no
+    packet that could be read.
+    """
+
+    def __init__(self, websocket: bool = False) -> None:
         self.gaps = 0
-        self.skipped = 0
+        self._websocket = websocket
+        self._skipped = 0
         self._next: int | None = None  # sequence number of the next byte, 32 bits
         self._held: dict[int, Segment] = {}  # segments that came early, by sequence number
         self._bytes = bytearray()  # what follows the last packet
-        self._in_step = False  # whether a packet begins there
+        self._begun = False  # whether the stream begins there
+        self._framing: Framing | None = None  # not known before the first bytes
+
+    @property
+    def skipped(self) -> int:
+        """Bytes that belong to no packet."""
+        return self._skipped + (self._framing.skipped if self._framing else 0)
+
+    @property
+    def is_websocket(self) -> bool:
+        """Whether its packets are messages of WebSocket."""
+        return isinstance(self._framing, WebSocket)
 
     def receive(self, segment: Segment) -> Iterator[bytes]:
         """Take a segment in; yield the packets that it completes."""
         if segment.flags & _SYN:
             yield from self.finish()
             self._next = segment.sequence + 1 & 0xFFFFFFFF
-            self._in_step = True
+            self._begun = True
             return
         if segment.length:
             if self._next is None:
@@ -68,9 +80,8 @@ class Stream:
     def finish(self) -> Iterator[bytes]:
         """Yield what can still be read; nothing follows."""
         yield from self._flush()
-        self.skipped += len(self._bytes)
-        self._bytes.clear()
-        self._in_step = False
+        self._drop()
+        self._skipped, self._framing = self.skipped, None
         self._next = None
 
     def _hold(self, segment: Segment) -> None:
@@ -96,9 +107,14 @@ class Stream:
 
     def _lose(self) -> None:
         self.gaps += 1
-        self.skipped += len(self._bytes)
+        self._drop()
+
+    def _drop(self) -> None:
+        self._skipped += len(self._bytes)
         self._bytes.clear()
-        self._in_step = False
+        self._begun = False
+        if self._framing is not None:
+            self._framing.lose()
 
     def _release(self) -> Iterator[bytes]:
         """Append what is held and due."""
@@ -119,69 +135,21 @@ class Stream:
             self._lose()  # the capture kept only the first bytes of it
 
     def _packets(self) -> Iterator[bytes]:
-        at, data = 0, self._bytes
-        while at < len(data):
-            if not self._in_step:
-                begin = _packet_after(data, at)
-                self.skipped += begin - at
-                at = begin
-            size = _size(data, at)
-            if size is None:  # not all of its header is there
-                break
-            if not size:
-                self._in_step = False
-                at += 1
-                self.skipped += 1
-                continue
-            if at + size > len(data):
-                break
-            self._in_step = True
-            yield bytes(data[at : at + size])
-            at += size
-        del data[:at]
+        if self._framing is None:
+            self._framing = self._chosen()
+        if self._framing is not None:
+            yield from self._framing.read(self._bytes)
+
+    def _chosen(self) -> Framing | None:
+        """Return how the packets are framed that the bytes begin; None if that cannot be said yet."""
+        is_http = begins_http(self._bytes)
+        if is_http is None:
+            return None
+        # WebSocket begins with HTTP; a capture that begins later shows it by the port only.
+        is_websocket = is_http or (self._websocket and not self._begun)
+        return WebSocket(is_http) if is_websocket else Elements(self._begun)
 
 
 def _distance(start: int, end: int) -> int:
     """Return how far `end` is after `start`, both modulo 2^32; negative if before."""
     return (end - start + 0x80000000 & 0xFFFFFFFF) - 0x80000000
-
-
-def _size(data: bytearray, at: int) -> int | None:
-    """Return the size of the packet at `at`; 0 if there can be none, None if that cannot be said yet."""
-    if at >= len(data):
-        return None
-    if data[at] not in (_INTEREST, _DATA, _LP):
-        return 0
-    if at + 2 > len(data):
-        return None
-    first = data[at + 1]
-    if first < 253:
-        return 2 + first if first else 0
-    width = {253: _U16, 254: _U32}.get(first)
-    if width is None:
-        return 0
-    if at + 2 + width.size > len(data):
-        return None
-    (length,) = width.unpack_from(data, at + 2)
-    return 2 + width.size + length if 253 <= length <= LARGEST_PACKET else 0
-
-
-def _packet_after(data: bytearray, at: int) -> int:
-    """Return the first place from `at` on that looks like a packet's beginning, or like the beginning of
-    one."""
-    while at < len(data):
-        size = _size(data, at)
-        if size is None:
-            return at
-        if size:
-            start = at + {253: 4, 254: 6}.get(data[at + 1], 2)
-            if start + 1 >= len(data):
-                return at
-            kind, length = data[start], data[start + 1]
-            follows = at + size >= len(data) or data[at + size] in (_INTEREST, _DATA, _LP)
-            # A Name; or a field of an LpPacket, all of which are above 80.
-            begins = kind >= 80 if data[at] == _LP else kind == _NAME
-            if follows and begins and (length >= 253 or start + 2 + length <= at + size):
-                return at
-        at += 1
-    return at

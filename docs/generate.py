@@ -23,7 +23,7 @@ from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import open_item
-from forwarder.lli import backfill, consumer, credit, entry, estimates, ranges, table, upstream
+from forwarder.lli import backfill, consumer, credit, entry, estimates, ranges, reissues, table, upstream
 from forwarder.lli.producer import Producer
 from forwarder.wire import feed as feeds
 from forwarder.wire import lp, name, packet
@@ -407,6 +407,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (upstream, "MAX_IDLE_PROBES", str, "doublings of the time to a probe: an idle subscription costs a packet each way every 8 s a link"),
     (upstream, "_LOSSES_REMEMBERED", str, "items without a loss until a path counts again as one that loses none: a loss of 2 % or more is one"),
     (upstream, "PULL_WINDOW", str, "items under way through a forwarder that cannot push: as many as a legacy path can buffer"),
+    (upstream, "_SOON", _ns, "after a repeated pull: sooner than a publisher is likely to append by chance, later than most paths answer"),
     (upstream, "PULL_LIFETIME_MS", _ms, "NDN's usual InterestLifetime: what a legacy forwarder expects"),
     (core, "_FETCH_MS", _ms, "the same, for classic Interests that a relay sends for itself"),
     (backfill, "WINDOW", str, "items of the past under way, and held out of order"),
@@ -417,13 +418,14 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (ranges, "_REMEMBERED_NONCES", str, "LLIs of one downstream among which a duplicate made by the link is looked for"),
     (consumer, "_REMEMBERED_NONCES", str, "LLIs sent by a consumer to which a Nack counts"),
     (entry, "_REMEMBERED_NONCES", str, "LLIs sent upstream among which one that has come round a loop is looked for"),
-    (entry, "_REISSUE_WAIT", _ns, "how long one of them that came too soon waits at most: round a ring of eight it is back within half of what catching up may take"),
-    (entry, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
+    (reissues, "_REISSUE_WAIT", _ns, "how long one of them that came too soon waits at most: round a ring of eight it is back within half of what catching up may take"),
+    (reissues, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
     (table, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
     (table, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
     (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),
     (table, "MOST_FEEDS_PER_FACE", str, "feeds that one network face can follow through a node: half of all, so that some are left for others"),
     (table, "_FEW_TRIES", str, "the same for a hop that kept silent before, once another has refused: who waits for this node waits longer"),
+    (table, "_BELIEVED", _ns, "how long an upstream's First keeps a relay from asking for what lies before it: seldom enough to cost little"),
     (table, "_SHUNNED", _ns, "how long other next hops are preferred to one that has not answered: two of the longest pauses between a consumer's tries"),
     (feeds, "LAST_ITEM", _power, "highest number of an item: one more can still be counted; credit never reaches beyond"),
     (items, "_REMEMBERED", str, "items that a process knows to be genuine: a consumer need not check again what its forwarder has"),

@@ -10,6 +10,8 @@ from forwarder.wire.name import DIGEST_COMPONENT_BYTES, ends_with_digest
 from forwarder.wire.packet import Data, Interest
 
 MS = 1_000_000
+_LASTING = 4096
+"""Capacity from which on what is taken in can be had for some seconds."""
 _MOST_STALE = 512
 """Packets that a look-up by prefix tries: with many stale ones in the way, it costs less to ask again."""
 
@@ -65,6 +67,11 @@ class ContentStore:
     @admits.setter
     def admits(self, admits: bool) -> None:
         self._room = self._capacity if admits else -1
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether what is taken in can be had for as long as a copy of its Interest may come back."""
+        return self._room >= _LASTING and self.serves
 
     @property
     def capacity(self) -> int:

@@ -194,8 +194,12 @@ class Forwarder:
         for entry in list(self.pit):
             was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
+            gone = was_waiting and not entry.in_records
+            for record in entry.out_records:
+                if gone or record.face == face:
+                    self.dead_nonces.add(entry.key[0], record.nonce, now)  # it may be on its way round a loop
             entry.drop_out_record(face)
-            if was_waiting and not entry.in_records:
+            if gone:
                 self.pit.remove(entry)
         if self.feeds is not None:
             self.feeds.remove_face(face, now)
@@ -556,6 +560,7 @@ class Forwarder:
                     self.cs.insert(data, now, is_unsolicited=True)
             return
         face.in_data += 1
+        is_lasting = may_keep and self.cs.is_lasting
         if may_keep:
             self.cs.insert(data, now)
         waiting: list[tuple[int, bytes | None, bytes | None]] = []  # face, token, announcement
@@ -577,8 +582,8 @@ class Forwarder:
             if entry.passed is not None and entry.keep_persistent(now):
                 continue
             self.pit_satisfied += is_waiting and from_network
-            if stay > 0 or entry.key[2]:
-                self._satisfy(entry, number, data, stay, now)
+            if stay > 0 or entry.key[2] or not is_lasting:
+                self._satisfy(entry, number, data, stay, now, is_lasting)
             else:
                 self.pit.remove(entry)
         mark = header.congestion_mark if header is not None else 0
@@ -588,10 +593,10 @@ class Forwarder:
             if out != _FEEDS:  # they have seen it come in
                 self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
-    def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int) -> None:
+    def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int, is_lasting: bool) -> None:
         """Remove an entry, or keep it without its in-records for `stay` ns."""
-        if entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME:
-            # Its Data may be stale when a copy comes back: nothing else would tell that it is one.
+        if not is_lasting or (entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME):
+            # Its Data may be gone or stale when a copy comes back: nothing else would tell that it is one.
             self._bury(entry, now)
         if stay <= 0:
             self.pit.remove(entry)
@@ -638,6 +643,8 @@ class Forwarder:
         self.pit.remove(entry)
         self._bury(entry, now)
         for waiting in entry.in_records:
+            if waiting.expiry <= now:
+                continue  # it has ended; another's has kept the entry
             if waiting.face == _FEEDS and self.feeds is not None:
                 self.feeds.on_fetch_nack(entry.key[0], now)
             else:

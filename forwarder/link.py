@@ -91,7 +91,7 @@ class LinkService:
         if mtu is not None:
             self._payload = mtu
         if self.face.is_reliable and self.reliability is None:
-            self.reliability = Reliability(min(self._payload, self._largest))
+            self.reliability = Reliability(min(self._payload, self._largest), self._sequence)
         elif self.face.is_reliable and self.reliability is not None:
             self.reliability.payload = min(self._payload, self._largest)
         elif not self.face.is_reliable:

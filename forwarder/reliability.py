@@ -59,6 +59,8 @@ class Reliability:
 
     Args:
         payload: largest frame, bytes.
+        first: TxSequence of the first frame; random, or an acknowledgement that was meant for a frame from
+            before a restart could be taken for one of a new frame.
 
     Attributes:
         payload: see above; may be changed.
@@ -86,9 +88,9 @@ class Reliability:
         "repeated",
     )
 
-    def __init__(self, payload: int) -> None:
+    def __init__(self, payload: int, first: int = 0) -> None:
         self.payload = payload
-        self._tx_sequence = 0
+        self._tx_sequence = first
         self._unacked: dict[int, _Sent] = {}  # by TxSequence, in the order of sending
         self._bytes = 0
         self._acks: list[int] = []

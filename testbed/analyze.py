@@ -67,7 +67,11 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     help="Port of NDN; default 6363, 56363.",
 )
 @click.option(
-    "--tcp-port", "tcp", type=click.IntRange(1, 65535), multiple=True, help="Port of NDN; default 6363."
+    "--tcp-port",
+    "tcp",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="Port of NDN; default 6363, and 9696 for WebSocket.",
 )
 def analyze(
     captures: tuple[str, ...],

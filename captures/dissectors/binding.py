@@ -1,4 +1,5 @@
-"""Where NDN packets are found: UDP 6363 and 56363 (multicast), TCP 6363, Ethertype 0x8624, PPP 0x0077.
+"""Where NDN packets are found: UDP 6363 and 56363 (multicast), TCP 6363, WebSocket on TCP 9696, Ethertype
+0x8624, PPP 0x0077.
 
 Importing this module binds the layers, for dissection and, as far as it is unambiguous, for building:
 `Ether() / IP() / UDP() / Interest(name="/a")` gets its ports by itself.
@@ -13,6 +14,7 @@ from scapy.layers.l2 import CookedLinux, Ether
 from scapy.layers.ppp import PPP
 from scapy.packet import Packet, Padding, bind_bottom_up, bind_top_down
 
+from captures import websocket
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
 from forwarder.wire.lp import LP_PACKET
@@ -28,15 +30,18 @@ _LAYERS: dict[int, type[Packet]] = {INTEREST: Interest, DATA: Data, LP_PACKET: L
 
 
 class NDN(Packet):
-    """Any NDN packet: bytes become Interest, Data, LpPacket, NdnStream (over TCP), or Raw."""
+    """Any NDN packet: bytes become Interest, Data, LpPacket, NdnStream or NdnWebSocket (over TCP), or Raw."""
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **options: Any) -> Any:
         """Choose the layer for these bytes (Scapy's hook)."""
         if not _pkt:
             return cls
+        under = options.get("_underlayer")
+        if isinstance(under, TCP) and websocket.PORT in (under.sport, under.dport):
+            return NdnWebSocket if _whole_frames(_pkt) else conf.raw_layer
         layer: Any = _LAYERS.get(_pkt[0], conf.raw_layer)
-        if layer is conf.raw_layer or not isinstance(options.get("_underlayer"), TCP):
+        if layer is conf.raw_layer or not isinstance(under, TCP):
             return layer if layer is conf.raw_layer else layer.dispatch_hook(_pkt, *args, **options)
         try:
             _, _, end = read_header(_pkt, 0, len(_pkt))
@@ -92,6 +97,35 @@ class NdnStream(Packet):
         return conf.raw_layer
 
 
+def _whole_frames(data: bytes) -> int:
+    """Return how many bytes the whole WebSocket frames take that `data` begins with."""
+    at = 0
+    while (frame := websocket.read_frame(data, at)) is not None and at < frame.end <= len(data):
+        at = frame.end
+    return at
+
+
+class _Messages(PacketListField):
+    """The packets in the whole WebSocket frames that the bytes begin with."""
+
+    def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, list[Any]]:
+        size = _whole_frames(s)
+        return s[size:], [
+            NDN(message) for message in websocket.WebSocket(in_step=True).read(bytearray(s[:size]))
+        ]
+
+
+class NdnWebSocket(NdnStream):
+    """NDN packets in WebSocket frames; what follows the last whole frame is the payload."""
+
+    _name = "NdnWebSocket"
+    fields_desc = [_Messages("packets", [])]  # noqa: RUF012
+
+    def mysummary(self) -> str:
+        """Return the line for frames that hold no whole packet: a ping, or a part of a message."""
+        return "WebSocket"
+
+
 def bind() -> None:
     """Bind the layers to ports and Ethertype."""
     for port in (PORT, MULTICAST_PORT):
@@ -102,6 +136,8 @@ def bind() -> None:
     bind_bottom_up(Ether, NDN, type=ETHERTYPE)
     bind_bottom_up(CookedLinux, NDN, proto=ETHERTYPE)
     bind_bottom_up(PPP, NDN, proto=PPP_PROTOCOL)
+    bind_bottom_up(TCP, NDN, dport=websocket.PORT)
+    bind_bottom_up(TCP, NDN, sport=websocket.PORT)
     for layer in (Interest, Data, LpPacket, NdnStream):
         if layer is not NdnStream:
             bind_top_down(UDP, layer, sport=PORT, dport=PORT)

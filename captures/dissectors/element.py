@@ -82,13 +82,16 @@ class Element(Packet, metaclass=_ElementClass):
         """Return the fields that a TLV-VALUE holds; raise MalformedPacket."""
         fields: dict[str, Any] = {}
         ignored: list[tuple[int, bytes]] = []
+        seen: set[int] = set()
         last, is_first = -1, True
         if cls.REQUIRED[:1] == ("name",) and value[:1] != bytes((NAME,)):
             raise MalformedPacket("without Name")
         for kind, start, end in elements(value, 0, len(value)):
             rank, field = cls.by_type.get(kind, (-1, None))
-            if field is None or not cls._fits(field, rank, last, fields, is_first):
+            if field is None or not cls._fits(field, rank, last, seen, is_first):
                 check_ignorable(kind, field is not None)
+                ignored.append((kind, value[start:end]))
+            elif field.anywhere and not cls.heeds(field, value[start:end], fields):
                 ignored.append((kind, value[start:end]))
             elif isinstance(field, Repeated):
                 fields.setdefault(field.name, []).append(field.decode(value[start:end]))
@@ -97,6 +100,7 @@ class Element(Packet, metaclass=_ElementClass):
                 fields[field.name] = field.decode(value[start:end])
                 last = last if field.anywhere else rank
             is_first = False
+            seen.add(kind)
         for name in cls.REQUIRED:
             if name not in fields:
                 raise MalformedPacket(f"without {cls.titles[name]}")
@@ -107,12 +111,20 @@ class Element(Packet, metaclass=_ElementClass):
         return fields
 
     @classmethod
-    def _fits(cls, field: Tlv, rank: int, last: int, fields: dict[str, Any], is_first: bool) -> bool:
+    def _fits(cls, field: Tlv, rank: int, last: int, seen: set[int], is_first: bool) -> bool:
         if isinstance(field, Name):
             return is_first
         if field.anywhere:
-            return field.name not in fields
+            return field.kind not in seen
         return rank > last or (rank == last and isinstance(field, Repeated))
+
+    @classmethod
+    def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
+        """Tell whether the first element of a type for applications is ours, and not of others; by class.
+
+        `fields` are those before it.
+        """
+        return True
 
     @classmethod
     def of(cls: type[_Element], value: bytes, **options: Any) -> _Element:

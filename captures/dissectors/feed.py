@@ -6,7 +6,7 @@ from scapy.packet import Packet
 
 from captures.dissectors.element import Element, shown_if_set
 from captures.dissectors.fields import Repeated, Text, Tlv
-from forwarder.wire.feed import BACKLINK, FORK_PROOF, PAYLOAD, SSB_MESSAGE, split_fork, split_item
+from forwarder.wire.feed import BACKLINK, FORK_PROOF, PAYLOAD, SSB_MESSAGE, is_item_name, split_fork
 from forwarder.wire.packet import DATA
 from forwarder.wire.tlv import MalformedPacket, read_header
 
@@ -72,7 +72,7 @@ class ForkProof(Element):
 def open_content(name: bytes, content: bytes, proofs: bool = True) -> Element | bytes:
     """Return what the Data of this name holds: a layer where name and bytes allow one, else the bytes."""
     try:
-        if split_item(name) is not None:
+        if is_item_name(name):
             layer: Element = (SsbItem if content[:1] == bytes((SSB_MESSAGE,)) else NativeItem).of(content)
         elif proofs and split_fork(name) is not None and content[:1] == bytes((FORK_PROOF,)):
             _, start, end = read_header(content, 0, len(content))

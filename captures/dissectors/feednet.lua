@@ -264,10 +264,12 @@ local function with_number(name, found)
     end
 end
 
--- Returns the number of the item that a name (bytes) is of, if it is an item's.
-local function split_item(name)
+-- Returns the number of the item that a name is of, if it is an item's: key and number are components of their own.
+local function split_item(name, places)
+    local key, last = places[#places - 1], places[#places]
+    if not key or key[1] ~= 8 or key[3] - key[2] ~= 34 or last[1] ~= 58 then return nil end
     local seq = with_number(name, function(at)
-        return at >= 34 and sub(name, at - 33, at - 32) == KEY_HEADER and sub(name, at - 5, at) ~= FORK
+        return at == #name - (last[3] - last[2]) and sub(name, at - 5, at) ~= FORK
             and sub(name, at + 3) ~= rep("\255", 8)
     end)
     return seq
@@ -308,7 +310,8 @@ function read.name(p, at, start, stop, tree, entry, r)
                 (COMPONENTS[place[1]] or ("Component of type " .. place[1])) .. ": " .. uris[i])
         end
     end
-    r[entry[4]] = { uri = uri, uris = uris, bytes = sub(p.s, start + 1, stop) }
+    local bytes = sub(p.s, start + 1, stop)
+    r[entry[4]] = { uri = uri, uris = uris, bytes = bytes, item = split_item(bytes, places) }
 end
 
 function read.names(p, at, start, stop, tree, entry)
@@ -439,6 +442,15 @@ local SELECTORS = index({
     { 17, "ChildSelector", "number", "child_selector", silent = true },
     { 18, "MustBeFresh", "flag", "must_be_fresh" },
 })
+-- Types from 240 are for applications: what forwarders do not heed is of others.
+local function is_credit(size, r)
+    return is_nni(size) and r.name.item
+end
+
+local function is_empty(size)
+    return size == 0
+end
+
 local INTEREST = index({
     required = { "name" },
     { 7, "Name", "name", "name", nonempty = true },
@@ -452,8 +464,8 @@ local INTEREST = index({
     { 36, "ApplicationParameters", "bytes", "parameters" },
     { 44, "InterestSignatureInfo", "nested", "signature_info", holds = SIGNATURE_INFO },
     { 46, "InterestSignatureValue", "bytes", "signature.value" },
-    { 240, "SendCredit", "number", "lli.credit", anywhere = true },
-    { 250, "Persistent", "flag", "persistent", anywhere = true },
+    { 240, "SendCredit", "number", "lli.credit", anywhere = true, heeded = is_credit },
+    { 250, "Persistent", "flag", "persistent", anywhere = true, heeded = is_empty },
 })
 local DATA = index({
     required = { "name", "signature_info", "signature.value" },
@@ -508,6 +520,9 @@ function walk(p, start, stop, tree, entries, r)
             (entry[3] == "name" and is_first) or
             (entry[3] ~= "name" and entry.anywhere and not seen[kind]) or
             (entry[3] ~= "name" and not entry.anywhere and entry.rank > last))
+        if fits and entry.heeded and not entry.heeded(after - first, r) then
+            seen[kind], fits = true, false
+        end
         if fits then
             read[entry[3]](p, at, first, after, tree, entry, r)
             seen[kind], seen[entry[4]] = true, true
@@ -556,7 +571,7 @@ end
 
 -- Shows what a packet's name says of feeds; returns the item's number if it is an item's.
 local function derive(tree, range, name)
-    local item = split_item(name.bytes)
+    local item = name.item
     if item then
         derived(tree, "feed.name", range, uri_of({ unpack(name.uris, 1, #name.uris - 1) }))
         derived(tree, "feed.item", range, item)
@@ -586,7 +601,7 @@ function read.content(p, at, start, stop, tree, entry, r)
     if not r.name then malformed("without Name") end
     r.content_size = stop - start
     local name = r.name.bytes
-    if split_item(name) then
+    if r.name.item then
         local is_ssb = byte(p.s, start + 1) == 246 and start < stop
         local entries = is_ssb and SSB or NATIVE
         local inside = {}
@@ -627,8 +642,6 @@ local function interest_line(r)
     if r.persistent then words[1] = "persistent" end
     if not credit then
         words[#words + 1] = "Interest " .. short_name(uris)
-    elseif not r.item then
-        words[#words + 1] = "LLI " .. short_name(uris) .. " credit " .. tostring(credit) .. ", not for an item"
     else
         local feed = { unpack(uris, 1, #uris - 1) }
         local what = " cancel"
@@ -927,9 +940,25 @@ function ndn.dissector(tvb, pinfo, root)
     return stop
 end
 
+-- A message of WebSocket, which Wireshark has unmasked and put together, is one packet.
+local websocket = Proto("ndn_websocket", "Named Data Networking over WebSocket")
+
+function websocket.dissector(tvb, pinfo, root)
+    local size = tvb:len()
+    if size == 0 then return 0 end
+    local line = show({ s = tvb:raw(0, size), tvb = tvb }, pinfo, 0, size, root)
+    -- Wireshark's line for the frame gives way to ours; those of messages before it in the segment stay.
+    local is_first = tostring(pinfo.cols.info):find("^WebSocket")
+    pinfo.cols.protocol = "NDN"
+    pinfo.cols.info = (is_first and "" or "; ") .. line
+    pinfo.cols.info:fence()
+    return size
+end
+
 for _, port in ipairs({ 6363, 56363 }) do
     DissectorTable.get("udp.port"):add(port, ndn)
 end
 DissectorTable.get("tcp.port"):add(6363, ndn)
+DissectorTable.get("ws.port"):add(9696, websocket)
 DissectorTable.get("ethertype"):add(0x8624, ndn)
 DissectorTable.get("ppp.protocol"):add(0x0077, ndn)

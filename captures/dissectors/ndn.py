@@ -19,6 +19,7 @@ from captures.old_format import (
     is_old,
     modern,
 )
+from forwarder.wire.feed import is_item_name
 from forwarder.wire.name import PARAMETERS_DIGEST, component, components, from_uri
 from forwarder.wire.packet import DATA, INTEREST, SEND_CREDIT
 from forwarder.wire.persistent import PERSISTENT
@@ -143,6 +144,7 @@ Named.name = property(_get_name, _set_name)  # type: ignore[assignment]
 class Interest(Named):
     """An Interest; with `send_credit` a long-lived one (LLI), with `persistent` one that Data do not use up.
 
+    Elements of these two types that forwarders do not heed are of others, and among the `ignored`.
     `lifetime` is in milliseconds. Computed where not given: ParametersSha256DigestComponent at the name's end
     if there are `parameters`, and the signature of a `signature_info` of type 0 (DigestSha256).
     """
@@ -166,6 +168,13 @@ class Interest(Named):
         Flag("persistent", PERSISTENT, anywhere=True),
         Ignored(),
     )
+
+    @classmethod
+    def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
+        """Tell what forwarders heed: a number in the Interest for an item, and an empty `persistent`."""
+        if field.kind == PERSISTENT:
+            return not value
+        return len(value) in (1, 2, 4, 8) and is_item_name(from_uri(fields["name"]))
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
 from captures.dissectors.ndn import Data, Interest, SignatureInfo
 from captures.old_format import OLD_FORMAT
-from forwarder.wire.feed import split_fork, split_item
+from forwarder.wire.feed import is_item_name, split_fork, split_item
 from forwarder.wire.lp import LP_PACKET
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, INTEREST
@@ -61,7 +61,7 @@ def packet_type(packet: Packet, whole: Whole | None = None) -> str:
     `whole` is what the packet, a fragment, has completed.
     """
     if isinstance(packet, Interest):
-        return "Interest" if packet.send_credit is None else "LLI"
+        return "Interest" if _credit(packet) is None else "LLI"
     if isinstance(packet, Data):
         return "Data"
     if isinstance(packet, Raw):
@@ -144,20 +144,29 @@ def uri_of(packet: Interest | Data) -> str:
     return uri
 
 
+def _item(packet: Interest | Data) -> int | None:
+    """Return the number of the item that a packet is for or of; None if it is of another name."""
+    name = from_uri(uri_of(packet))
+    parts = split_item(name) if is_item_name(name) else None
+    return None if parts is None else parts[1]
+
+
+def _credit(packet: Interest) -> int | None:
+    """Return the credit of an LLI; None of a classic Interest, which may hold that element of others."""
+    return None if _item(packet) is None else packet.send_credit
+
+
 def _interest_line(packet: Interest) -> str:
     words = []
     if packet.persistent:
         words.append("persistent")
-    item = split_item(from_uri(uri_of(packet)))
-    credit = packet.send_credit
-    if credit is None:
+    item, credit = _item(packet), _credit(packet)
+    if item is None or credit is None:
         words.append(f"Interest {short_name(uri_of(packet))}")
-    elif item is None:
-        words.append(f"LLI {short_name(uri_of(packet))} credit {credit}, not for an item")
     elif credit == 0:
         words.append(f"LLI {_feed_of(uri_of(packet))} cancel")
     else:
-        words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item[1], _last(item[1], credit))}")
+        words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item, _last(item, credit))}")
     flags = zip(packet.asks(), ("CanBePrefix", "MustBeFresh"), strict=True)
     words += [word for is_set, word in flags if is_set]
     if packet.selectors is not None:
@@ -239,7 +248,6 @@ _INTEREST = {
     "lifetime": "ndn.lifetime",
     "hop_limit": "ndn.hop_limit",
     "parameters": "ndn.parameters",
-    "send_credit": "ndn.lli.credit",
     "persistent": "ndn.persistent",
 }
 _META = {"content_type": "ndn.content_type", "freshness": "ndn.freshness", "final_block": "ndn.final_block"}
@@ -264,10 +272,10 @@ def _plain(packet: Packet, names: dict[str, str]) -> Iterator[tuple[str, Any]]:
 def _network(packet: Interest | Data) -> Fields:
     fields: Fields = [("ndn.name", uri_of(packet))]
     name = from_uri(uri_of(packet))
-    item, fork = split_item(name), split_fork(name)
+    item, fork = _item(packet), split_fork(name)
     if item is not None:
         feed = uri_of(packet).rpartition("/")[0]
-        fields += [("ndn.feed.name", feed), ("ndn.feed.item", item[1])]
+        fields += [("ndn.feed.name", feed), ("ndn.feed.item", item)]
     if fork is not None:
         fields.append(("ndn.feed.fork", fork[1]))
     if isinstance(packet, Interest):
@@ -276,8 +284,11 @@ def _network(packet: Interest | Data) -> Fields:
         fields += _plain(packet, _INTEREST)
         if packet.selectors is not None:
             fields.append(("ndn.problem", OLD_FORMAT))
-        if item is not None and packet.send_credit:
-            fields += [("ndn.lli.first", item[1]), ("ndn.lli.last", _last(item[1], packet.send_credit))]
+        credit = _credit(packet)
+        if credit is not None:
+            fields.append(("ndn.lli.credit", credit))
+        if item is not None and credit:
+            fields += [("ndn.lli.first", item), ("ndn.lli.last", _last(item, credit))]
     else:
         if packet.meta_info is not None:
             fields += _plain(packet.meta_info, _META)
@@ -334,7 +345,7 @@ FIELD_NAMES = sorted(
         "ndn.lp.prefix_announcement",
     }
     | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
-    | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.first", "ndn.lli.last"}
+    | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.credit", "ndn.lli.first", "ndn.lli.last"}
     | {
         name
         for table in (_LP, _STATE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)

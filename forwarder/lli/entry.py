@@ -5,15 +5,14 @@ from typing import Final
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
 from forwarder.lli.backfill import Backfill
-from forwarder.lli.estimates import MS, Rtt
+from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import Ranges
+from forwarder.lli.reissues import Reissues
 from forwarder.lli.upstream import NEVER, Upstream
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
 _REMEMBERED_NONCES: Final = 16
-_REISSUE_INTERVAL: Final = 500 * MS
-_REISSUE_WAIT: Final = 2_000 * MS
 
 
 class FeedEntry:
@@ -28,11 +27,7 @@ class FeedEntry:
         upstream_first: the oldest item that the upstream can push, 0 if it has not said.
         first_until: until when that is believed, ns.
         tried: faces that have failed since an item last came.
-        reissue: the next LLI replaces one to a face that has failed.
-        reissued_at: when an LLI that is passed on up to the source was last sent, ns.
-        has_own_reissue: that one was a probe of this node's own, for nobody else.
-        has_heard_reissue: a downstream has sent one since this node's last probe.
-        to_pass_on: nonces of reissued LLIs that have come too soon after that one, by face, the oldest first.
+        reissues: the LLIs that are passed on up to the source.
         rest_until: no way is looked for before, ns.
         nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
         hop_limit: for the LLIs sent.
@@ -53,19 +48,15 @@ class FeedEntry:
         "face",
         "feed",
         "first_until",
-        "has_heard_reissue",
-        "has_own_reissue",
         "hop_limit",
         "latest",
         "nonces",
         "proof_sent",
         "ranges",
         "refused",
-        "reissue",
-        "reissued_at",
+        "reissues",
         "rest_until",
         "run",
-        "to_pass_on",
         "tried",
         "upstream",
         "upstream_first",
@@ -80,11 +71,7 @@ class FeedEntry:
         self.upstream_first = 0
         self.first_until = 0
         self.tried: set[int] = set()
-        self.reissue = False
-        self.reissued_at = -_REISSUE_INTERVAL
-        self.has_own_reissue = False
-        self.has_heard_reissue = False
-        self.to_pass_on: dict[int, int] = {}
+        self.reissues = Reissues()
         self.nonces: tuple[tuple[int, int | None], ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
@@ -120,38 +107,6 @@ class FeedEntry:
     def sends(self, nonce: int, origin: int | None) -> None:
         """Remember an LLI that is sent, and the face whose LLI caused it."""
         self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
-
-    def may_reissue(self, now: int) -> bool:
-        """Tell whether it is time for another LLI that is passed on up to the source.
-
-        Such an LLI finds the loop that aggregation hides. Each downstream's probe is one, and they are many.
-        """
-        return now >= self.reissued_at + _REISSUE_INTERVAL
-
-    def reissues(self, now: int, *, is_own: bool) -> None:
-        """Note that the next LLI is to be passed on up to the source, be it a probe of this node's own."""
-        self.reissue = True
-        self.reissued_at = now
-        self.has_own_reissue = is_own
-
-    @property
-    def pass_on_at(self) -> int:
-        """When one that has come too soon goes alone, ns; NEVER if it waits for another LLI to take it along.
-
-        After another downstream's it waits: they take turns. After a probe of this node's own it must not.
-        """
-        return self.reissued_at + _REISSUE_WAIT if self.has_own_reissue else NEVER
-
-    def pass_on(self) -> tuple[int, int] | None:
-        """Return the nonce and the face of the reissued LLI whose turn it is to be passed on, if one waits.
-
-        None of them is dropped: where the probes round a loop came in step, each node would pass on none.
-        """
-        waiting = next((face for face in self.to_pass_on if face in self.ranges), None)
-        if waiting is None:
-            self.to_pass_on.clear()
-            return None
-        return self.to_pass_on.pop(waiting), waiting
 
     def item(self, seq: int) -> Data | None:
         """Return an item to be pushed."""

@@ -48,6 +48,19 @@ class Rtt:
         if self.smoothed is None or measured > self.smoothed // 8:
             self.sample(measured)
 
+    def ambiguous(self, measured: int) -> None:
+        """Take in the time from asking again to an answer, ns, which may answer what was asked before.
+
+        So it is no sample (Karn). But if it is as was to be expected, what was asked before got lost. If not,
+        the time-out is too short, and is lengthened until an answer comes in time.
+        """
+        if self.smoothed is None:
+            return
+        if abs(measured - self.smoothed) <= max(self.smoothed // 4, 2 * self._variation):
+            self._backoff = 0
+        else:
+            self._backoff = min(self._backoff + 1, _MOST_BACKOFF)
+
     def timeout(self, tries: int = 0) -> int:
         """Return how long to wait for an answer that has been asked for `tries` times before, ns."""
         base = (
@@ -56,11 +69,6 @@ class Rtt:
             else max(self.smoothed + max(4 * self._variation, _GRANULARITY), MIN_TIMEOUT)
         )
         return min(base << max(min(tries, 10), self._backoff), MAX_TIMEOUT)
-
-    def timed_out(self) -> None:
-        """Note that no answer came in time, which may have been too short, until one is measured (Karn)."""
-        if self.smoothed is not None:
-            self._backoff = min(self._backoff + 1, _MOST_BACKOFF)
 
     def reorder_delay(self) -> int:
         """Return how long an item may be late before it counts as lost, ns."""

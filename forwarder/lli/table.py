@@ -39,6 +39,7 @@ MOST_FEEDS_PER_FACE: Final = 512
 _PROOF_INTERVAL: Final = 100 * MS
 _SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
+_BELIEVED: Final = 4_000 * MS
 _FEW_TRIES: Final = 2
 _REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
@@ -145,8 +146,7 @@ class FeedTable:
             self._push(face, data.wire)
         self._serve(entry, face, now)
         if cause is not None and lli.must_be_fresh and not is_repeated:
-            entry.to_pass_on[face] = cause[0]
-            entry.has_heard_reissue = True
+            entry.reissues.hear(face, cause[0])
         self._pass_on(entry, now, cause)
         granted = entry.ranges.get(face)
         if granted is not None and entry.face is None and not self._can_progress(entry, granted):
@@ -167,7 +167,7 @@ class FeedTable:
         self.counters["states_in"] += 1
         entry.upstream.answered(*state.feed_state, now)
         if state.first is not None:
-            entry.upstream_first, entry.first_until = state.first, now + _SHUNNED
+            entry.upstream_first, entry.first_until = state.first, now + _BELIEVED
         if state.first is not None and state.first > entry.upstream.next:
             entry.upstream.skip(state.first)
         self._ask(entry, now, None)
@@ -359,9 +359,7 @@ class FeedTable:
             if entry.ranges:
                 llis = entry.upstream.wake(now)
                 if entry.upstream.is_probing:
-                    if entry.may_reissue(now) and not entry.has_heard_reissue:
-                        entry.reissues(now, is_own=True)
-                    entry.has_heard_reissue = False
+                    entry.reissues.probe(now)
                 self._send_llis(entry, llis, None, now)
                 if entry.upstream.state is State.SILENT:
                     self._fail_over(entry, NO_ROUTE, now)
@@ -422,8 +420,8 @@ class FeedTable:
             deadlines.append(now + _REST)
         elif entry.ranges.last_expiry() - now >= MS:  # else there is no lifetime left to ask for
             deadlines.append(entry.upstream.deadline)
-        if entry.face is not None and entry.to_pass_on:
-            deadlines.append(entry.pass_on_at)
+        if entry.face is not None:
+            deadlines.append(entry.reissues.deadline)
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         deadline = min(deadlines)
@@ -546,17 +544,12 @@ class FeedTable:
 
     def _pass_on(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask; and pass on the reissued LLI whose turn it is, though there be nothing new to ask for."""
-        if not entry.to_pass_on or not entry.may_reissue(now) or (cause is None and now < entry.pass_on_at):
-            self._ask(entry, now, cause)
-            return
-        if not self._find_way(entry, now):
-            entry.to_pass_on.clear()
-            return
-        entry.reissues(now, is_own=False)
-        cause = entry.pass_on() or cause
-        self._ask(entry, now, cause)
-        if entry.reissue:
-            self._send_llis(entry, entry.upstream.touch(now), cause, now)
+        reissues = entry.reissues
+        is_turn = bool(entry.ranges) and reissues.has_turn(now, alone=cause is None)
+        passed_on = reissues.take(entry.ranges, now) if is_turn and self._find_way(entry, now) else None
+        self._ask(entry, now, passed_on or cause)
+        if passed_on is not None and reissues.is_due:
+            self._send_llis(entry, entry.upstream.touch(now), passed_on, now)
 
     def _ask(self, entry: FeedEntry, now: int, cause: Cause) -> None:
         """Ask upstream for what downstreams may be sent and the cache does not have."""
@@ -598,7 +591,7 @@ class FeedTable:
             entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
-            entry.upstream_first, entry.first_until = 1, now + _SHUNNED
+            entry.upstream_first, entry.first_until = 1, now + _BELIEVED
             self._send_llis(
                 entry, [Lli(first, 1, max((entry.ranges.last_expiry() - now) // MS, 1))], None, now
             )
@@ -678,7 +671,7 @@ class FeedTable:
             self._send_llis(entry, cancel, None, now)
         entry.leave_upstream()
         self.counters["failovers"] += 1
-        entry.reissue = True
+        entry.reissues.is_due = True
         self._ask(entry, now, None)
         if entry.face is not None:
             return
@@ -711,10 +704,8 @@ class FeedTable:
                 self._fetch_all(entry, [(entry.face, lli.first)], now)
                 continue
             self.counters["llis_out"] += 1
-            if cause is None and lli.credit and entry.to_pass_on:
-                cause = entry.pass_on()
-                if cause is not None:
-                    entry.reissues(now, is_own=False)
+            if cause is None and lli.credit:
+                cause = entry.reissues.take(entry.ranges, now)
             if cause is not None:
                 nonce, origin = cause
                 cause = None
@@ -723,11 +714,11 @@ class FeedTable:
                 nonce = self._rng.getrandbits(32)
                 entry.sends(nonce, None)
             packet = lli.packet(
-                entry.feed, nonce, entry.hop_limit, reissued=entry.reissue and bool(lli.credit)
+                entry.feed, nonce, entry.hop_limit, reissued=entry.reissues.is_due and bool(lli.credit)
             )
             self._send(entry.face, packet)
         if llis:
-            entry.reissue = False
+            entry.reissues.is_due = False
 
     # Forks.
 

@@ -34,6 +34,7 @@ _LOSSES_REMEMBERED: Final = 64
 PULL_WINDOW: Final = 32
 """Items asked for at a time of an upstream that cannot push."""
 PULL_LIFETIME_MS: Final = 4_000
+_SOON: Final = 500 * MS
 
 NEVER: Final = (1 << 63) - 1
 
@@ -175,10 +176,12 @@ class Upstream:
         "_missing",
         "_pace",
         "_pulled",
+        "_pulled_again",
         "_quiet_since",
         "_recent_gap",
         "_recovery",
         "_repaired",
+        "_repeats_soon",
         "_rtt",
         "_sample",
         "_sent_at",
@@ -221,6 +224,8 @@ class Upstream:
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
         self._asked_twice: set[int] = set()  # of them: what came is no measure of the round trip (Karn)
         self._pulled: dict[int, int] = {}  # item -> when to ask for it again, ns
+        self._pulled_again: dict[int, int] = {}  # item -> when it was asked for again, ns
+        self._repeats_soon = False  # to ask again has brought the last item that was pulled
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
@@ -272,7 +277,8 @@ class Upstream:
         if self.window.size is not None:
             limit = min(limit, self.head - 1 + self.window.size)
         if self.state is State.PULLING:
-            return self._pull(min(limit, self.next - 1 + PULL_WINDOW), now)
+            # In doubt whether anybody is there, one at a time.
+            return self._pull(min(limit, self.next - 1 + (PULL_WINDOW if self.is_credible else 1)), now)
         extra = limit - self.limit
         if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
             self._schedule()
@@ -288,10 +294,13 @@ class Upstream:
             if self._sample:
                 # The first answer has come from as far away as the upstream had to ask.
                 self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
+            else:
+                self._rtt.ambiguous(now - self._asked_at)
             self._unanswered = False
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
             self._pulled.clear()
+            self._pulled_again.clear()
             self._unanswered = False
             self._move(Event.ANSWER)
         self._look_for_gaps()
@@ -310,7 +319,9 @@ class Upstream:
             self._recent_gap = max(gap, self._recent_gap * 7 // 8)
         self._losses = max(self._losses - 1, 0)
         self._last_arrival = self._quiet_since = now
-        self._pulled.pop(seq, None)
+        if self._pulled.pop(seq, None) is not None:
+            again = self._pulled_again.pop(seq, None)
+            self._repeats_soon = again is not None and now - again <= _SOON
         self.window.arrived(self._credit)
         if bare and not self._answered_once and seq == self._asked_first:
             self._unanswered = False
@@ -318,7 +329,9 @@ class Upstream:
             self._move(Event.BARE)
         if seq < self.head:
             self._missing.pop(seq, None)
-            if seq in self._repaired and seq not in self._asked_twice:
+            if seq in self._asked_twice:
+                self._rtt.ambiguous(now - self._repaired[seq])
+            elif seq in self._repaired:
                 self._rtt.sample_of_repair(now - self._repaired[seq])
         else:
             if self._recovery is not Recovery.NONE or self.state is State.PULLING:
@@ -354,13 +367,14 @@ class Upstream:
         """Wait for items of a range, and no others."""
         self._missing = {seq: due for seq, due in self._missing.items() if first <= seq <= last}
         self._pulled = {seq: end for seq, end in self._pulled.items() if first <= seq <= last}
+        self._pulled_again = {seq: at for seq, at in self._pulled_again.items() if first <= seq <= last}
         self._look_for_gaps()
         self._schedule()
 
     def assume_legacy(self) -> None:
         """Go on with classic Interests: nobody answers, which is what an upstream does that cannot push."""
         self._tries = 0
-        self._unanswered = False
+        self._unanswered = self._is_heard = False
         self.limit = self.head - 1
         self._schedule()
         self._move(Event.ASSUME)
@@ -429,7 +443,6 @@ class Upstream:
 
     def _time_out(self, now: int) -> None:
         self._tries += 1
-        self._rtt.timed_out()
         # Its first answer takes as long as it has to ask further up, however quickly it has answered others.
         least = 0 if self._is_heard else (INITIAL_TIMEOUT << self._max_tries) - INITIAL_TIMEOUT
         if self._tries >= self._max_tries and now >= self._begun_at + least:
@@ -530,16 +543,25 @@ class Upstream:
         if lifetime_ms <= 0:
             return []
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
-        self._pulled[seq] = now + lifetime_ms * MS // (2 if self._tries else 1)
+        wait = lifetime_ms * MS // (2 if self._tries else 1)
+        if self._repeats_soon and not self._tries:
+            wait = min(wait, self._rtt.timeout())
+        self._pulled[seq] = now + wait
+        if seq in self._pulled_again:
+            self._pulled_again[seq] = now
         self._sent_at = now
         self.expiry = max(self.expiry, now + lifetime_ms * MS)
         return [Lli(seq, 1, lifetime_ms)]
 
     def _pull_again(self, now: int) -> list[Lli]:
         ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
+        llis = []
         if ended:
             self._time_out(now)
-        llis = [lli for seq in ended for lli in self._pull_one(seq, now)]
+            self._pulled_again.update(dict.fromkeys(ended, now))
+            llis = self._pull_one(ended[0], now)
+            for seq in ended[1:]:
+                del self._pulled[seq]  # until want() finds that an item has come
         self._schedule()
         return llis
 

@@ -19,7 +19,10 @@ def make_persistent(interest: bytes) -> bytes:
 
 
 def is_persistent(interest: Interest) -> bool:
-    """Tell whether an Interest is persistent."""
+    """Tell whether an Interest is persistent; the first such element says so, if it is empty."""
     wire = interest.wire
     _, start, end = read_header(wire, 0, len(wire))
-    return any(kind == PERSISTENT for kind, _, _ in elements(wire, start, end))
+    for kind, value, after in elements(wire, start, end):
+        if kind == PERSISTENT:
+            return value == after  # else it is of others, who may use this type too
+    return False

@@ -6,6 +6,10 @@ producers over links that lose, duplicate, delay and break; :mod:`~testbed.simul
 every frame and every delivery. A story that fails is cut down by :mod:`~testbed.simulate.shrink` and drawn
 by :mod:`~testbed.simulate.chart`. :mod:`~testbed.simulate.mutants` shows that it would have failed.
 
+Classic NDN takes part in a family of :mod:`stories <testbed.simulate.classic_story>` of its own:
+:mod:`~testbed.simulate.classic` has its applications, :mod:`~testbed.simulate.exchanges` and
+:mod:`~testbed.simulate.linkwatch` are its observers.
+
 Beside seeds there is :mod:`~testbed.simulate.explore`, which changes stories that showed something new, and
 :mod:`~testbed.simulate.exhaust`, which plays short exchanges under every schedule of a few faults.
 """

@@ -22,7 +22,7 @@ MAX_TURNS = 500
 """Packets that an application can get at one instant; more is a loop."""
 
 
-class _Turns:
+class Turns:
     """Counts the packets that an application gets at one instant, to tell a loop inside its node."""
 
     def __init__(self, where: str) -> None:
@@ -31,6 +31,7 @@ class _Turns:
         self._count = 0
 
     def turn(self, now: int) -> None:
+        """Count a packet."""
         self._count = self._count + 1 if self._at == now else 1
         self._at = now
         if self._count > MAX_TURNS:
@@ -44,7 +45,7 @@ class Device:
         self.feed = feed
         self.published = 0
         self._items = items
-        self._turns = _Turns("a publisher")
+        self._turns = Turns("a publisher")
         self.restart()
 
     def restart(self) -> None:
@@ -117,7 +118,7 @@ class Reader:
         self._stalled = False
         self._next_take: int | None = None
         self._outputs: list[bytes] = []
-        self._turns = _Turns(wanted.name)
+        self._turns = Turns(wanted.name)
 
     def subscribe(self, now: int) -> None:
         """Come, or come again: from the item after the last one held."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from testbed.simulate.story import Node, Story
+from testbed.simulate.story import Link, Node, Story
 from testbed.simulate.world import Outcome, Row
 
 _MARGIN = 12
@@ -38,6 +38,9 @@ def _preface(story: Story) -> list[str]:
         traits += [node.recovery] if node.recovery != "in-network" else []
         traits += [f"caches {node.cache_items} items"] if node.cache_items != 256 else []
         traits += [f"caches {node.cache_feeds} feeds"] if node.cache_feeds != 1024 else []
+        traits += [f"strategy {node.strategy}"] if node.strategy != "best-route" else []
+        traits += [f"stores {node.packets} packets"] if node.packets != Node.packets else []
+        traits += [f"holds {node.pending} Interests"] if node.pending != Node.pending else []
         if traits:
             lines.append(f"node {node.name}: {', '.join(traits)}")
     for index, feed in enumerate(story.feeds):
@@ -48,6 +51,20 @@ def _preface(story: Story) -> list[str]:
         terms = f"credit {wanted.credit}, lifetime {wanted.lifetime_ms} ms{pace}"
         mode = f", {wanted.recovery}" if wanted.recovery != "in-network" else ""
         lines.append(f"{wanted.name} at {wanted.node}: feed {wanted.feed}, {terms}{mode}")
+    for link in story.links:
+        traits = [f"MTU {link.mtu}"] if link.mtu != Link.mtu else []
+        traits += ["reliable"] if link.reliable else []
+        if traits:
+            lines.append(f"link {link.a}-{link.b}: {', '.join(traits)}")
+    for prefix in story.prefixes:
+        late = f" after {prefix.delay / 1000:g} ms" if prefix.delay else ""
+        what = f"{prefix.manner}{late}, {prefix.size} bytes, fresh for {prefix.freshness_ms} ms"
+        lines.append(f"prefix {prefix.name} at {' and '.join(prefix.producers)}: {what}")
+    for log in story.logs:
+        lines.append(f"log {log.name} at {log.node}: {log.layering}, {len(log.times)} items")
+    for follow in story.follows:
+        slow = f", takes one every {follow.pause / 1000:g} ms" if follow.pause else ""
+        lines.append(f"{follow.name} at {follow.node}: log {follow.log}{slow}")
     return lines
 
 

@@ -120,6 +120,12 @@ EXCHANGES: dict[str, Story] = {
     "a late joiner, caches of one item": _story(
         "abc", Step(70 * MS, "subscribe", ("s1",)), nodes=_all("abc", cache_items=1), subscribers=_TWO
     ),
+    "a late joiner, the past is beyond a legacy forwarder": _story(
+        "abc",
+        Step(70 * MS, "subscribe", ("s1",)),
+        nodes=(Node("a", cache_items=1), Node("b", push=False), Node("c")),
+        subscribers=(_TWO[0], Subscriber("s1", "a", 0, credit=3, recovery="go-back-n")),
+    ),
     "leaves and comes again": _story(
         "abc", Step(30 * MS, "cancel", ("s0",)), Step(45 * MS, "subscribe", ("s0",))
     ),

@@ -1,12 +1,18 @@
 """What a frame says, read with the codec alone: all that observers and charts know of it."""
 
+import hashlib
 from typing import NamedTuple
 
 from forwarder.link import LinkService
 from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.lp import LpPacket, parse_lp
-from forwarder.wire.packet import DATA, INTEREST, parse_data, parse_interest
+from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, to_uri
+from forwarder.wire.packet import DATA, INTEREST, Data, parse_data, parse_interest
+from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
+
+Key = tuple[bytes, bool, bool]
+"""Of an Interest: name, CanBePrefix, MustBeFresh."""
 
 
 class Frame(NamedTuple):
@@ -23,6 +29,8 @@ class Frame(NamedTuple):
         mark: CongestionMark.
         reason: of a Nack.
         wire: the Data packet.
+        name: of an Interest, also a Nack's, and of Data; what an Interest allows, and its hop limit.
+        is_persistent: of an Interest, also a Nack's.
     """
 
     kind: str
@@ -37,6 +45,21 @@ class Frame(NamedTuple):
     reason: int = 0
     is_lli: bool = False
     wire: bytes = b""
+    name: bytes = b""
+    can_be_prefix: bool = False
+    must_be_fresh: bool = False
+    hop_limit: int | None = None
+    is_persistent: bool = False
+    freshness_ms: int = 0
+
+    def satisfies(self, key: Key) -> bool:
+        """Tell whether it is Data that satisfy an Interest, but for being fresh."""
+        name, can_be_prefix, _ = key
+        if self.name == name or (can_be_prefix and self.name.startswith(name)):
+            return True
+        if not ends_with_digest(name) or not name.startswith(self.name):
+            return False
+        return name == self.name + component(IMPLICIT_DIGEST, hashlib.sha256(self.wire).digest())
 
 
 class Reader:
@@ -51,16 +74,17 @@ class Reader:
         """Read a frame; the last fragment of a packet counts as the packet."""
         try:
             packet = self._service.receive(payload, now)
-            return Frame("fragment") if packet is None else _read(packet)
+            return Frame("fragment") if packet is None else read_packet(packet)
         except MalformedPacket:
             return Frame("malformed")
 
 
-def _read(packet: bytes) -> Frame:
+def read_packet(packet: bytes) -> Frame:
+    """Read a packet that is whole, bare or in an LpPacket; raise MalformedPacket."""
     lp = parse_lp(packet)
     kind = lp.fragment[:1]
     if not kind:
-        return _with_state("idle", lp, b"", 0, b"")
+        return _with_state("idle", lp, b"", 0, None)
     if kind[0] == INTEREST:
         interest = parse_interest(lp.fragment)
         feed, seq = split_item(interest.name) or (b"", 0)
@@ -80,18 +104,26 @@ def _read(packet: bytes) -> Frame:
             interest.lifetime_ms,
             reason=lp.nack_reason or 0,
             is_lli=credit is not None,
+            name=interest.name,
+            can_be_prefix=interest.can_be_prefix,
+            must_be_fresh=interest.must_be_fresh,
+            hop_limit=interest.hop_limit,
+            is_persistent=interest.can_be_prefix and is_persistent(interest),
         )
     if kind[0] == DATA:
         data = parse_data(lp.fragment)
         for word, parts in (("item", split_item(data.name)), ("proof", split_fork(data.name))):
             if parts is not None:
-                return _with_state(word, lp, *parts, lp.fragment)
-        return _with_state("data", lp, b"", 0, lp.fragment)
+                return _with_state(word, lp, *parts, data)
+        return _with_state("data", lp, b"", 0, data)
     raise MalformedPacket("neither Interest nor Data")
 
 
-def _with_state(kind: str, lp: LpPacket, feed: bytes, seq: int, wire: bytes) -> Frame:
-    return Frame(kind, feed, seq, tip=lp.tip, limit=lp.limit, mark=lp.congestion_mark, wire=wire)
+def _with_state(kind: str, lp: LpPacket, feed: bytes, seq: int, data: Data | None) -> Frame:
+    frame = Frame(kind, feed, seq, tip=lp.tip, limit=lp.limit, mark=lp.congestion_mark)
+    if data is None:
+        return frame
+    return frame._replace(wire=data.wire, name=data.name, freshness_ms=data.freshness_ms)
 
 
 def describe(frame: Frame) -> str:
@@ -104,7 +136,21 @@ def describe(frame: Frame) -> str:
         case "cancel":
             return f"cancel {frame.seq}"
         case "interest" | "nack" | "proof":
-            return f"{frame.kind} {frame.seq}" if frame.seq else frame.kind
+            if frame.seq:
+                return f"{frame.kind} {frame.seq}"
+            selectors = " prefix" * frame.can_be_prefix + " fresh" * frame.must_be_fresh
+            return f"{frame.kind} {_short(frame.name)}{selectors}"
+        case "data":
+            return f"data {_short(frame.name)}{mark}"
         case "item":
             return f"item {frame.seq}{state}{mark}"
     return f"{frame.kind}{state}{mark}"
+
+
+def _short(name: bytes) -> str:
+    """Write a name for a chart: a digest, or a key, by its beginning."""
+    try:
+        parts = to_uri(name).split("/")[1:]
+    except MalformedPacket:
+        return "?"
+    return "".join(f"/{part if len(part) <= 16 else part[:12] + '..'}" for part in parts)

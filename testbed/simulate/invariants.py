@@ -41,16 +41,20 @@ class Violation(Exception):
 
 
 class _Grant:
-    __slots__ = ("classic", "expiry", "first", "is_open", "limit", "nonce", "paid")
+    __slots__ = ("classic", "expiry", "first", "is_open", "limit", "nonce", "own_expiry", "paid")
 
-    def __init__(self, frame: Frame, first: int, limit: int, expiry: int, *, classic: bool) -> None:
+    def __init__(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> None:
         self.first = first
         self.limit = limit
-        self.expiry = expiry
+        self.expiry = self.own_expiry = now + frame.lifetime_ms * MS_NS
         self.nonce = frame.nonce
         self.classic = classic
         self.paid: set[int] = set()
         self.is_open = True  # a sender forgets a range that is used up, or ends at a fork
+
+    def is_duplicated_by(self, frame: Frame, now: int) -> bool:
+        """Tell whether the link has only repeated what made it."""
+        return self.is_open and self.nonce == frame.nonce and now < self.own_expiry
 
     def covers(self, seq: int, now: int) -> bool:
         """Tell whether it allows an item that has not been sent since it was made."""
@@ -64,7 +68,8 @@ class Grants:
     make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the grants
     that it finds, and lasts as long as those that are open; one that lies apart from a range that is still
     open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed, and so
-    does a Nack that is sent; the duplicate of the newest LLI grants nothing while its range is open.
+    does a Nack that is sent; the duplicate of the newest LLI grants nothing while its lifetime lasts and its
+    range is open.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:
@@ -78,21 +83,26 @@ class Grants:
         key = (node, peer, frame.feed)
         grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
         classic = frame.kind == "interest" or node in self._legacy
-        expiry = now + frame.lifetime_ms * MS_NS
         if classic:
-            grants.append(_Grant(frame, frame.seq, frame.seq, expiry, classic=True))
+            grants.append(_Grant(frame, frame.seq, frame.seq, now, classic=True))
         elif frame.kind == "cancel":
             grants = [grant for grant in grants if grant.classic]
         else:
             ours = [grant for grant in grants if not grant.classic]
-            if not (ours and ours[-1].nonce == frame.nonce and ours[-1].is_open):
-                for grant in ours:
-                    grant.expiry = max(grant.expiry, expiry)
+            newest = ours[-1] if ours else None
+            if (
+                newest is None
+                or newest.nonce != frame.nonce
+                or not newest.is_open
+                or newest.own_expiry <= now
+            ):
                 still_open = [grant for grant in ours if grant.is_open]
-                last = frame.seq + frame.credit - 1
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
-                expiry = max([expiry, *(grant.expiry for grant in still_open)])
-                grants.append(_Grant(frame, first, last, expiry, classic=False))
+                new = _Grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
+                for grant in ours:
+                    grant.expiry = max(grant.expiry, new.own_expiry)
+                new.expiry = max([new.expiry, *(grant.expiry for grant in still_open)])
+                grants.append(new)
         self._grants[key] = grants
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
@@ -112,6 +122,7 @@ class Grants:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
         for grant in paying:
             grant.paid.add(frame.seq)
+        for grant in covering:  # whichever was meant, the sender may have used up its range
             grant.is_open = grant.is_open and frame.seq != grant.limit
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:

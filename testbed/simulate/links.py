@@ -1,8 +1,10 @@
 """The links of a simulated network: what becomes of a frame, and which way leads where."""
 
 import hashlib
+from collections.abc import Sequence
 
 from testbed.simulate.frames import Reader
+from testbed.simulate.linkwatch import LinkWatch
 from testbed.simulate.story import Fate, Link, Story
 
 _NS_PER_BYTE = 8_000_000
@@ -22,9 +24,9 @@ class Cable:
 
 
 class Wire:
-    """One direction of a link."""
+    """One direction of a link; `watch` is its observer, if classic NDN takes part."""
 
-    __slots__ = ("a", "b", "cable", "count", "departures", "fates", "heard", "key", "reader")
+    __slots__ = ("a", "b", "cable", "count", "departures", "fates", "heard", "key", "reader", "watch")
 
     def __init__(self, cable: Cable, a: str, b: str, story: Story) -> None:
         self.cable = cable
@@ -33,7 +35,8 @@ class Wire:
         self.key = f"{story.seed} {a} {b} ".encode()
         self.count = 0
         self.departures: list[int] = []
-        self.reader = Reader()
+        self.watch: LinkWatch | None = None
+        self.reader: Reader | LinkWatch = Reader()
         self.heard: list[bytes] = []
         self.fates: dict[int, Fate] | None = None
         if story.fates is not None:
@@ -71,15 +74,19 @@ class Wire:
         return queue[-1]
 
 
-def routes(story: Story) -> dict[str, list[list[tuple[str, int]]]]:
-    """Return each node's next hops, (neighbour, cost), for each feed."""
+Hops = list[tuple[str, int]]
+"""Next hops of a node: neighbour and cost."""
+
+
+def routes(story: Story, origins: Sequence[Sequence[str]]) -> dict[str, list[Hops]]:
+    """Return each node's next hops for each of several names, given by the nodes that they lead to."""
     neighbours: dict[str, list[str]] = {node.name: [] for node in story.nodes}
     for link in story.links:
         neighbours[link.a].append(link.b)
         neighbours[link.b].append(link.a)
-    routes: dict[str, list[list[tuple[str, int]]]] = {node.name: [] for node in story.nodes}
-    for feed in story.feeds:
-        distance = dict.fromkeys(feed.devices, 0)
+    routes: dict[str, list[Hops]] = {node.name: [] for node in story.nodes}
+    for ends in origins:
+        distance = dict.fromkeys(ends, 0)
         frontier = list(distance)
         for node in frontier:  # grows as it goes
             for peer in neighbours[node]:
@@ -90,7 +97,7 @@ def routes(story: Story) -> dict[str, list[list[tuple[str, int]]]]:
             hops = sorted((distance[peer] + 1, peer) for peer in peers if peer in distance)
             if story.routing != "all":
                 hops = [(cost, peer) for cost, peer in hops if distance[peer] < distance[node]]
-            if story.routing == "single":
-                hops = hops[:1]
+            if story.routing in ("single", "none"):
+                hops = hops[: story.routing == "single"]
             routes[node].append([(peer, cost) for cost, peer in hops])
     return routes

@@ -3,7 +3,7 @@
 Each is a patch of one or two methods of the real code, in force while `mutated(name)` is.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from forwarder.lli.credit import FixedCredit
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
+from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import MAX_TRIES, NEVER, Upstream
 from forwarder.wire.feed import split_fork
@@ -163,10 +164,10 @@ def _entry_kept(original: Any) -> Callable[..., Any]:
 
 
 def _dropped_too_soon(original: Any) -> Callable[..., Any]:
-    def pass_on(self: FeedEntry) -> None:
-        self.to_pass_on.clear()
+    def take(self: Reissues, downstreams: Ranges, now: int) -> None:
+        self._waiting.clear()
 
-    return pass_on
+    return take
 
 
 def _no_downstream(original: Any) -> Callable[..., Any]:
@@ -238,6 +239,16 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
+def _backfilled_once(original: Any) -> Callable[..., Any]:
+    def wake(self: Backfill, hops: Any, now: int) -> Any:
+        for seq, asked in list(self._asked.items()):
+            if asked.due <= now:
+                self._asked[seq] = asked._replace(due=NEVER)
+        return []
+
+    return wake
+
+
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "credit off by one": (Patch(Ranges, "grant", _off_by_one),),
     "missed rewind": (Patch(Ranges, "grant", _never_rewound),),
@@ -276,9 +287,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
     "producer's grants kept": (Patch(Producer, "wake", _nothing(None)),),
     "past not fetched": (Patch(Backfill, "want", _nothing([])),),
-    "reissued LLI dropped": (Patch(FeedEntry, "pass_on", _dropped_too_soon),),
+    "reissued LLI dropped": (Patch(Reissues, "take", _dropped_too_soon),),
     "downstream never asked": (Patch(FeedTable, "_hops", _no_downstream),),
-    "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
     "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", _nothing(result=False)),),
     "past presumed": (Patch(FeedTable, "_can_progress", _past_presumed),),
     "silent hop waited for": (Patch(FeedTable, "_tries_for", _nothing(MAX_TRIES)),),
@@ -303,11 +313,18 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 """Bugs by name."""
 
 
+SLOWER: dict[str, tuple[Patch, ...]] = {
+    "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
+    "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
+}
+"""Bugs that no invariant shows: what asks again in other ways makes them good. They cost time."""
+
+
 @contextmanager
-def mutated(name: str) -> Iterator[None]:
+def mutated(name: str, mutants: Mapping[str, tuple[Patch, ...]] = MUTANTS) -> Iterator[None]:
     """Put a bug into the code for as long as the context lasts."""
     with ExitStack() as stack:
-        for owner, attribute, make in MUTANTS[name]:
+        for owner, attribute, make in mutants[name]:
             stack.enter_context(patch.object(owner, attribute, make(getattr(owner, attribute))))
         stack.callback(items.forget_all)  # what was believed under a bug is not to be believed after it
         items.forget_all()

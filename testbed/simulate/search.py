@@ -1,10 +1,11 @@
 """Plays many seeds, over several processes, in flat memory: a batch's results are all that stays of it."""
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from testbed.simulate.story import make_story
+from testbed.simulate.story import Story, make_story
 from testbed.simulate.world import play
 from testbed.workers import work_off
 
@@ -44,11 +45,11 @@ class Found:
             self.slowest, self.slowest_seed = other.slowest, other.slowest_seed
 
 
-def play_seeds(seeds: Sequence[int]) -> Found:
-    """Play each seed's story."""
+def play_seeds(seeds: Sequence[int], make: Callable[[int], Story] = make_story) -> Found:
+    """Play each seed's story, of the family that `make` makes."""
     found = Found()
     for seed in seeds:
-        outcome = play(make_story(seed))
+        outcome = play(make(seed))
         found.seeds += 1
         found.coverage += outcome.coverage
         found.stories += Counter(outcome.coverage.keys())
@@ -59,14 +60,17 @@ def play_seeds(seeds: Sequence[int]) -> Found:
     return found
 
 
-def search(first: int, count: int, jobs: int) -> Generator[Found, None, None]:
+def search(
+    first: int, count: int, jobs: int, make: Callable[[int], Story] = make_story
+) -> Generator[Found, None, None]:
     """Play `count` seeds from `first` on in `jobs` processes; yield what each batch has shown, as it comes.
 
     Whoever has seen enough closes the generator, which ends the processes.
     """
+    work = partial(play_seeds, make=make)
     end = first + count
     batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))
     if jobs == 1:
-        yield from map(play_seeds, batches)
+        yield from map(work, batches)
         return
-    yield from work_off(play_seeds, batches, jobs)
+    yield from work_off(work, batches, jobs)

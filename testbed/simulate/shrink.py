@@ -6,10 +6,10 @@ piece by piece. A part that goes takes along what refers to it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TypeVar
 
-from testbed.simulate.story import Link, Node, Step, Story, Subscriber
+from testbed.simulate.story import Link, Node, Prefix, Step, Story, Subscriber
 from testbed.simulate.world import play
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ def _feeds(story: Story, fails: Fails) -> Story:
             ),
             steps=tuple(_renumbered(step, index) for step in steps),
         )
-        if smaller.feeds and fails(smaller):
+        if (smaller.feeds or smaller.is_classic) and fails(smaller):
             story = smaller
     return story
 
@@ -94,6 +94,28 @@ def _renumbered(step: Step, gone: int) -> Step:
     return replace(step, what=(number - (number > gone), *step.what[1:]))
 
 
+def _classic(story: Story, fails: Fails) -> Story:
+    """Drop followers, then prefixes and logs that nobody needs, with what is asked of them, and items."""
+    story = replace(story, follows=_fewer(story.follows, lambda kept: fails(replace(story, follows=kept))))
+    story = replace(story, prefixes=_fewer(story.prefixes, lambda kept: fails(replace(story, prefixes=kept))))
+    followed = {wanted.log for wanted in story.follows}
+    needed = replace(story, logs=tuple(log for log in story.logs if log.name in followed))
+    story = _first((needed,) if needed != story else (), fails) or story
+    for index in range(len(story.logs)):
+        story = _fewer_items(story, index, fails)
+    return story
+
+
+def _fewer_items(story: Story, index: int, fails: Fails) -> Story:
+    """Publish fewer items of a log, one at least."""
+    log = story.logs[index]
+
+    def with_times(times: tuple[int, ...]) -> Story:
+        return replace(story, logs=_put(story.logs, index, replace(log, times=times)))
+
+    return with_times(_fewer(log.times, lambda times: bool(times) and fails(with_times(times))))
+
+
 def _links(story: Story, fails: Fails) -> Story:
     return replace(story, links=_fewer(story.links, lambda links: fails(replace(story, links=links))))
 
@@ -101,9 +123,11 @@ def _links(story: Story, fails: Fails) -> Story:
 def _nodes(story: Story, fails: Fails) -> Story:
     """Drop nodes that nobody is on; or, if one is in between, join its neighbours by a link."""
     for node in story.nodes:
-        if node.name in {name for feed in story.feeds for name in feed.devices}:
-            continue
-        if any(wanted.node == node.name for wanted in story.subscribers):
+        homes = {name for feed in story.feeds for name in feed.devices}
+        homes |= {name for prefix in story.prefixes for name in prefix.producers}
+        homes |= {wanted.node for wanted in story.subscribers} | {follow.node for follow in story.follows}
+        homes |= {log.node for log in story.logs}
+        if node.name in homes:
             continue
         story = _first(_without(story, node), fails) or story
     return story
@@ -127,19 +151,38 @@ def _without(story: Story, node: Node) -> Iterator[Story]:
 def _plainer(story: Story, fails: Fails) -> Story:
     """Put what is special back to what is usual, one thing at a time."""
     for index, node in enumerate(story.nodes):
-        for plain in (Node(node.name), replace(node, push=True), replace(node, cache_items=256)):
+        changes: tuple[dict[str, object], ...] = (
+            {"push": True},
+            {"cache_items": 256},
+            {"packets": 64},
+            {"strategy": "best-route"},
+            {"pending": Node.pending},
+        )
+        for change in (asdict(Node(node.name)), *changes):
+            plain = replace(story.nodes[index], **change)
             candidate = replace(story, nodes=_put(story.nodes, index, plain))
             story = _first((candidate,) if plain != story.nodes[index] else (), fails) or story
     for index, link in enumerate(story.links):
-        plain_link = Link(link.a, link.b)
-        candidate = replace(story, links=_put(story.links, index, plain_link))
-        story = _first((candidate,) if plain_link != link else (), fails) or story
+        for plain_link in (
+            Link(link.a, link.b),
+            replace(link, rate_kbit=None, mtu=1500),
+            replace(link, reliable=False),
+        ):
+            candidate = replace(story, links=_put(story.links, index, plain_link))
+            story = _first((candidate,) if plain_link != story.links[index] else (), fails) or story
     for index, wanted in enumerate(story.subscribers):
         for change in ({"pause": 0, "batch": 1}, {"lifetime_ms": 10_000}, {"credit": 8}, {"credit": 2}):
             plain_sub = replace(story.subscribers[index], **change)  # type: ignore[arg-type]
             candidate = replace(story, subscribers=_put(story.subscribers, index, plain_sub))
             changed = plain_sub != story.subscribers[index] and wanted.credit != 2
             story = _first((candidate,) if changed else (), fails) or story
+    for number, prefix in enumerate(story.prefixes):
+        plain_prefixes = [Prefix(prefix.name, prefix.producers)]
+        plain_prefixes += [replace(prefix, producers=(node,)) for node in prefix.producers]
+        plain_prefixes += [replace(prefix, delay=0), replace(prefix, size=100)]
+        for plain_prefix in plain_prefixes:
+            candidate = replace(story, prefixes=_put(story.prefixes, number, plain_prefix))
+            story = _first((candidate,) if plain_prefix != story.prefixes[number] else (), fails) or story
     for index, feed in enumerate(story.feeds):
         plain_feeds = [replace(feed, format="native", pool=index)]
         if feed.devices:
@@ -174,6 +217,7 @@ _PASSES: tuple[Callable[[Story, Fails], Story], ...] = (
     _steps,
     _subscribers,
     _feeds,
+    _classic,
     _fates,
     _nodes,
     _links,

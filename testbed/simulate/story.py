@@ -19,13 +19,19 @@ RECOVERIES = ("in-network", "go-back-n", "selective")
 
 @dataclass(frozen=True)
 class Node:
-    """A host. Without `push` its forwarder has never heard of controlled push."""
+    """A host. Without `push` its forwarder has never heard of controlled push.
+
+    strategy: as users write it; packets: that its content store holds; pending: that its PIT does.
+    """
 
     name: str
     push: bool = True
     recovery: str = "in-network"
     cache_items: int = 256
     cache_feeds: int = 1024
+    strategy: str = "best-route"
+    packets: int = 64
+    pending: int = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Link:
 
     delay: one way. lost, twice, late: chances of a frame; one that is late takes up to `lateness` more.
     rate_kbit: with a queue of `queue` frames; None takes no time.
+    mtu: in bytes; reliable: its ends send lost frames again; marks: they mark congestion by their queues.
     """
 
     a: str
@@ -45,6 +52,9 @@ class Link:
     lateness: int = 0
     rate_kbit: int | None = None
     queue: int = 50
+    mtu: int = 1500
+    reliable: bool = False
+    marks: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,11 +86,49 @@ class Subscriber:
 
 
 @dataclass(frozen=True)
+class Prefix:
+    """Names under /NAME, and who answers to them by classic Data, all with the same.
+
+    manner: "answers", "never", "nacks", or "nacks-first": each name once. delay: of an answer.
+    """
+
+    name: str
+    producers: tuple[str, ...]
+    manner: str = "answers"
+    delay: int = 0
+    freshness_ms: int = 0
+    size: int = 100
+
+
+@dataclass(frozen=True)
+class Log:
+    """A feed that a layering of the testbed carries by classic Interests; `times`: when its items come."""
+
+    name: str
+    node: str
+    layering: str
+    times: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Follow:
+    """An application that follows a log; takes an item every `pause`, all at once if that is 0."""
+
+    name: str
+    node: str
+    log: str
+    start: int = 0
+    pause: int = 0
+
+
+@dataclass(frozen=True)
 class Step:
     """Something that happens.
 
     publish (feed, device, items); subscribe, cancel, stall, read (subscriber); cut (a, b, signalled);
-    heal (a, b); restart (node, signalled); inject (a, b, kind, salt): to b, as if from a.
+    heal (a, b); restart (node, signalled); inject (a, b, kind, salt): to b, as if from a;
+    renew (a, b): a removes its face to b and makes another; ask (node, application, prefix, number,
+    selectors, lifetime_ms, hop_limit, tries, again_ms): see testbed.simulate.clients.
     """
 
     at: int
@@ -104,7 +152,8 @@ class Story:
     """A world and its fate.
 
     routing: next hops of a node are its neighbours on a shortest way ("single": one of them), all that are
-    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be caught.
+    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be caught; or
+    there are none ("none").
     calm: from then on nothing befalls frames and links are up, but those that are `dead` if they were cut.
     """
 
@@ -118,6 +167,14 @@ class Story:
     routing: str = "downhill"
     dead: tuple[tuple[str, str], ...] = ()
     fates: tuple[Fate, ...] | None = None
+    prefixes: tuple[Prefix, ...] = ()
+    logs: tuple[Log, ...] = ()
+    follows: tuple[Follow, ...] = ()
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether classic NDN takes part."""
+        return bool(self.prefixes or self.logs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the story as JSON values."""
@@ -138,15 +195,21 @@ class Story:
             routing=value["routing"],
             dead=tuple((a, b) for a, b in value["dead"]),
             fates=None if fates is None else tuple(Fate(**fate) for fate in fates),
+            prefixes=tuple(
+                Prefix(**prefix | {"producers": tuple(prefix["producers"])})
+                for prefix in value.get("prefixes", ())
+            ),
+            logs=tuple(Log(**log | {"times": tuple(log["times"])}) for log in value.get("logs", ())),
+            follows=tuple(Follow(**follow) for follow in value.get("follows", ())),
         )
 
 
 def make_story(seed: int) -> Story:
     """Make the story of a seed."""
-    return _Maker(seed).make()
+    return Maker(seed).make()
 
 
-class _Maker:
+class Maker:
     """Draws a story. What makes it hard comes and goes by the story, so that each also occurs alone."""
 
     def __init__(self, seed: int) -> None:
@@ -157,6 +220,7 @@ class _Maker:
         self.steps: list[Step] = []
 
     def make(self) -> Story:
+        """Return the story."""
         rng = self.rng
         pairs = self._pairs()
         links = self._links(pairs)

@@ -25,11 +25,13 @@ from forwarder.lli.consumer import MAX_RETRY
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.upstream import MAX_TRIES, Recovery
 from testbed.simulate.actors import US, Device, Reader, Target, inject
+from testbed.simulate.classic import CLASSIC_CATCH_UP_NS, Classic
 from testbed.simulate.feeds import items_of, name_of
 from testbed.simulate.frames import Frame, describe
 from testbed.simulate.frames import Reader as FrameReader
 from testbed.simulate.invariants import Delivery, Grants, Violation, check_ended, check_quiet, digest
 from testbed.simulate.links import Cable, Wire, routes
+from testbed.simulate.linkwatch import LinkWatch
 from testbed.simulate.story import MISCHIEF, Fate, Story
 
 SECOND_NS = 1_000_000_000
@@ -49,6 +51,8 @@ MOST_SENT = 64
 """Frames whose order is remembered."""
 
 _ALARM, _FRAME, _STEP = range(3)
+_MARKING_BYTES = 3000
+"""A queue that is too long, on a link whose ends mark congestion."""
 _HEARD = 32  # frames of a link that an attacker remembers
 
 
@@ -142,6 +146,7 @@ class _World:
         self._scheduled = 0
         self._is_well = False
         self._connected: dict[str, set[str]] = {}
+        self._reached: dict[tuple[str, int], set[str]] = {}
         self._frames = 0
         self._has_quotas = any(node.cache_feeds < len(story.feeds) for node in story.nodes)
         self._has_legacy = not all(node.push for node in story.nodes)
@@ -170,9 +175,34 @@ class _World:
             reader = self._make_reader(wanted.name)
             self._readers[wanted.name] = (wanted.node, reader)
             self._places[wanted.node].readers.append(reader)
-        self._routes = routes(story)
+        self._routes = routes(story, [feed.devices for feed in story.feeds])
+        self._classic: Classic | None = None
+        if story.is_classic:
+            last = self._last()
+            self._classic = Classic(story, last, self._note_at, self._count)
+            for cable in self._cables.values():
+                self._watch_link(cable)
         for place in self._places.values():
             self._start(place)
+
+    def _last(self) -> int:
+        """Return when the last thing happens, ns."""
+        story = self.story
+        times = [story.calm, *(step.at for step in story.steps)]
+        times += [time for log in story.logs for time in log.times]
+        times += [wanted.start for wanted in story.follows]
+        return max(times) * US
+
+    def _watch_link(self, cable: Cable) -> None:
+        """Let observers that know NDNLPv2 read the frames of a link."""
+        link = cable.link
+        there, back = (
+            LinkWatch(a, b, link.mtu, is_reliable=link.reliable)
+            for a, b in ((link.a, link.b), (link.b, link.a))
+        )
+        there.back, back.back = back, there
+        self._wires[link.a, link.b].reader = self._wires[link.a, link.b].watch = there
+        self._wires[link.b, link.a].reader = self._wires[link.b, link.a].watch = back
 
     def run(self) -> None:
         """Play the story."""
@@ -180,9 +210,12 @@ class _World:
         for step in story.steps:
             self._at(step.at * US, _STEP, lambda step=step: self._do(step.do, step.what))  # type: ignore[misc]
         self._at(self._calm, _STEP, self._begin_calm)
-        last = max([self._calm, *(step.at * US for step in story.steps)])
+        last = self._last()
         self._at(last, _STEP, self._all_is_well)
-        until = last + CATCH_UP_NS
+        if self._classic is not None:
+            for place in self._places.values():
+                self._settle(place)
+        until = last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS)
         while self._queue and self._queue[0][0] <= until:
             self._next()
             if self._is_well and not self._hungry():
@@ -199,12 +232,29 @@ class _World:
         for name, (_, reader) in self._readers.items():
             if reader.subscribed:
                 self._do("cancel", (name,))
+        if self._classic is not None:
+            self._classic.stop(self.now)
+            for place in self._places.values():
+                self._prod(place)
+            lifetime = max(
+                lifetime, self._classic.longest() + max(self._classic.announced_until - self.now, 0)
+            )
         self._run_until(self.now + lifetime + LINGER_NS)
+        if self._classic is not None:
+            self._check_classic(self._classic)
         for place in self._places.values():
             check_ended(place.name, place.host)
             for device in place.devices:
                 if device.waiting:
                     raise Violation("state-zero", place.name, f"the producer holds {device.waiting} grants")
+
+    def _check_classic(self, classic: Classic) -> None:
+        for place in self._places.values():
+            classic.check_empty(place.name, place.host, self.now)
+            for peer, face in place.faces.items():
+                if (watch := self._wires[place.name, peer].watch) is not None:
+                    watch.check_ended(place.host.link(face))
+        classic.check_over()
 
     def _run_until(self, time: int) -> None:
         while self._queue and self._queue[0][0] <= time:
@@ -213,6 +263,8 @@ class _World:
 
     def _next(self) -> None:
         self.now, _, _, action = heappop(self._queue)
+        if self._classic is not None:
+            self._classic.exchanges.now = self.now
         action()
 
     def _at(self, time: int, rank: int, action: Callable[[], None]) -> None:
@@ -232,14 +284,17 @@ class _World:
         if self._record:
             self.outcome.rows.append(Row(self.now, a, b, text, lost))
 
+    def _note_at(self, node: str, text: str) -> None:
+        self._note(node, None, text)
+
     # Catching up
 
-    def _hungry(self) -> list[str]:
-        """Return the subscribers that still miss something."""
-        hungry = []
+    def _hungry(self) -> list[tuple[str, str]]:
+        """Return the applications that still miss something, and what they have."""
+        hungry = [] if self._classic is None else self._classic.hungry(self._connected, self.now)
         for name, (node, reader) in self._readers.items():
             index = reader.wanted.feed
-            if self._connected[node].isdisjoint(self.story.feeds[index].devices):
+            if self._reached[node, index].isdisjoint(self.story.feeds[index].devices):
                 continue
             if self._has_quotas and reader.told is not None:
                 continue
@@ -247,31 +302,42 @@ class _World:
                 continue  # a proof does not cross a forwarder that nobody has asked for it
             published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
             if reader.subscribed and not reader.delivery.is_done(published):
-                hungry.append(name)
+                hungry.append((name, f"has items up to {reader.delivery.held}, and no error"))
         return hungry
 
     def _check_caught_up(self, last: int) -> None:
-        for name in self._hungry():
-            delivery = self._readers[name][1].delivery
-            state = f"has items up to {delivery.held}, and no error" if not delivery.error else delivery.error
+        for name, state in self._hungry():
             raise Violation(
                 "catch-up", name, f"{state}, {(self.now - last) // SECOND_NS} s after all is well"
             )
         self.outcome.caught_up = self.now - last
 
-    def _reachable(self, node: str) -> set[str]:
-        """Return the nodes that a node is connected with."""
-        reached = [node]
-        for place in reached:  # grows as it goes
-            reached += [
-                b for (a, b), wire in self._wires.items() if a == place and wire.cable.up and b not in reached
-            ]
-        return set(reached)
+    def _reachable(self, node: str, feed: int | None) -> set[str]:
+        """Return the nodes that a node is connected with, or that its wishes for a feed get to."""
+        ways = [(node, "")]
+        for place, before in ways:  # grows as it goes
+            ways += [(peer, place) for peer in self._onward(place, before, feed) if (peer, place) not in ways]
+        return {place for place, _ in ways}
+
+    def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
+        """Return the neighbours that a wish for a feed goes on to, which has come from `before`.
+
+        A legacy forwarder asks others than its cheapest hop only while that one keeps silent. Refused, it
+        begins anew with the cheapest, for ever: where that leads back, classic NDN finds no way, either.
+        """
+        cables = {b: wire.cable for (a, b), wire in self._wires.items() if a == place}
+        if feed is None or self._specs[place].push:
+            return [peer for peer, cable in cables.items() if cable.up]
+        hops = [peer for peer, _ in self._routes[place][feed] if peer != before]
+        known = [peer for peer in hops if cables[peer].up or not cables[peer].signalled]
+        return known[:1] if known and cables[known[0]].up else [peer for peer in known if cables[peer].up]
 
     def _all_is_well(self) -> None:
         """Nothing more happens: from now on subscribers have time to catch up."""
         self._is_well = True
-        self._connected = {node: self._reachable(node) for node in self._places}
+        self._connected = {node: self._reachable(node, None) for node in self._places}
+        feeds = range(len(self.story.feeds))
+        self._reached = {(node, feed): self._reachable(node, feed) for node in self._places for feed in feeds}
 
     def _begin_calm(self) -> None:
         self._note("", None, "calm")
@@ -290,21 +356,21 @@ class _World:
         store = FeedStore(max_feeds=spec.cache_feeds, max_items=spec.cache_items)
         forwarder = Forwarder(
             rng=Random(f"{story.seed} {place.name} {place.starts}"),
-            cs_capacity=64,
+            cs_capacity=spec.packets,
+            pit_capacity=spec.pending,
             controlled_push=spec.push,
             feed_store=store,
             recovery=Recovery(spec.recovery),
+            persistent=any(log.layering == "persistent" for log in story.logs),
         )
         place.starts += 1
         place.host = host = Host(forwarder)
         place.alarm = None
         place.faces = {}
-        for (a, b), wire in self._wires.items():
+        place.peers = {}
+        for (a, _), wire in self._wires.items():
             if a == place.name:
-                rate = wire.cable.link.rate_kbit
-                place.faces[b] = host.add_link(rate_mbit=rate / 1000 if rate is not None else None)
-                wire.reader = FrameReader()
-        place.peers = {face: peer for peer, face in place.faces.items()}
+                self._add_face(place, wire)
         for peer in place.faces:
             cable = self._wires[place.name, peer].cable
             if not cable.up and cable.signalled:
@@ -316,6 +382,32 @@ class _World:
                 forwarder.fib.add(feed, place.faces[peer], cost)
         for reader in place.readers:
             host.attach(reader)
+        if self._classic is not None:
+            self._classic.start(spec, host, place.faces)
+
+    def _add_face(self, place: _Place, wire: Wire) -> None:
+        """Make a node's face to the far end of a wire."""
+        host, link = place.host, wire.cable.link
+        rate = link.rate_kbit
+        number = host.add_link(link.mtu, rate / 1000 if rate is not None else None)
+        place.faces[wire.b] = number
+        place.peers[number] = wire.b
+        face = host.forwarder.faces[number]
+        face.is_reliable = link.reliable
+        face.is_marking = link.marks
+        face.marking_threshold = _MARKING_BYTES
+        host.configure(number)
+        if wire.watch is None:
+            wire.reader = FrameReader()
+        else:
+            self._link_began(wire.a, wire.b)
+
+    def _link_began(self, node: str, peer: str) -> None:
+        """Note that a node's link service has begun anew."""
+        sending, receiving = self._wires[node, peer].watch, self._wires[peer, node].watch
+        if sending is not None and receiving is not None:
+            sending.sender_began()
+            receiving.receiver_began()
 
     def _make_reader(self, name: str) -> Reader:
         wanted = next(w for w in self.story.subscribers if w.name == name)
@@ -339,7 +431,10 @@ class _World:
     def _settle(self, place: _Place) -> None:
         """Send what a host has put out, and set its alarm."""
         for face, payload in place.host.take_outputs():
-            self._transmit(self._wires[place.name, place.peers[face]], payload)
+            if face in place.peers:  # it may just have been removed
+                self._transmit(self._wires[place.name, place.peers[face]], payload)
+        if self._classic is not None:
+            self._classic.exchanges.check_settled(place.name, self.now)
         deadline = place.host.next_deadline()
         if deadline is None:
             return
@@ -374,9 +469,12 @@ class _World:
         frame = wire.reader.read(payload, self.now)
         text = describe(frame)
         try:
-            self._grants.sent(wire.a, wire.b, frame, self.now)
-        except Violation:
-            self._note(wire.a, wire.b, f"{text} (not granted)")
+            if self._classic is None or frame.feed in self._names:
+                self._grants.sent(wire.a, wire.b, frame, self.now)
+            else:
+                self._classic.exchanges.sent(wire.a, wire.b, frame, self.now)
+        except Violation as violation:
+            self._note(wire.a, wire.b, f"{text} ({violation.invariant})")
             raise
         self._watch(wire, frame)
         wire.heard.append(payload)
@@ -390,6 +488,10 @@ class _World:
             self._lose(wire, text, "cut")
             return
         departure = wire.departure(self.now, len(payload))
+        if cable.link.marks and cable.link.rate_kbit is not None:
+            place = self._places[wire.a]
+            waiting = len(wire.departures) * len(payload)
+            place.host.link(place.faces[wire.b]).set_queue(waiting, self.now)
         if departure is None:
             self._lose(wire, text, "queue full")
             return
@@ -429,6 +531,16 @@ class _World:
             self._lose(wire, text, "cut")
             return
         self._note(wire.a, wire.b, text)
+        if wire.watch is not None:
+            come = wire.watch.arrived(payload, self.now)
+            if come is None or self._classic is None:
+                self._deliver(wire, payload, frame.kind)
+                return
+            frame = come
+            if frame.feed not in self._names:
+                self._classic.exchanges.arrived(wire.b, wire.a, frame, self.now)
+                self._deliver(wire, payload, frame.kind)
+                return
         if frame.kind == "lli" and self._grants.is_rewind(wire.b, wire.a, frame):
             self._count("rewind")
         self._grants.arrived(wire.b, wire.a, frame, self.now)
@@ -498,6 +610,11 @@ class _World:
                 self._heal(a, b)
             case "restart", (str(node), int(signalled)) if node in self._places:
                 self._restart(self._places[node], bool(signalled))
+            case "renew", (str(a), str(b)) if (a, b) in self._wires:
+                self._renew(self._places[a], b)
+            case "ask", (str(node), str(application), str(prefix), *rest) if self._classic is not None:
+                if self._classic.ask(node, application, prefix, tuple(rest), self.now):
+                    self._prod(self._places[node])
             case "inject", (str(a), str(b), str(kind), int(salt)) if (a, b) in self._wires:
                 self._inject(self._wires[a, b], kind, salt)
 
@@ -544,15 +661,43 @@ class _World:
             place = self._places[node]
             self.running = node
             if not up:
-                self._grants.forget(node, peer)
+                self._forget(node, peer)
+            self._link_began(node, peer)
             place.host.set_link(place.faces[peer], up=up, now=self.now)
             self._prod(place)
+
+    def _forget(self, node: str, peer: str | None = None) -> None:
+        """Void what a neighbour, or everyone, has asked of a node."""
+        self._grants.forget(node, peer)
+        if self._classic is not None:
+            self._classic.exchanges.forget(node, peer)
+
+    def _renew(self, place: _Place, peer: str) -> None:
+        """Let a node remove its face to a neighbour, and make another; the neighbour is not told."""
+        self._count("face made anew")
+        self._note(place.name, None, f"makes a new face to {peer}")
+        host, face = place.host, place.faces[peer]
+        self._forget(place.name, peer)
+        del place.peers[face]
+        host.remove_face(face, self.now)
+        self._add_face(place, self._wires[place.name, peer])
+        face = place.faces[peer]
+        for feed, hops in zip(self._names, self._routes[place.name], strict=True):
+            for hop, cost in hops:
+                if hop == peer:
+                    host.forwarder.fib.add(feed, face, cost)
+        cable = self._wires[place.name, peer].cable
+        if not cable.up and cable.signalled:
+            host.set_link(face, up=False, now=self.now)
+        if self._classic is not None:
+            self._classic.route(place.name, host.forwarder, peer, face)
+        self._prod(place)
 
     def _restart(self, place: _Place, signalled: bool) -> None:
         self._count("restart")
         self._note(place.name, None, "restarts")
         peers = [peer for peer in place.faces if self._wires[place.name, peer].cable.up]
-        self._grants.forget(place.name)
+        self._forget(place.name)
         for device in place.devices:
             device.restart()
         self._start(place)
@@ -565,7 +710,8 @@ class _World:
                     other = self._places[peer]
                     self.running = peer
                     if not up:
-                        self._grants.forget(peer, place.name)
+                        self._forget(peer, place.name)
+                    self._link_began(peer, place.name)
                     other.host.set_link(other.faces[place.name], up=up, now=self.now)
                     self._prod(other)
 

@@ -7,6 +7,7 @@ captures/dissectors/feednet.lua, which shares no code with the analysis.
 import json
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ from analysis.schema import PACKETS
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
 from captures.dissectors.reading import read_rows
 from captures.files import cut
-from forwarder.wire.feed import item_name
-from forwarder.wire.name import component
+from forwarder.wire.feed import is_item_name, item_name, native_content, split_item
+from forwarder.wire.lp import make_lp
+from forwarder.wire.name import component, from_uri, to_uri
+from forwarder.wire.packet import Interest as ForwardersInterest
+from forwarder.wire.packet import make_data, parse_interest
+from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import element
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
@@ -317,6 +322,85 @@ def test_what_strangers_captured_in_three_ways(tmp_path):
         "data",
         "interest",
         "data",
+    ]
+
+
+NAMES = {
+    "plain": from_uri("/a/b"),
+    "number": from_uri("/a/seq=7"),
+    "key inside a component": from_uri("/a") + component(8, b"xx" + component(8, bytes(32))) + b"\x3a\1\7",
+    "number inside a component": from_uri("/a") + component(8, bytes(32) + component(58, b"\7")),
+    "key of another type": from_uri("/a") + component(9, bytes(32)) + component(58, b"\7"),
+    "item": item_name(from_uri("/a") + component(8, bytes(32)), 7),
+}
+PRIVATE = {
+    "none": b"",
+    "a number": element(240, b"\7"),
+    "of four bytes": element(240, bytes(3) + b"\7"),
+    "no number": element(240, b"hello"),
+    "of three bytes": element(240, b"abc"),
+    "empty": element(240),
+    "no number, then one": element(240, b"abc") + element(240, b"\7"),
+    "two numbers": element(240, b"\6") + element(240, b"\7"),
+    "persistent": element(250),
+    "not empty": element(250, b"hello"),
+    "not empty, then empty": element(250, b"hello") + element(250),
+    "both": element(250) + element(240, b"\7"),
+}
+
+
+def heeded(interest: ForwardersInterest) -> Row:
+    """Return what the forwarder makes of an Interest's name and private elements."""
+    parts = split_item(interest.name) if is_item_name(interest.name) else None
+    return {
+        "ndn.type": "Interest" if interest.send_credit is None else "LLI",
+        "ndn.name": to_uri(interest.name),
+        "ndn.lli.credit": interest.send_credit,
+        "ndn.persistent": is_persistent(interest),
+        "ndn.feed.name": parts and to_uri(parts[0]),
+        "ndn.feed.item": parts and parts[1],
+    }
+
+
+def test_what_is_private_to_others_in_four_ways(tmp_path):
+    """Types from 240 are for applications: the forwarder, and all that show packets, heed the same ones."""
+    interests = [
+        element(5, element(7, name) + before + element(10, b"1234") + after)
+        for name, private in product(NAMES.values(), PRIVATE.values())
+        for before, after in {(private, b""): 0, (b"", private): 0}
+    ]
+    datas = [make_data(name, native_content(b"", b"x")) for name in NAMES.values()]
+    packets = [*interests, *(make_lp(packet, congestion_mark=1) for packet in interests), *datas]
+    path = tmp_path / "x.pcapng"
+    with PcapNgWriter(str(path)) as writer:
+        for packet in packets:
+            writer.write(Ether(WRAPS["udp4"][1](packet)))
+    rows = compare(path)
+    by_forwarder = [heeded(parse_interest(packet)) for packet in interests] * 2
+    keys = list(by_forwarder[0])
+    ours = [
+        {
+            "ndn.type": {"interest": "Interest", "lli": "LLI"}.get(row["kind"]),
+            "ndn.name": row["name"],
+            "ndn.lli.credit": row["send_credit"],
+            "ndn.persistent": row["is_persistent"],
+            "ndn.feed.name": row["feed"],
+            "ndn.feed.item": row["seq"],
+        }
+        for row in rows[: -len(datas)]
+    ]
+    dissected = [dict(row.fields) for row in read_rows(path)]
+    lines = [row.line for row in read_rows(path)]
+    by_layer = [{key: said.get(key) or None for key in keys} for said in dissected]
+    for said in by_layer:
+        said["ndn.persistent"] = bool(said["ndn.persistent"])
+    assert by_forwarder == ours
+    assert by_forwarder == by_layer[: -len(datas)]
+    assert ["LLI" in line for line in lines[: len(interests)]] == [
+        "ndn.lli.credit" in said for said in dissected[: len(interests)]
+    ]
+    assert [row["feed"] for row in rows[-len(datas) :]] == [
+        said["ndn.feed.name"] for said in by_layer[-len(datas) :]
     ]
 
 

@@ -6,13 +6,14 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from handmade import lli, poll, write_capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE_S
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from analysis.reading import Findings, Reading, plain, read_packets
@@ -278,12 +279,36 @@ while places:
 """
 
 
+def patiently(start, wait):
+    """Start a query and wait for it; again, if Spark has given up a process of its own: it waits 10 s."""
+    give_up = monotonic() + PATIENCE_S
+    while True:
+        query = start()
+        try:
+            wait(query)
+            return query
+        except StreamingQueryException as error:
+            if "worker failed to connect back" not in str(error) or monotonic() > give_up:
+                raise
+
+
+def until_rows_are_in(query):
+    give_up = monotonic() + PATIENCE_S
+    while not sum(progress.numInputRows for progress in query.recentProgress):
+        if (error := query.exception()) is not None:
+            raise error
+        assert monotonic() < give_up
+        sleep(0.05)
+
+
+def until_it_ends(query):
+    query.awaitTermination()
+
+
 @pytest.mark.spark
 def test_through_spark_with_a_restart_from_the_checkpoint(jvm, tmp_path):
     """Another process appends to two captures; the query writes Parquet, is stopped half-way and started
     again."""
-    from time import monotonic, sleep
-
     captures = {}
     for name, content in {"ng": pcapng(30_000), "classic": pcap(20_000)}.items():
         path = tmp_path / f"{name}-eth0.cap"
@@ -300,22 +325,16 @@ def test_through_spark_with_a_restart_from_the_checkpoint(jvm, tmp_path):
     go_on = tmp_path / "go-on"  # the writer waits for it half-way
     writer = subprocess.Popen([sys.executable, "-c", WRITER, "7", str(go_on), *paths])
     try:
-        query = start(processingTime="100 milliseconds")
-        give_up = monotonic() + PATIENCE_S
-        while query.exception() is None and len(query.recentProgress) < 4 and monotonic() < give_up:
-            sleep(0.05)
+        patiently(lambda: start(processingTime="100 milliseconds"), until_rows_are_in).stop()
         stopped_at = sum(os.path.getsize(path) for path in paths)
-        query.stop()
-        assert query.exception() is None
         seen = jvm.read.parquet(str(out)).count()
         assert 0 < seen < 50_000, f"stopped when {stopped_at} bytes were written"
         go_on.touch()
-        query = start(processingTime="100 milliseconds")
+        query = patiently(lambda: start(processingTime="100 milliseconds"), until_rows_are_in)
         assert writer.wait(PATIENCE_S) == 0
-        query.processAllAvailable()
         query.stop()
-        query = start(availableNow=True)  # nothing is left
-        query.awaitTermination()
+        patiently(lambda: start(availableNow=True), until_it_ends)
+        patiently(lambda: start(availableNow=True), until_it_ends)  # nothing is left
     finally:
         writer.kill()
         writer.wait()
@@ -330,8 +349,8 @@ def test_a_real_capture_at_once(jvm, tmp_path):
     for name, story in {"poll": poll(), "lli": lli()}.items():
         write_capture(tmp_path / name, story)
     packets = follow_captures(jvm, {name: [str(tmp_path / name)] for name in ("lli", "poll")}, "interface")
-    query = packets.writeStream.format("memory").queryName("real").trigger(availableNow=True).start()
-    query.awaitTermination()
+    stream = packets.writeStream.format("memory").queryName("real").trigger(availableNow=True)
+    patiently(stream.start, until_it_ends)
     found = jvm.table("real").orderBy("layering", "frame").toArrow().to_pylist()
     assert found == [row for name in ("lli", "poll") for row in rows(tmp_path / name, name, "interface")]
 
@@ -340,12 +359,7 @@ def test_a_real_capture_at_once(jvm, tmp_path):
 def test_what_ends_a_query_says_so_in_one_line(jvm, tmp_path):
     path = tmp_path / "c"
     path.write_bytes(b"no capture at all, but long enough")
-    query = (
-        follow_captures(jvm, {"x": [str(path)]})
-        .writeStream.format("memory")
-        .queryName("refused")
-        .trigger(availableNow=True)
-        .start()
-    )
+    packets = follow_captures(jvm, {"x": [str(path)]})
+    stream = packets.writeStream.format("memory").queryName("refused").trigger(availableNow=True)
     with pytest.raises(PySparkException, match=r"CaptureError: .*c: byte 0: no pcap or pcapng file"):
-        query.awaitTermination()
+        patiently(stream.start, until_it_ends)

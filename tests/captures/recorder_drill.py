@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE_S
+
 from captures.netns import inside
 
 WINDOW = 50  # datagrams on the way at once: what the smallest socket buffer holds
@@ -32,11 +34,15 @@ class Host:
     def run(self, *command: str) -> None:
         subprocess.run(["nsenter", f"--net={self.netns}", *command], check=True)
 
-    def socket(self, address: str) -> socket.socket:
+    def open(self, kind: socket.SocketKind) -> socket.socket:
         with inside(self.netns):
-            endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            endpoint = socket.socket(socket.AF_INET, kind)
+        endpoint.settimeout(PATIENCE_S)
+        return endpoint
+
+    def datagrams(self, address: str) -> socket.socket:
+        endpoint = self.open(socket.SOCK_DGRAM)
         endpoint.bind((address, 6363))
-        endpoint.settimeout(10)
         return endpoint
 
 
@@ -44,16 +50,19 @@ def payload(host: str, number: int) -> bytes:
     return f"{host} {number} ".encode() + b"." * (number % 1200)
 
 
-def main() -> None:
-    directory, count, last, way = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+def two_hosts() -> tuple[Host, Host]:
+    """Make a, 10.0.0.1, and b, 10.0.0.2, and a link between them."""
     a, b = Host(), Host()
     link = ["ip", "link", "add", "a-eth0", "netns", str(a.process.pid), "type", "veth"]
     subprocess.run([*link, "peer", "name", "b-eth0", "netns", str(b.process.pid)], check=True)
     for host, name, address in ((a, "a-eth0", "10.0.0.1/30"), (b, "b-eth0", "10.0.0.2/30")):
         host.run("ip", "address", "add", address, "dev", name)
         host.run("ip", "link", "set", name, "up")
-    at_a, at_b = a.socket("10.0.0.1"), b.socket("10.0.0.2")
+    return a, b
 
+
+def recorder_of(directory: Path, a: Host, b: Host) -> subprocess.Popen[str]:
+    """Start a recorder of both ends of the link; return when it is ready."""
     spec = {
         "output": str(directory / "capture.pcapng"),
         "application": "drill",
@@ -72,7 +81,14 @@ def main() -> None:
     assert recorder.stdin is not None
     assert recorder.stdout is not None
     assert recorder.stdout.readline() == "ready\n"
+    return recorder
 
+
+def main() -> None:
+    directory, count, last, way = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    a, b = two_hosts()
+    at_a, at_b = a.datagrams("10.0.0.1"), b.datagrams("10.0.0.2")
+    recorder = recorder_of(directory, a, b)
     for first in range(0, count, WINDOW):
         burst = range(first, min(first + WINDOW, count))
         for number in burst:
@@ -85,6 +101,8 @@ def main() -> None:
         at_a.sendto(payload("a", number), ("10.0.0.2", 6363))
     for _ in range(last):  # having them all, we know that all have passed the tap
         at_b.recv(2048)
+    assert recorder.stdin is not None
+    assert recorder.stdout is not None
     if way == "eof":
         recorder.stdin.close()
     else:

@@ -76,7 +76,7 @@ class Group:
     def __init__(self, family: socket.AddressFamily) -> None:
         index = socket.if_nametoindex("there")
         self.sock = socket.socket(family, socket.SOCK_DGRAM)
-        self.sock.settimeout(10)
+        self.sock.settimeout(PATIENCE_S)
         if family == socket.AF_INET:
             membership = struct.pack("@4s4xi", socket.inet_aton(GROUP_IPV4), index)
             self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
@@ -110,7 +110,7 @@ class Wire:
     def __init__(self) -> None:
         self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
         self.sock.bind(("there", ETHERTYPE))
-        self.sock.settimeout(10)
+        self.sock.settimeout(PATIENCE_S)
         membership = struct.pack("@iHH8s", socket.if_nametoindex("there"), 0, 6, bytes_of(GROUP))
         self.sock.setsockopt(263, 1, membership)
 
@@ -148,7 +148,7 @@ def got(consumer: socket.socket) -> tuple[str, int]:
 def asked(group: Group, consumer: socket.socket, name: str) -> bytes:
     """Ask until the group hears it: an IPv6 link that has just come up may lose what is sent at once."""
     group.sock.settimeout(0.5)
-    for _ in range(20):
+    for _ in range(int(PATIENCE_S / 0.5)):
         ask(consumer, name)
         try:
             return group.hear(name.rstrip("!"))

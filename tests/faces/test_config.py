@@ -137,7 +137,7 @@ def test_a_neighbour_that_is_not_there_yet_is_tried_again(tmp_path: Path) -> Non
         with running(tmp_path, config) as daemon:
             wait_until(lambda: f"WARNING {uri}: " in daemon.log.read_text(), "told")
             free.listen()
-            free.settimeout(20)
+            free.settimeout(PATIENCE_S)
             neighbour, _ = free.accept()
             neighbour.close()
 

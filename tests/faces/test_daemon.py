@@ -30,7 +30,7 @@ def producer() -> Iterator[socket.socket]:
     """A neighbour over UDP that has /prod."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
-        sock.settimeout(10)
+        sock.settimeout(PATIENCE_S)
         yield sock
 
 

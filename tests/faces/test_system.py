@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from math import sqrt
 from pathlib import Path
 from random import Random
 
@@ -29,6 +30,8 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
 IDLE_NS = 1_000_000_000
+LONG_IDLE_NS = 4_000_000_000
+"""So long that a busy machine does not make a neighbour silent that writes every fifteenth part of it."""
 
 
 class World:
@@ -279,13 +282,13 @@ def test_a_neighbour_that_writes_gets_a_face_until_it_falls_silent() -> None:
             assert (face.in_bytes, face.in_interests) == (len(packet), 1)
             for nonce in range(2, 22):
                 there.send(make_interest(from_uri("/nowhere"), nonce=nonce))
-                await asyncio.sleep(IDLE_NS / 1e10)
+                await asyncio.sleep(LONG_IDLE_NS / 15e9)
             assert [*world.records] == [face.number]
             assert face.in_interests == 21
             await until(lambda: not world.records)
             assert [event for event, _ in world.events] == [FaceEvent.CREATED, FaceEvent.DESTROYED]
 
-    play(story)
+    play(story, idle_ns=LONG_IDLE_NS)
 
 
 @pytest.mark.parametrize("burst", [1, 2, 3])
@@ -307,7 +310,7 @@ def test_a_face_whose_neighbour_refuses_ends_with_its_routes(
             client.connect(world.udp.address)
             client.send(make_interest(from_uri("/a/0"), nonce=1))
             loop = asyncio.get_running_loop()
-            await asyncio.wait_for(loop.sock_recv(there, 9000), 5)
+            await asyncio.wait_for(loop.sock_recv(there, 9000), PATIENCE_S)
             there.close()
             transport = world.faces.driver.transports[face.number]
             transport.send([make_interest(from_uri(f"/a/{nonce}"), nonce=nonce) for nonce in range(burst)])
@@ -337,9 +340,9 @@ def test_a_refused_datagram_does_not_end_a_permanent_face() -> None:
                 back.setblocking(False)
                 client.send(make_interest(from_uri("/a/x"), nonce=9))
                 loop = asyncio.get_running_loop()
-                assert await asyncio.wait_for(loop.sock_recv(back, 9000), 5)
+                assert await asyncio.wait_for(loop.sock_recv(back, 9000), PATIENCE_S)
                 back.send(make_data(from_uri("/a/x"), b"yes"))
-                data = await asyncio.wait_for(loop.sock_recv(client, 9000), 5)
+                data = await asyncio.wait_for(loop.sock_recv(client, 9000), PATIENCE_S)
                 assert b"yes" in data
 
     play(story)
@@ -362,8 +365,11 @@ def test_no_more_faces_than_a_channel_may_have() -> None:
 
 
 @pytest.mark.parametrize("window", [160, 1000])
-def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(tmp_path: Path, window: int) -> None:
+def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(
+    tmp_path: Path, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It asks for many segments at a time and takes its time with reading them."""
+    monkeypatch.setattr(stream, "PATIENCE_S", PATIENCE_S)  # on a busy machine it takes more than is usual
 
     async def story(world: World) -> None:
         world.faces.listen_unix(tmp_path / "sock", limit=5)
@@ -377,8 +383,7 @@ def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(tmp_path: Path, win
             await loop.sock_sendall(producer, b"".join(make_data(name, bytes(8000)) for name in names))
             transport = world.faces.driver.transports[min(world.records)]
             await until(lambda: world.records[max(world.records)].in_data == window)
-            await asyncio.sleep(0.2)
-            assert transport.queued > 900_000  # type: ignore[attr-defined]
+            await until(lambda: transport.queued > 900_000)  # type: ignore[attr-defined]
             packets, _ = await read_all(client, window)
             assert packets == window
             assert not world.faces.driver.drops
@@ -387,13 +392,18 @@ def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(tmp_path: Path, win
     play(story)
 
 
-def test_a_unix_socket_that_is_read_slowly_carries_marks(tmp_path: Path) -> None:
+def test_a_unix_socket_that_is_read_slowly_carries_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "PATIENCE_S", PATIENCE_S)
+
     async def story(world: World) -> None:
         world.faces.listen_unix(tmp_path / "sock", limit=5)
         loop = asyncio.get_running_loop()
         with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
             await until(lambda: len(world.records) == 2)
             world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+            begun = loop.time()
             for number in range(400):
                 name = from_uri(f"/big/{number}")
                 await loop.sock_sendall(client, make_interest(name, nonce=number))
@@ -401,7 +411,7 @@ def test_a_unix_socket_that_is_read_slowly_carries_marks(tmp_path: Path) -> None
                 await asyncio.sleep(0.001)
             packets, marks = await read_all(client, 400)
             assert packets == 400
-            assert 0 < marks < 100
+            assert 0 < marks <= most_marks(loop.time() - begun)
 
     play(story)
 
@@ -422,22 +432,23 @@ def test_a_full_tcp_connection_carries_marks_though_the_kernel_takes_everything(
             assert face is not None
             world.host.forwarder.fib.add(from_uri("/big"), face.number)
             producer.connect(world.udp.address)
+            begun = loop.time()
             for number in range(100):
                 name = from_uri(f"/big/{number}")
                 await loop.sock_sendall(client, make_interest(name, nonce=number))
-                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), PATIENCE_S)
                 producer.send(make_data(name, bytes(2000)))
                 await asyncio.sleep(0.003)
                 assert transport.queued == 0  # type: ignore[attr-defined]
             packets, marks = await read_all(client, 100)
             assert packets == 100
-            assert 0 < marks < 50
+            assert 0 < marks <= most_marks(loop.time() - begun)
             # Once the queue is gone, whatever comes next is not marked, however late.
             await asyncio.sleep(0.2)
             for number in range(100, 110):
                 name = from_uri(f"/big/{number}")
                 await loop.sock_sendall(client, make_interest(name, nonce=number))
-                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), PATIENCE_S)
                 producer.send(make_data(name, bytes(2000)))
                 assert await read_all(client, 1) == (1, 0)
 
@@ -451,13 +462,22 @@ def unix_client(path: Path) -> socket.socket:
     return sock
 
 
-async def read_all(client: socket.socket, most: int) -> tuple[int, int]:
-    """Read packets of a stream until there are that many or none come: how many, and how many are marked."""
+def most_marks(seconds: float) -> int:
+    """Most marks in an incident so long: the n-th is due 100 ms / sqrt(n) after the one before."""
+    marks, at = 0, 0.0
+    while (at := at + 0.1 / sqrt(marks + 1)) <= seconds:
+        marks += 1
+    return marks
+
+
+async def read_all(client: socket.socket, most: int, silence: float = PATIENCE_S) -> tuple[int, int]:
+    """Read packets of a stream until there are that many or none come for so long, s: how many, how many
+    of them are marked."""
     loop = asyncio.get_running_loop()
     got, packets, marks = b"", 0, 0
     while packets < most:
         try:
-            got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 1)
+            got += await asyncio.wait_for(loop.sock_recv(client, 1 << 16), silence)
         except TimeoutError:
             break
         while len(got) > 4 and len(got) >= (size := 4 + int.from_bytes(got[2:4], "big")):
@@ -490,14 +510,14 @@ def test_a_neighbour_that_does_not_read_has_a_bounded_queue(monkeypatch: pytest.
                 asked += 1
                 assert asked < 5000
                 await loop.sock_sendall(client, make_interest(name, nonce=asked))
-                await asyncio.wait_for(loop.sock_recv(producer, 9000), 5)
+                await asyncio.wait_for(loop.sock_recv(producer, 9000), PATIENCE_S)
                 producer.send(make_data(name, bytes(8000)))
             await asyncio.sleep(0)
         transport = world.faces.driver.transports[accepted.number]
         await until(lambda: transport.queued <= 1 << 20)  # type: ignore[attr-defined]
         assert transport.queued == world.faces.driver.waiting  # type: ignore[attr-defined]
         # It reads again: what comes is whole packets, of which some are marked.
-        packets, marks = await read_all(client, asked)
+        packets, marks = await read_all(client, asked, silence=5)
         assert 0 < packets < asked
         assert 0 < marks < packets
         assert world.faces.driver.waiting == 0

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from daemon_process import CONFIG, DaemonProcess, running
+from daemon_process import CONFIG, DaemonProcess, running, wait_until
+from patience import PATIENCE_S
 
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import from_uri
@@ -22,7 +23,7 @@ LOSS = 0.03  # so that hardly any frame is lost four times
 def bound() -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
-    sock.settimeout(20)
+    sock.settimeout(PATIENCE_S)
     return sock
 
 
@@ -120,3 +121,26 @@ def fetch(consumer: socket.socket) -> set[bytes]:
 
 def no_errors(daemon: DaemonProcess) -> None:
     assert "Traceback" not in daemon.log.read_text()
+
+
+def test_after_the_cheaper_of_two_next_hops_has_died_the_other_is_asked(tmp_path: Path) -> None:
+    """By best-route, over UDP, nobody asking twice: the one Interest that finds out is all that is lost."""
+    with bound() as cheap, bound() as dear:
+        hops = "".join(
+            f"[[faces]]\nuri = '{uri_of(sock)}'\npersistency = 'persistent'\n"
+            f"routes = ['/far']\ncost = {cost}\n"
+            for cost, sock in ((1, cheap), (2, dear))
+        )
+        with running(tmp_path, CONFIG + hops) as daemon, daemon.connect() as consumer:
+            for number in range(2 * ITEMS):
+                sock = cheap if number < ITEMS else dear
+                consumer.sendall(make_interest(from_uri(f"/far/{number}"), nonce=number))
+                frame, to = sock.recvfrom(9000)
+                sock.sendto(make_data(parse_interest(parse_lp(frame).fragment).name, b"x"), to)
+                data = parse_data(parse_lp(consumer.recv(9000)).fragment)
+                assert data.name == from_uri(f"/far/{number}")
+                if number == ITEMS - 1:
+                    cheap.close()
+                    consumer.sendall(make_interest(from_uri("/far/lost"), nonce=9999, lifetime_ms=100))
+                    wait_until(lambda: "refused" in daemon.log.read_text(), "the face is down")
+            no_errors(daemon)

@@ -66,14 +66,17 @@ async def received(sock: socket.socket, count: int) -> list[list[bytes]]:
 
 async def exchange(near: socket.socket, far: socket.socket) -> tuple[list[list[bytes]], list[list[bytes]]]:
     """Send all Interests in at one side and all Data at the other; return what came out at each."""
-    for first in range(0, COUNT, 50):  # no more at a time than the smallest buffer takes
-        send_batch(near, INTERESTS[first : first + 50])
-        await asyncio.sleep(0)
-    asked = await received(far, COUNT)
-    for first in range(0, COUNT, 50):
-        send_batch(far, DATA[first : first + 50])
-        await asyncio.sleep(0)
-    return asked, await received(near, COUNT)
+    return await passed(near, far, INTERESTS), await passed(far, near, DATA)
+
+
+async def passed(sender: socket.socket, receiver: socket.socket, frames: list[bytes]) -> list[list[bytes]]:
+    """Send frames in at one side, no more at a time than the smallest buffer takes; return what comes out."""
+    came: list[list[bytes]] = []
+    for first in range(0, len(frames), 50):
+        burst = frames[first : first + 50]
+        send_batch(sender, burst)
+        came += await received(receiver, len(burst))
+    return came
 
 
 def flat(batches: list[list[bytes]]) -> list[bytes]:
@@ -121,14 +124,7 @@ def test_two_daemons_that_both_do_it(tmp_path: Path) -> None:
         with connected_to(port) as consumer:
             consumer.send(make_interest(from_uri("/nowhere"), nonce=1))  # a first packet makes the face
             await received(consumer, 1)
-            for first in range(0, COUNT, 50):
-                send_batch(consumer, INTERESTS[first : first + 50])
-                await asyncio.sleep(0)
-            asked = await received(producer, COUNT)
-            for first in range(0, COUNT, 50):
-                send_batch(producer, DATA[first : first + 50])
-                await asyncio.sleep(0)
-            check(asked, await received(consumer, COUNT))
+            check(await passed(consumer, producer, INTERESTS), await passed(producer, consumer, DATA))
 
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

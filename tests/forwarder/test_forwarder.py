@@ -189,6 +189,25 @@ def test_a_ring_of_forwarders_ends_a_loop() -> None:
     assert one.core.pit_entries() == two.core.pit_entries() == 0
 
 
+def test_a_loop_is_known_when_the_store_may_have_let_go_of_the_data() -> None:
+    for node in (Node(cs_capacity=0), Node(cs_capacity=1)):
+        node.route("/a", 3)
+        for number in (1, 2):
+            node.interest(1, f"/a/{number}", number)
+            node.data(3, f"/a/{number}")
+        assert node.interest(2, "/a/1", 1) == ["2 nack /a/1 nonce=1 duplicate"]
+
+
+def test_a_loop_is_known_after_the_link_that_it_came_from_is_down(node: Node) -> None:
+    node.interest(1, "/a/1", 1)
+    node.interest(1, "/a/2", 2)
+    node.interest(2, "/a/2", 3)
+    node.core.set_face(1, up=False, now=node.now)
+    assert node.interest(4, "/a/1", 1) == ["4 nack /a/1 nonce=1 duplicate"]
+    node.core.set_face(3, up=False, now=node.now)
+    assert node.interest(4, "/a/2", 2) == ["4 nack /a/2 nonce=2 duplicate"]
+
+
 # Nonce and HopLimit
 
 
@@ -320,6 +339,14 @@ def test_a_refusal_by_the_only_upstream_goes_to_every_consumer(node: Node) -> No
     assert node.core.pit_entries() == 0
     assert node.core.next_deadline() is None
     assert (node.core.counters.in_nacks, node.core.counters.out_nacks) == (1, 2)
+
+
+def test_a_refusal_is_nothing_to_who_waits_no_longer(node: Node) -> None:
+    """His Interest has ended by its lifetime, though another's has kept the entry."""
+    node.interest(1, "/a", 1, lifetime_ms=50)
+    node.interest(2, "/a", 2, lifetime_ms=100)
+    node.wait(50 * MS)
+    assert node.nack(3, "/a", 1) == ["2 nack /a nonce=2 no-route"]
 
 
 def test_one_refusal_of_two_is_waited_out(node: Node) -> None:

@@ -120,6 +120,8 @@ def test_on_the_wire() -> None:
     assert made == bytes((5, len(plain))) + plain[2:] + b"\xfa\x00"
     assert is_persistent(parse_interest(made))
     assert not is_persistent(parse_interest(plain))
+    others = bytes((5, len(plain) + 1)) + plain[2:] + b"\xfa\x01x"
+    assert not is_persistent(parse_interest(others)), "a type that others may use, too"
 
 
 @given(mutations(interests().map(make_persistent)))

@@ -230,6 +230,19 @@ def test_a_neighbour_that_starts_anew_is_heard() -> None:
     assert b.reliability.duplicates == 0
 
 
+def test_an_acknowledgement_from_before_a_restart_is_none() -> None:
+    """It was meant for a frame of the link service before this one, and would hide that a frame was lost."""
+    near, far = reliable(sequence=1000), reliable()
+    far.receive(near.send(packet_of(1, 10), 0)[0], 0)
+    far.wake(IDLE_ACK_NS)
+    (late,) = far.take_frames()
+    near.reset(5_000_000)
+    near.send(packet_of(2, 10), 0)
+    near.receive(late, 10 * MS)
+    assert near.reliability is not None
+    assert near.reliability.acknowledged == 0
+
+
 def test_a_neighbour_that_never_acknowledges_costs_bounded_memory() -> None:
     a = reliable(9000)
     for number in range(10_000):

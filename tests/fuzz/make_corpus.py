@@ -4,6 +4,7 @@ import hashlib
 import io
 import runpy
 import struct
+from itertools import accumulate
 from pathlib import Path
 
 from ndn import encoding
@@ -250,6 +251,12 @@ def for_captures() -> dict[str, bytes]:
     inputs["segments"] = _pcap(
         1, [_segment(at, packet) for at, packet in zip((0, 99, 500), few, strict=False)]
     )
+    frames = [b"\x82" + bytes((len(packet),)) + packet for packet in few if len(packet) < 126]
+    masked = [frame[:1] + bytes((frame[1] | 0x80,)) + bytes(4) + frame[2:] for frame in frames]
+    answer = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
+    inputs["websocket"] = _pcap(1, _in_order([answer, *frames], 9696))
+    inputs["websocket-client"] = _pcap(1, _in_order([b"GET / HTTP/1.1\r\n\r\n", *masked], 9696))
+    inputs["websocket-middle"] = _pcap(1, _in_order(masked, 9696))
     inputs["no-frame"] = _pcap(1, [])
     return inputs
 
@@ -259,9 +266,15 @@ def _udp(packet: bytes, fragment: bytes = b"\x40\0") -> bytes:
     return frame[:20] + fragment + frame[22:]
 
 
-def _segment(sequence: int, packet: bytes) -> bytes:
+def _in_order(parts: list[bytes], port: int) -> list[bytes]:
+    """Return the segments of a stream, in order."""
+    starts = accumulate(map(len, parts), initial=0)
+    return [_segment(at, part, port) for at, part in zip(starts, parts, strict=False)]
+
+
+def _segment(sequence: int, packet: bytes, port: int = 6363) -> bytes:
     ip = struct.pack("!BBHHHBBH8x", 0x45, 0, 40 + len(packet), 0, 0, 64, 6, 0)
-    tcp = struct.pack("!HHIIBBHHH", 6363, 9, sequence, 0, 0x50, 0x10, 0, 0, 0)
+    tcp = struct.pack("!HHIIBBHHH", port, 9, sequence, 0, 0x50, 0x10, 0, 0, 0)
     return bytes(12) + b"\x08\0" + ip + tcp + packet
 
 

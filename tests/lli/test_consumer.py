@@ -290,7 +290,7 @@ def test_silence_is_met_with_classic_pulls() -> None:
     desk = Desk()
     sent = desk.wait(5_000 * MS)
     assert sent[:5] == ["lli 1+8"] * 5
-    assert sent[5:] == [f"lli {seq}+1" for seq in range(1, 9)]
+    assert sent[5:] == ["lli 1+1"], "one, as there may be nobody to answer"
 
 
 @pytest.mark.parametrize(("mark", "asked"), [(0, "lli 33+32"), (1, "lli 33+9")])

@@ -51,6 +51,43 @@ def test_a_steady_path_is_known_well_after_a_while(trip: int) -> None:
     assert trip * MS <= rtt.timeout() <= max(trip * MS * 1.1, MIN_TIMEOUT)
 
 
+def steady(trip: int) -> Rtt:
+    rtt = Rtt()
+    for _ in range(60):
+        rtt.sample(trip)
+    return rtt
+
+
+def test_answers_that_only_come_after_the_time_out_lengthen_it() -> None:
+    rtt, trip = steady(100 * MS), 350 * MS
+    before, asked = rtt.timeout(), 0
+    while rtt.timeout() < trip and asked < 10:
+        again = rtt.timeout()  # after the first time of asking, to which the answer belongs
+        rtt.ambiguous(trip - again)
+        asked += 1
+    assert (rtt.timeout(), asked) == (4 * before, 2)
+    rtt.sample(trip)
+    assert trip <= rtt.timeout() < 4 * trip
+
+
+def test_answers_to_the_last_time_of_asking_leave_the_time_out_as_it_is() -> None:
+    rtt = steady(100 * MS)
+    before = rtt.timeout()
+    for measured in (100, 80, 120):
+        rtt.ambiguous(measured * MS)
+        assert rtt.timeout() == before
+    rtt.ambiguous(20 * MS)
+    assert rtt.timeout() == 2 * before
+    rtt.ambiguous(110 * MS)
+    assert rtt.timeout() == before
+    for _ in range(10):
+        rtt.ambiguous(20 * MS)
+    assert rtt.timeout() == 8 * before
+    unknown = Rtt()
+    unknown.ambiguous(20 * MS)
+    assert unknown.timeout() == INITIAL_TIMEOUT
+
+
 def test_reordering_is_a_quarter_of_the_round_trip_until_it_shows_to_be_more() -> None:
     rtt = Rtt()
     assert 0 < rtt.reorder_delay() < INITIAL_TIMEOUT

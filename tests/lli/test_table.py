@@ -740,8 +740,8 @@ def test_the_only_way_there_is_is_pulled_from_if_it_says_nothing() -> None:
     relay = Relay()
     relay.lli(A, 1, 8)
     sent = relay.wait(5_000 * MS)
-    assert [line.removesuffix(" fresh") for line in sent[-8:]] == [f"1 lli {seq}+1" for seq in range(1, 9)]
-    assert relay.give(UP, packet(1)) == ["2 item 1 tip 1 limit 8"]
+    assert sent[-2:] == ["1 lli 1+0", "1 lli 1+1 fresh"]
+    assert relay.give(UP, packet(1)) == ["2 item 1 tip 1 limit 8", *(f"1 lli {n}+1" for n in range(2, 9))]
 
 
 # Congestion.

@@ -492,13 +492,16 @@ def test_it_pulls_no_more_than_a_window_ahead() -> None:
     assert [lli.first for lli in up.want(1000, NEVER, 20 * MS)] == [PULL_WINDOW + 2, PULL_WINDOW + 3]
 
 
-def test_an_item_that_does_not_come_is_pulled_again_at_the_end_of_its_interest_and_costs_nothing_before() -> (
-    None
-):
+def test_where_nothing_comes_one_item_is_pulled_again_and_the_others_once_that_has_come() -> None:
     up = pulling()
     up.want(8, NEVER, 10 * MS)
     assert up.deadline == 10 * MS + PULL_LIFETIME_MS * MS
-    assert up.wake(up.deadline) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(2, 9)]
+    ended = up.deadline
+    assert up.wake(ended) == [Lli(2, 1, PULL_LIFETIME_MS)]
+    assert up.want(8, NEVER, ended) == []
+    assert up.deadline == ended + PULL_LIFETIME_MS * MS // 2
+    up.arrived(2, ended + 10 * MS, bare=True)
+    assert up.want(8, NEVER, ended + 10 * MS) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(3, 9)]
 
 
 def test_a_lost_item_is_pulled_again_at_once() -> None:
@@ -523,8 +526,10 @@ def test_silence_is_taken_for_a_legacy_path() -> None:
     now = up.deadline
     up.assume_legacy()
     assert up.state is State.PULLING
-    assert up.want(8, NEVER, now) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(1, 9)]
+    assert up.want(8, NEVER, now) == [Lli(1, 1, PULL_LIFETIME_MS)]
     assert up.deadline == now + PULL_LIFETIME_MS * MS
+    up.arrived(1, now + MS, bare=True)
+    assert up.want(8, NEVER, now + MS) == [Lli(seq, 1, PULL_LIFETIME_MS) for seq in range(2, 9)]
 
 
 # The state machine.
@@ -774,3 +779,18 @@ def test_everything_comes_in_the_end_and_in_bounded_steps(
     assert link.now <= max(last, heals_at) + 20_000 * MS
     if not loss and not jitter and not legacy:
         assert link.sent_up <= 10 + items // 4 + link.now // (900 * MS)
+
+
+def test_where_repeated_pulls_bring_the_items_the_next_are_repeated_soon_until_one_comes_without() -> None:
+    up = pulling()
+    up.want(8, NEVER, 10 * MS)
+    now = up.deadline
+    up.wake(now)
+    up.arrived(2, now + 10 * MS, bare=True)
+    assert [lli.first for lli in up.want(8, NEVER, now + 10 * MS)] == [3, 4, 5, 6, 7, 8]
+    soon = up.deadline
+    assert soon < now + PULL_LIFETIME_MS * MS // 8
+    assert up.wake(soon) == [Lli(3, 1, PULL_LIFETIME_MS)]
+    up.arrived(3, soon + 600 * MS, bare=True)  # too late to be due to that
+    up.want(8, NEVER, soon + 600 * MS)
+    assert up.deadline == soon + 600 * MS + PULL_LIFETIME_MS * MS

@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from testbed.simulate.exhaust import EXCHANGES, WAYS, cover, schedules
-from testbed.simulate.mutants import mutated
+from testbed.simulate.mutants import SLOWER, mutated
 
 FRAMES = 8
 
@@ -28,3 +28,19 @@ def test_each_set_of_faults_is_played_once() -> None:
 def test_a_bug_is_found() -> None:
     with mutated("gap ignored"):
         assert any(cover(name, FRAMES, 1).violation is not None for name in EXCHANGES)
+
+
+def recoveries(name: str) -> list[int]:
+    outcomes = [outcome for _, outcome in schedules(EXCHANGES[name], 60, 1)]
+    assert all(outcome.violation is None for outcome in outcomes)
+    return [outcome.caught_up or 0 for outcome in outcomes]
+
+
+@pytest.mark.patches
+def test_a_bug_that_others_make_good_costs_time() -> None:
+    name = "a late joiner, the past is beyond a legacy forwarder"
+    without = recoveries(name)
+    with mutated("backfill not repeated", SLOWER):
+        slower = recoveries(name)
+    assert len(slower) == len(without)
+    assert sum(slower) > 1.2 * sum(without)

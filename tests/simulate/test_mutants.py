@@ -6,10 +6,10 @@ from itertools import chain
 import pytest
 from saved_stories import SAVED
 
-from testbed.simulate.mutants import MUTANTS, mutated
+from testbed.simulate.mutants import MUTANTS, SLOWER, mutated
 from testbed.simulate.shrink import shrink
 from testbed.simulate.story import Story, make_story
-from testbed.simulate.world import play
+from testbed.simulate.world import SECOND_NS, play
 
 WITHIN = 400
 """Seeds."""
@@ -27,6 +27,17 @@ def first_caught(name: str, saved: Iterable[Story] = ()) -> Story:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     assert play(first_caught(name, SAVED.values())).violation is None
+
+
+@pytest.mark.patches
+def test_a_repair_to_the_cheapest_hop_costs_time() -> None:
+    story = SAVED["repair-by-name-at-a-dead-hop"]
+    without = play(story).caught_up
+    with mutated("repair to the cheapest hop", SLOWER):
+        slower = play(story).caught_up
+    assert without is not None
+    assert slower is not None
+    assert slower > without + SECOND_NS
 
 
 def test_a_mutant_is_gone_after_its_context() -> None:

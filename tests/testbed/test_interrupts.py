@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from exchange import A, B, answer, question, write
-from processes import Feednet, wait_for
+from processes import FEEDNET, ROOT, Feednet, wait_for
 
 from testbed import run as running
 from testbed import workload
@@ -120,6 +120,20 @@ def test_what_analyses_stops_too(analysed, command, begun):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_sweep_on_spark_stops_too(tmp_path, number, status):
+    out = tmp_path / "out"
+    with Feednet(*LONG, "--on-spark", "--out", out, cwd=tmp_path) as sweep:
+        wait_for(lambda: finished(out), "a run")
+        (os.killpg if number == signal.SIGINT else os.kill)(sweep.process.pid, number)
+        ended, _, complained = sweep.ended()
+        assert (ended, complained) == (status, "feednet: interrupted")
+        wait_for(lambda: not sweep.others(), "the end of Spark")
+    runs = finished(out)
+    assert [path.parent for path in out.rglob("scenario.json") if path.parent not in runs] == []
+
+
+@pytest.mark.spark
 def test_while_spark_starts(analysed):
     with Feednet("report", "run", "--engine", "spark", cwd=analysed) as process:
         wait_for(lambda: java(process), "Spark")
@@ -142,3 +156,30 @@ def test_spark_ends_with_a_process_that_is_killed(analysed):
         process.process.kill()
         process.ended()
         wait_for(lambda: not process.others(), "the end of Spark")
+
+
+SLOW = """
+import importlib.abc, os, sys, time
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "pydantic":
+            open({begun!r}, "w").close()
+            try:
+                time.sleep(10**6)
+            except KeyboardInterrupt:
+                raise ImportError("what some modules make of it")
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+def test_while_modules_are_imported(tmp_path):
+    begun = tmp_path / "begun"
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW.format(begun=str(begun)))
+    program = ["env", f"PYTHONPATH={tmp_path / 'slow'}:{ROOT}", FEEDNET]
+    with Feednet("list", cwd=tmp_path, program=program) as process:
+        wait_for(begun.exists, "the import")
+        process.press_ctrl_c()
+        assert process.ended() == (130, "", "feednet: interrupted")

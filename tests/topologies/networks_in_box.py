@@ -12,6 +12,8 @@ import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from patience import PATIENCE_S
+
 from captures.netns import inside
 from topologies import box, namespaces, ring
 from topologies.generate import line
@@ -46,7 +48,7 @@ def opened(stack, up, topology):
             udp = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
             udp.bind((interface.ipv4, PORT))
             udp.connect((interface.peer_ipv4, PORT))
-            udp.settimeout(60)
+            udp.settimeout(PATIENCE_S)
         found[interface.name] = udp
     return found
 

@@ -18,6 +18,7 @@ from captures.dissectors import (
 )
 from forwarder.wire.feed import item_name
 from forwarder.wire.name import component, from_uri, to_uri
+from forwarder.wire.packet import SEND_CREDIT
 
 KEY = bytes(range(32))
 FEED = from_uri("/ssb/logs") + component(8, KEY)
@@ -49,7 +50,10 @@ def given_fields(**fields):
 
 
 # Types that may be ignored, and that no layer knows.
-ignored = maybe(st.lists(st.tuples(st.sampled_from([100, 200, 252, 1000]), blobs), min_size=1, max_size=2))
+unknown = st.tuples(st.sampled_from([100, 200, 252, 1000]), blobs)
+ignored = maybe(st.lists(unknown, min_size=1, max_size=2))
+# And in an Interest for no item, of others, what would make it long-lived.
+others = maybe(st.lists(unknown | st.tuples(st.just(SEND_CREDIT), blobs), min_size=1, max_size=2))
 validities = given_fields(not_before=maybe(st.just(b"20260101T000000")), not_after=maybe(blobs)).map(
     lambda fields: ValidityPeriod(**fields)
 )
@@ -80,9 +84,8 @@ interests = given_fields(
     lifetime=maybe(numbers),
     hop_limit=maybe(st.integers(0, 255)),
     parameters=maybe(blobs),
-    send_credit=maybe(numbers),
     persistent=st.booleans(),
-    ignored=ignored,
+    ignored=others,
 ).map(lambda fields: Interest(**fields))
 llis = given_fields(
     name=sequence_numbers.map(lambda seq: to_uri(item_name(FEED, seq))),
@@ -194,7 +197,7 @@ EXAMPLES = {
     f"LLI /ssb/logs/..%1D%1E%1F items 9..{2**64 - 1}": Interest(
         name=item_name(FEED, 9), send_credit=2**64 - 1
     ),
-    "LLI /a credit 3, not for an item": Interest(name="/a", send_credit=3),
+    "Interest /a/b": Interest(name="/a/b", send_credit=3),
     "Data /a/v=7/seg=0 3 bytes": Data(name="/a/v=7/seg=0", content=b"abc"),
     "Data /a 0 bytes": Data(name="/a"),
     "Data /ssb/logs/..%1D%1E%1F/seq=2 native item 3 bytes": _ITEM,

@@ -135,11 +135,11 @@ def test_a_field_that_is_changed_is_built_anew() -> None:
 
 
 def test_another_form_than_ours_is_kept_byte_for_byte() -> None:
-    # An InterestLifetime of 2 bytes where 1 would do, an ignorable element in between, SendCredit early.
+    # An InterestLifetime of 2 bytes where 1 would do, ignorable elements in between.
     wire = bytes.fromhex("0516 0703080161 f00105 fc0201ff 0a0400000001 0c020005")
     packet = Interest(wire)
-    assert (packet.send_credit, packet.lifetime, packet.nonce) == (5, 5, 1)
-    assert packet.ignored == [(0xFC, b"\1\xff")]
+    assert (packet.lifetime, packet.nonce) == (5, 1)
+    assert packet.ignored == [(0xF0, b"\5"), (0xFC, b"\1\xff")]
     assert bytes(packet) == wire
 
 

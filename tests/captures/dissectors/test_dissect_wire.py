@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dissect_packets import FEED, KEY, blobs, components, interests, numbers, packets
+from dissect_packets import FEED, KEY, blobs, components, interests, numbers, packets, sequence_numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ndn import encoding
@@ -29,9 +29,12 @@ WIRE_NAMES = st.lists(components, min_size=1, max_size=5).map(
     lambda parts: b"".join(name.component(kind, value) for kind, value in parts)
 )
 
+ITEM_NAMES = sequence_numbers.map(lambda seq: feed.item_name(FEED, seq))
+
 
 @given(
-    WIRE_NAMES, NONCES, st.booleans(), st.booleans(), st.none() | numbers, st.none() | st.integers(0, 255),
+    WIRE_NAMES | ITEM_NAMES, NONCES, st.booleans(), st.booleans(), st.none() | numbers,
+    st.none() | st.integers(0, 255),
     st.none() | numbers, st.booleans(),
 )  # fmt: skip
 def test_interests_that_the_forwarder_builds(
@@ -44,6 +47,7 @@ def test_interests_that_the_forwarder_builds(
     credit: Any,
     lasting: bool,
 ) -> None:
+    credit = credit if feed.is_item_name(wire_name) else None
     wire = packet.make_interest(
         wire_name, nonce=nonce, can_be_prefix=prefix, must_be_fresh=fresh, lifetime_ms=lifetime,
         hop_limit=hops, send_credit=credit,
@@ -161,8 +165,7 @@ def _assert_same(layer: Packet, wire: bytes) -> None:
         assert layer.nonce == inside.nonce
         assert (4000 if layer.lifetime is None else layer.lifetime) == inside.lifetime_ms
         assert layer.hop_limit == inside.hop_limit
-        # The layer shows such an element whatever the name is; the forwarder heeds it in an item's only.
-        assert inside.send_credit == (layer.send_credit if feed.is_item_name(inside.name) else None)
+        assert inside.send_credit == layer.send_credit
         assert bool(layer.persistent) == persistent.is_persistent(inside)
     elif isinstance(layer, Data):
         assert name.from_uri(layer.name) == inside.name
