@@ -5,6 +5,7 @@
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB
+# make pictures  the pictures of the README, by Chromium
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -19,7 +20,7 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
-.PHONY: demo test test-compiled lint bench bench-decode bench-analysis fuzz soak setup clean
+.PHONY: demo test test-compiled lint bench bench-decode bench-analysis pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -60,6 +61,9 @@ bench-decode: $(STAMPS)/dev
 
 bench-analysis: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench_analysis
+
+pictures: $(STAMPS)/dev
+	@$(BIN)/python docs/pictures.py
 
 setup: $(STAMPS)/dev
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.overhead import overhead, seen_once, summed
+from analysis.engine import frame
+from analysis.overhead import overhead, seen_once
 from analysis.packet_tables import tell
 from analysis.partitions import WholeFile, directories, partition, read, write, write_by_time
 from analysis.pit import tables as pit
@@ -28,10 +29,13 @@ FEW_BYTES = 4 << 20
 _MESSAGES = ".messages"
 
 
-def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool) -> None:
+def write_tables(
+    out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
+) -> None:
     """Write every table but packets, which are in `out`/packets already, as `out`/NAME/run=RUN/*.parquet.
 
-    `fragments`: whether there are any of NDNLPv2, which have to be put together.
+    `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
+    are so few that tables are collected and written by this process.
     """
     out = out.resolve()  # tasks work in directories of their own
     packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
@@ -40,21 +44,21 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
     whole = out / "packets"
     if fragments:
         whole = out / _MESSAGES
-        breaks = spark.createDataFrame(BREAKS.empty_table())
+        breaks = frame(spark, BREAKS.empty_table())
         reassembled = reassemble(packets, breaks)
-        write_by_time(reassembled, whole)
+        write_by_time(reassembled, whole, here=here)
         messages = read(spark, whole, reassembled.schema, *PARTITIONS)
 
     def keep(name: str, table: DataFrame) -> DataFrame:
-        write(table, out / name, "run")
+        write(table, out / name, here=here)
         return read(spark, out / name, next(each.spark for each in TABLES if each.name == name), "run")
 
     in_parallel(
         # Spark's Python processes take longer to start than to follow so few.
-        lambda: pit.scan(whole, out, spark if size > FEW_BYTES else None),
-        lambda: tell(messages, keep),
+        lambda: pit.scan(whole, out, None if here or size <= FEW_BYTES else spark),
+        lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
-        lambda: keep(OVERHEAD.name, overhead(summed(seen_once(packets)))),
+        lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),
     )
     shutil.rmtree(out / _MESSAGES, ignore_errors=True)
     for path in out.rglob(".*.crc"):  # Hadoop's sums, at which polars takes offence

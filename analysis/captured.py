@@ -19,6 +19,9 @@ SLICES = 120
 BUCKETS = 100
 """Buckets of a distribution for each factor of e: about 1 % wide."""
 
+ANSWERS = ("requests", "interests", "data", "nacked", "unanswered", "retransmitted", "items")
+"""What is counted of transactions."""
+
 _NODE = ("layering", "node")
 
 
@@ -132,26 +135,16 @@ def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:
     Buckets are 1 % wide, so that a distribution of any number of values is a few hundred rows. The values of
     a bucket are less than those of any bucket with a higher number; that of 0 is 0.
     """
-    place = F.floor(F.log(F.abs(F.col(value)).cast("double")) * BUCKETS) + 1
-    bucket = (F.signum(value) * F.when(F.col(value) == 0, 0).otherwise(place)).cast("long").alias("bucket")
     return (
         table.where(F.col(value).isNotNull())
-        .groupBy(*keys, bucket)
+        .groupBy(*keys, _bucket(value))
         .agg(F.min(value).alias("least"), F.max(value).alias("most"), F.count("*").alias("count"))
     )
 
 
-def pit_summary(levels: DataFrame) -> DataFrame:
-    """Return layering, node, mean and peak entries and bytes of analysis.pit.levels.held, and peak_ns, when
-    most were held."""
-    lasts = (F.col("until") - F.col("time")).cast("decimal(20, 0)")
-    duration = F.first(F.col("end_ns") - F.col("start_ns"))
-    measures = []
-    for what in ("entries", "bytes"):
-        mean = F.sum(F.col(what).cast("decimal(18, 0)") * lasts).cast("double") / duration
-        measures += [mean.alias(f"mean_{what}"), F.max(what).alias(f"peak_{what}")]
-    first = F.max_by(F.col("time") - F.col("start_ns"), F.struct("entries", -F.col("time")))
-    return levels.groupBy(*_NODE).agg(*measures, first.alias("peak_ns"))
+def _bucket(value: str) -> Column:
+    place = F.floor(F.log(F.abs(F.col(value)).cast("double")) * BUCKETS) + 1
+    return (F.signum(value) * F.when(F.col(value) == 0, 0).otherwise(place)).cast("long").alias("bucket")
 
 
 def outcomes(intervals: DataFrame) -> DataFrame:
@@ -182,12 +175,17 @@ def asked(transactions: DataFrame, once: DataFrame) -> DataFrame:
     return told.join(F.broadcast(once), ["layering", "node", "interface", "direction"], "left_semi")
 
 
-def answers(requests: DataFrame, *keys: str) -> DataFrame:
-    """Return keys, requests, interests, data, nacked, unanswered, retransmitted, items of transactions.
+def tallied(requests: DataFrame, *keys: str) -> DataFrame:
+    """Return keys, bucket, least, most, count: the distribution of rtt_ns of transactions, bucket null of
+    those that have none; and requests, interests, data, nacked, unanswered, retransmitted, items.
 
-    requests are transactions, interests the packets; retransmitted are Interests after the first.
+    requests are transactions, interests the packets; retransmitted are Interests after the first. All that
+    is told of answers is added up from this, so that transactions are read once.
     """
-    return requests.groupBy(*keys).agg(
+    return requests.groupBy(*keys, _bucket("rtt_ns")).agg(
+        F.min("rtt_ns").alias("least"),
+        F.max("rtt_ns").alias("most"),
+        F.count("rtt_ns").alias("count"),
         F.count("*").alias("requests"),
         F.sum("interests").alias("interests"),
         *(
@@ -199,10 +197,24 @@ def answers(requests: DataFrame, *keys: str) -> DataFrame:
     )
 
 
-def nacks(requests: DataFrame) -> DataFrame:
-    """Return layering, nack_reason, requests of the transactions that a Nack ended."""
-    refused = requests.where(F.col("outcome") == "nack")
-    return refused.groupBy("layering", "nack_reason").agg(F.count("*").alias("requests"))
+def answers(tallies: DataFrame, *keys: str) -> DataFrame:
+    """Return keys and the sums of tallied()."""
+    return tallies.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in ANSWERS))
+
+
+def round_trips(tallies: DataFrame, *keys: str) -> DataFrame:
+    """Return the distribution() of round trips of tallied()."""
+    return (
+        tallies.where(F.col("bucket").isNotNull())
+        .groupBy(*keys, "bucket")
+        .agg(F.min("least").alias("least"), F.max("most").alias("most"), F.sum("count").alias("count"))
+    )
+
+
+def nacks(tallies: DataFrame) -> DataFrame:
+    """Return layering, nack_reason, requests of the transactions that a Nack ended, from tallied()."""
+    refused = tallies.where(F.col("nacked") > 0)
+    return refused.groupBy("layering", "nack_reason").agg(F.sum("nacked").alias("requests"))
 
 
 def progress(feed_progress: DataFrame, spans: DataFrame, feeds: DataFrame) -> DataFrame:

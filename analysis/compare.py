@@ -1,7 +1,7 @@
 """One table that sets the layerings side by side: each metric, its unit, and its ratio to the first's."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -37,6 +37,20 @@ METRICS = (
     Metric(_DELIVERY, "published", "Items published", "items", ""),
     Metric(_DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
     Metric(_DELIVERY, "delivered_share", "Share delivered of what was expected", "%", "higher", "delivered"),
+    Metric(
+        _DELIVERY,
+        "fell_behind",
+        "Subscribers at which latency grew all the time",
+        "subscribers",
+        "lower",
+    ),
+    Metric(
+        _DELIVERY,
+        "cut_off",
+        "Subscribers that lacked items and were still getting some when subscriptions ended",
+        "subscribers",
+        "lower",
+    ),
     Metric(_DELIVERY, "twice", "Items delivered twice", "items", "lower"),
     Metric(_DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
     Metric(_DELIVERY, "beyond_fork", "Items delivered after a feed’s fork", "items", "lower"),
@@ -136,7 +150,34 @@ COMPARISON = pa.schema(
     ]
 )
 """A row a metric and layering. row: place in METRICS; position: the layering's; ratio: value / the first
-layering's value, null for the first layering and where that value is 0 or unknown."""
+layering's value, null for the first layering and where that value is 0 or unknown, and of times if
+why_unranked() one of the two."""
+
+
+WHOLE = 99.5
+"""A layering that delivered a smaller share of what was expected, in %, is short of it."""
+
+
+def why_unranked(values: Mapping[str, float | None]) -> str:
+    """Say in a few words why times of a layering are not to be set beside those of others, "" if they are.
+
+    `values` are its metrics by key. A queue that grows makes latency a measure of the run's length, and what
+    has not arrived has no latency: to leave out the slowest items makes nothing faster.
+    """
+    said = []
+    if values.get("fell_behind"):
+        said.append("did not keep up")
+    if values.get("cut_off"):
+        said.append("still delivering when the run ended")
+    share = values.get("delivered_share")
+    if not said and share is not None and share < WHOLE:
+        said.append(f"delivered {share:.3g} %")
+    return ", ".join(said)
+
+
+def is_time(metric: Metric) -> bool:
+    """Tell whether a metric is one that why_unranked() is about."""
+    return metric.group == _LATENCY and metric.better != ""
 
 
 def measure(runs: pa.Table, totals: Sequence[Totals]) -> pa.Table:
@@ -179,6 +220,16 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
 def compare(measures: pa.Table) -> pa.Table:
     """Return the COMPARISON of some MEASURES."""
     layerings = measures.sort_by("position").to_pylist()
+    unranked = {layering["layering"] for layering in layerings if why_unranked(layering)}
+
+    def compared(metric: Metric, layering: dict[str, Any]) -> float | None:
+        first = layerings[0]
+        if not layering["position"] or (
+            is_time(metric) and unranked & {first["layering"], layering["layering"]}
+        ):
+            return None
+        return ratio(layering[metric.key], first[metric.key])
+
     rows = [
         metric._asdict()
         | {
@@ -187,7 +238,7 @@ def compare(measures: pa.Table) -> pa.Table:
             "layering": layering["layering"],
             "position": layering["position"],
             "value": layering[metric.key],
-            "ratio": ratio(layering[metric.key], layerings[0][metric.key]) if layering["position"] else None,
+            "ratio": compared(metric, layering),
         }
         for row, metric in enumerate(METRICS)
         for layering in layerings

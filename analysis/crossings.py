@@ -18,6 +18,7 @@ from analysis.paths import delay_ns, ns_per_byte
 from analysis.quantiles import quantile_function
 from analysis.setting import Cases
 from analysis.slices import slice_of, with_span
+from analysis.tasks import by_group
 
 ENDS = pa.schema(
     [
@@ -90,8 +91,11 @@ def link_ends(cases: Cases) -> pa.Table:
     return pa.Table.from_pylist(rows, ENDS)
 
 
-def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return CROSSINGS from the rows of analysis.schema.PACKETS, those of analysis.reassemble, and ENDS."""
+def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
+    """Return CROSSINGS from the rows of analysis.schema.PACKETS, those of analysis.reassemble, and ENDS.
+
+    `here` is analysis.tasks.by_group's.
+    """
     idle = packets.where((F.col("kind") == "idle") & (F.col("frag_count") == 1))
     every = messages.unionByName(
         idle.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
@@ -124,7 +128,7 @@ def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataF
         "frames",
         "frame_bytes",
     )
-    return about.groupBy("layering", "sender", "receiver").applyInArrow(_match_link, CROSSINGS)
+    return by_group(about, ("layering", "sender", "receiver"), _match_link, CROSSINGS, here=here)
 
 
 def _part(group: int) -> Column:

@@ -13,24 +13,17 @@ _WHERE = ("layering", "node")
 
 
 def told_by_packets(
-    transactions: DataFrame, items: DataFrame, progress: DataFrame, messages: DataFrame
+    moments: DataFrame, items: DataFrame, progress: DataFrame, messages: DataFrame
 ) -> DataFrame:
-    """Return stages.EVENTS that packets tell: from analysis.transactions, with its additional columns,
+    """Return stages.EVENTS that packets tell: from analysis.transactions.MOMENTS with layering,
     analysis.progress' sightings and feed_progress, and the packets that all these are of.
 
     An Interest has expired only if it had done so by the run's last packet.
     """
     of_interest = (*_WHERE, "interface", "name", "feed", "seq")
-    again = transactions.where(F.size("repeats") > 0)
-    repeated = again.select(*of_interest, F.explode("repeats").alias("moment")).select(
-        *of_interest, "moment.time", "moment.bytes", F.lit("retransmission").alias("event")
-    )
     ends = messages.groupBy("layering").agg(F.max("time").alias("end"))
-    expired = (
-        transactions.where((F.col("outcome") == "none") & (F.coalesce("send_credit", F.lit(1)) > 0))
-        .join(F.broadcast(ends), "layering")
-        .where(F.col("expires") <= F.col("end"))
-        .select(*of_interest, F.col("expires").alias("time"), F.lit("expired").alias("event"))
+    asked = moments.join(F.broadcast(ends), "layering").where(
+        (F.col("event") != "expired") | (F.col("time") <= F.col("end"))
     )
     refused = messages.where(F.col("kind") == "nack").select(
         *of_interest, "time", wire_size().alias("bytes"), F.lit("nack").alias("event")
@@ -43,7 +36,7 @@ def told_by_packets(
             F.lit("duplicate").alias("event"),
         )
     )
-    tables = (repeated, expired, refused, twice, _gaps(progress))
+    tables = (asked, refused, twice, _gaps(progress))
     return _joined([table.withColumn("source", F.lit("packets")) for table in tables])
 
 

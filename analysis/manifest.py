@@ -1,10 +1,11 @@
 """A run directory as the analysis finds it: the manifest, and where everything else is.
 
-RUN/manifest.json
+RUN/manifest.json, scenario.json, feed.jsonl
 RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
 RUN/tables/, RUN/report.html                                    what the analysis adds
 """
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from pydantic import BaseModel, Field, ValidationError
 from analysis.errors import AnalysisError
 
 MANIFEST = "manifest.json"
+FORMAT = 2
+"""The manifest's format that is read here."""
+
+_OF_A_LAYERING = ("capture.pcapng", "events.jsonl", "counters.jsonl")
 
 
 class Node(BaseModel):
@@ -60,13 +65,18 @@ class CrossTraffic(BaseModel):
 
 
 class Workload(BaseModel):
-    """What was published, and to how many. `expected`: how many items each subscriber should get in all."""
+    """What was published, and to how many.
+
+    `expected`: how many items each subscriber should get in all; `paced`: nodes whose application takes items
+    at a pace of its own, or pauses.
+    """
 
     source: str
     items: int = Field(ge=0)
     subscribers: int = Field(ge=0)
     feeds: list[Feed]
     expected: dict[str, int]
+    paced: list[str] = []
     cross_traffic: list[CrossTraffic] = []
 
 
@@ -103,19 +113,47 @@ class CaptureCounts(BaseModel):
     dropped: int = 0
 
 
+class Sealed(BaseModel):
+    """A file of the run as it was when the run ended."""
+
+    bytes: int
+    sha256: str
+
+
 class LayeringRun(BaseModel):
-    """One layering's turn; times in ns."""
+    """One layering's turn; times in ns.
+
+    It starts; the first and the last item are published; when all that the scenario names has happened, what
+    is under way has time to settle; subscriptions stop; what they leave drains, until the end.
+    """
 
     start_ns: int
+    first_ns: int
+    last_ns: int
+    settle_ns: int
+    stop_ns: int
     end_ns: int
     sample_interval_ns: int = Field(gt=0)
     capture: CaptureCounts = CaptureCounts()
 
 
-class Manifest(BaseModel):
-    """manifest.json, as far as the analysis reads it."""
+class _Head(BaseModel):
+    """What every feednet writes into a manifest: the first had no format."""
 
     feednet: str
+    format: int = 1
+
+
+class Manifest(BaseModel):
+    """manifest.json, as far as the analysis reads it.
+
+    `command` repeats the run; `titles` say what layerings are; `strategies` are by name prefix, where they
+    are not the usual one; `files` are by path in the run's directory.
+    """
+
+    feednet: str
+    commit: str | None = None
+    command: str | None = None
     scenario: str
     title: str = ""
     seed: int
@@ -125,13 +163,17 @@ class Manifest(BaseModel):
     impairment_reason: str = ""
     created: str | None = None
     layerings: list[str] = Field(min_length=1)
+    titles: dict[str, str] = {}
     parameters: dict[str, dict[str, Any]] = {}
+    strategies: dict[str, str] = {}
     workload: Workload
     topology: Topology
     timeline: list[Happening] = []
     fork: Fork | None = None
     software: dict[str, Any] = {}
+    processor: str = ""
     runs: dict[str, LayeringRun]
+    files: dict[str, Sealed]
 
     @property
     def expected_deliveries(self) -> int:
@@ -154,7 +196,8 @@ class Manifest(BaseModel):
 
 
 class Run:
-    """A run directory. Raises AnalysisError if it cannot be what it should be."""
+    """A run directory. Raises AnalysisError if it cannot be what it should be: if a file of it is missing, or
+    of another size than when the run ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -162,9 +205,28 @@ class Run:
         for layering in self.manifest.layerings:
             if layering not in self.manifest.runs:
                 raise AnalysisError(f"{directory / MANIFEST}: runs: nothing about layering {layering!r}")
-            for path in (self.capture(layering), self.events(layering), self.counters(layering)):
-                if not path.is_file():
-                    raise AnalysisError(f"{path}: missing: the run has not ended, or has been moved in part")
+            for name in _OF_A_LAYERING:
+                if f"{layering}/{name}" not in self.manifest.files:
+                    raise AnalysisError(f"{directory / MANIFEST}: files: nothing about {layering}/{name}")
+        for name, seal in self.manifest.files.items():
+            path = directory / name
+            if not path.is_file():
+                raise AnalysisError(f"{path}: missing: the run has not ended, or has been moved in part")
+            if (size := path.stat().st_size) != seal.bytes:
+                raise AnalysisError(
+                    f"{path}: {size} bytes, and not the {seal.bytes} of when the run ended: copy the run"
+                    " again, whole, or run it again"
+                )
+
+    def verify(self) -> None:
+        """Read every file of the run; raise AnalysisError if one is not what it was when the run ended."""
+        for name, seal in self.manifest.files.items():
+            with (self.directory / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != seal.sha256:
+                    raise AnalysisError(
+                        f"{self.directory / name}: not what it was when the run ended (its SHA-256 is"
+                        " another): copy the run again, whole, or run it again"
+                    )
 
     def capture(self, layering: str) -> Path:
         """Return the path of a layering's capture."""
@@ -196,14 +258,21 @@ class Run:
 
 def _read_manifest(path: Path) -> Manifest:
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        head = _Head.model_validate_json(text)
+        if head.format == FORMAT:
+            return Manifest.model_validate_json(text)
     except FileNotFoundError:
         raise AnalysisError(f"{path}: missing: not a run directory") from None
     except OSError as error:
         raise AnalysisError(f"{path}: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        if first["loc"] == ("workload", "feeds") and first["type"] == "missing":
-            raise AnalysisError(f"{path}: of an older feednet, and no longer read: run it again") from None
         place = ".".join(map(str, first["loc"]))
         raise AnalysisError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
+    if head.format < FORMAT:
+        raise AnalysisError(f"{path}: of an older feednet, and no longer read: run it again")
+    raise AnalysisError(
+        f"{path}: of a newer feednet, {head.feednet} (format {head.format}, and this one reads {FORMAT}):"
+        " analyse it with that one"
+    )

@@ -5,7 +5,7 @@ Bytes are those of the Ethernet frame as a capture shows it, without preamble, f
 inter-frame gap.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 LAYERS = ("ethernet", "ip", "udp", "ndnlp", "interest", "data header", "payload", "other")
@@ -26,23 +26,25 @@ _SUMS = (
 
 def traffic(packets: DataFrame) -> DataFrame:
     """Return the frames sent: layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
-    return summed(packets.where(F.col("direction") == "out"))
+    sent = packets.where(F.col("direction") == "out")
+    return sent.groupBy("layering", "node", "interface", "kind").agg(*_sizes())
 
 
 def seen_once(packets: DataFrame) -> DataFrame:
-    """Return the frames of captures, each once: those that went out, and of the others those whose sender is
-    not seen sending any in that run. Of frames without a sender's address, all."""
-    is_out = F.col("direction").eqNullSafe("out")
-    senders = packets.where(is_out).select("layering", "src").distinct()
-    others = packets.where(~is_out).join(F.broadcast(senders), ["layering", "src"], "left_anti")
-    return packets.where(is_out).unionByName(others)
-
-
-def summed(frames: DataFrame) -> DataFrame:
-    """Return layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
-    return frames.groupBy("layering", "node", "interface", "kind").agg(
-        F.count("*").alias("frames"), *(F.coalesce(F.sum(s), F.lit(0)).alias(s) for s in _SUMS)
+    """Return the same of captures, each frame once: those that went out, and of the others those whose sender
+    is not seen sending any in that run. Of frames without a sender's address, all."""
+    is_out = F.col("direction").eqNullSafe("out").alias("is_out")
+    parts = packets.groupBy("layering", "node", "interface", "kind", "src", is_out).agg(*_sizes())
+    sends = F.max("is_out").over(Window.partitionBy("layering", "src"))
+    once = parts.withColumn("sends", sends).where("is_out or not sends or src is null")
+    return once.groupBy("layering", "node", "interface", "kind").agg(
+        *(F.sum(name).alias(name) for name in ("frames", *_SUMS))
     )
+
+
+def _sizes() -> list[Column]:
+    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS)
+    return [F.count("*").alias("frames"), *sums]
 
 
 def overhead(sent: DataFrame) -> DataFrame:

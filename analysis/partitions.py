@@ -7,18 +7,21 @@ beyond ASCII stand for themselves: Spark would take each byte of an escaped one 
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from analysis.engine import is_sail
 from analysis.schema import PARTITIONS
 
 By = Mapping[str, str]
@@ -51,26 +54,47 @@ def directories(path: Path) -> dict[str, str | None]:
 def read(spark: SparkSession, path: Path, schema: StructType, *by: str) -> DataFrame:
     """Read a table of this schema that is in directories of `by`; node and interface are null nowhere if
     they are among these."""
-    # With a schema that has them, directories such as node=01 are the texts that they are.
     fields = [
         StructField("run" if field.name == "layering" else field.name, field.dataType) for field in schema
     ]
-    found = spark.read.schema(StructType(fields)).parquet(spark_path(path))
-    found = found.withColumnRenamed("run", "layering")
+    found = read_parquet(spark, path, StructType(fields)).withColumnRenamed("run", "layering")
     # A directory for nothing reads as null.
     texts = {BY[key]: F.coalesce(BY[key], F.lit("")) for key in by if key != "run"}
-    return found.withColumns(texts).select(*schema.names)
+    return found.select(*(texts.get(name, F.col(name)).alias(name) for name in schema.names))
 
 
-def write(table: DataFrame, path: Path, *by: str) -> None:
-    """Write a table in directories of `by`."""
-    renamed = table.withColumnRenamed("layering", "run")
-    renamed.write.partitionBy(*by).parquet(str(path.resolve()))
+def write(table: DataFrame, path: Path, key: str = "run", *, here: bool) -> None:
+    """Write a table anew, in directories that are called `key` and stand for `layering`.
+
+    `here`: it is small enough to be collected, which takes less time than to have Spark write it.
+    """
+    if here:
+        shutil.rmtree(path, ignore_errors=True)
+        write_rows(table.toArrow(), path, {key: "layering"})
+    else:
+        renamed = table.withColumnRenamed("layering", key)
+        renamed.write.mode("overwrite").partitionBy(key).parquet(str(path.resolve()))
 
 
-def write_by_time(packets: DataFrame, path: Path) -> None:
+def write_rows(rows: pa.Table, path: Path, by: By) -> None:
+    """Write rows in directories of `by`, a file each."""
+    columns = list(by.values())
+    places = pa.array(np.arange(len(rows)))
+    groups = rows.select(columns).append_column("place", places).group_by(columns)
+    for group in groups.aggregate([("place", "list")]).to_pylist():
+        own = rows.take(group["place_list"]).drop_columns(columns)
+        directory = path.joinpath(*(partition(key, group[name] or "") for key, name in by.items()))
+        with WholeFile(directory / "part-0.parquet", own.schema) as file:
+            file.write(own)
+
+
+def write_by_time(packets: DataFrame, path: Path, *, here: bool) -> None:
     """Write packets in directories of PARTITIONS so that few row groups of a node overlap in time:
-    whoever reads them by time (analysis.pit.files) holds no more than these."""
+    whoever reads them by time (analysis.pit.files) holds no more than these. `here` is write()'s."""
+    if here:
+        in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
+        write_rows(in_order, path, BY)
+        return
     # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
     renamed = packets.withColumnRenamed("layering", "run")
     ordered = renamed.repartitionByRange("run", "node", "time")
@@ -79,9 +103,19 @@ def write_by_time(packets: DataFrame, path: Path) -> None:
     writer.parquet(str(path.resolve()))
 
 
-def spark_path(path: Path) -> str:
-    """Return a path for Spark to read: absolute, as what is before a colon would be a scheme, and with what
-    Spark would take for a pattern escaped."""
+def read_parquet(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
+    """Read Parquet of this schema; so it is what it is without a file, too, and directories such as node=01
+    are texts."""
+    # In words, as Sail takes the metadata of a StructField, though there are none, for a difference.
+    fields = (f"`{field.name}` {field.dataType.simpleString()}" for field in schema)
+    return spark.read.schema(", ".join(fields)).parquet(_place(spark, path)).select(*schema.names)
+
+
+def _place(spark: SparkSession, path: Path) -> str:
+    """Return a path for an engine to read: absolute, as what is before a colon would be a scheme, and with
+    what it would take for a pattern escaped."""
+    if is_sail(spark):
+        return path.resolve().as_uri()
     return _PATTERN.sub(r"\\\g<0>", str(path.resolve()))
 
 

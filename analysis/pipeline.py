@@ -26,16 +26,18 @@ from analysis import crossings, service, sharing, totals
 from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.compare import compare, measure
 from analysis.copies import copies
+from analysis.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.events import noted_in_run
 from analysis.extract import extract
 from analysis.files import whole_directory
 from analysis.flight import in_flight
-from analysis.latency import carried, latency, quantiles
+from analysis.keeping_up import keeping_up
+from analysis.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.manifest import Run
 from analysis.overhead import overhead, traffic
 from analysis.packet_tables import tell
-from analysis.partitions import spark_path
+from analysis.partitions import read_parquet, write
 from analysis.pit import levels
 from analysis.pit import tables as pit
 from analysis.pit.entry import COUNTED
@@ -44,18 +46,14 @@ from analysis.pit.truth import truth, truth_summary
 from analysis.reading import strictly
 from analysis.reassemble import reassemble
 from analysis.report import Tables, write_report
+from analysis.report.plot import Rows
 from analysis.schema import PACKETS
-from analysis.session import frame, spark_session
 from analysis.setting import Case, Cases, Setting, setting
-from analysis.slices import thinned
 from analysis.source import readings
-from analysis.tasks import cached, in_parallel
+from analysis.tasks import in_parallel
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
-
-SMALL_BYTES = 64 << 20
-"""Captures up to this size in all are small: Spark's start weighs more than the work."""
 
 _BY = {"layering": "layering"}
 
@@ -85,34 +83,49 @@ _COUNTERS = pa.schema(
 Progress = Callable[[str], None]
 
 
-def analyze(run_dir: Path | str, master: str | None = None, progress: Progress = lambda _: None) -> Path:
+def analyze(
+    run_dir: Path | str,
+    master: str | None = None,
+    progress: Progress = lambda _: None,
+    engine: str = "auto",
+    *,
+    all_tables: bool = False,
+) -> Path:
     """Analyse a run directory: write its tables and its report; return the report's path.
 
-    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next. Raises
-    AnalysisError, with one line.
+    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` one
+    of analysis.engine.ENGINES; `all_tables`: also those of analysis.stages that the report does not show.
+    Raises AnalysisError, with one line.
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
     with (
         one_line_errors(),
         whole_directory(run.tables, replace=True) as tables_dir,
-        _prepared(cases, tables_dir, master, progress) as prepared,
+        _prepared(cases, tables_dir, master, engine, progress) as prepared,
     ):
         progress("measuring")
         tables = _report_tables(prepared)
         progress("writing the report")
         write_report(run, tables)
-        progress("writing the other tables")
-        _tell(prepared)
+        if all_tables:
+            progress("writing the other tables")
+            _tell(prepared)
     return run.report
 
 
-def measure_cases(cases: Cases, tables: Path, master: str | None = None) -> pa.Table:
+def read_comparison(run_dir: Path | str) -> Rows:
+    """Return the rows of the comparison (analysis.compare.COMPARISON) of a run that has been analysed."""
+    rows: Rows = pq.read_table(Run(Path(run_dir)).comparison).to_pylist()
+    return rows
+
+
+def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine: str = "auto") -> pa.Table:
     """Measure layerings of one run or of several together, with their tables under `tables`.
 
-    Returns the rows of analysis.compare.measure. Raises AnalysisError.
+    Returns the rows of analysis.compare.measure, signed by the engine. Raises AnalysisError.
     """
-    with one_line_errors(), _prepared(cases, tables, master, lambda _: None) as prepared:
+    with one_line_errors(), _prepared(cases, tables, master, engine, lambda _: None) as prepared:
         return _measured(prepared).measures
 
 
@@ -121,6 +134,8 @@ class Prepared(NamedTuple):
 
     cases: Cases
     tables: Path
+    engine: str
+    here: bool
     runs: DataFrame
     nodes: DataFrame
     feeds: DataFrame
@@ -139,12 +154,24 @@ class Prepared(NamedTuple):
 
     def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
         """Collect a small table in the order of some columns, and write it."""
-        return self.write(name, table.toArrow().sort_by([(column, "ascending") for column in order]))
+        return self.sorted(name, table.toArrow(), *order)
+
+    def sorted(self, name: str, rows: pa.Table, *order: str) -> pa.Table:
+        """Write a table that has been collected in the order of some columns; return it."""
+        return self.write(name, rows.sort_by([(column, "ascending") for column in order]))
 
     def write(self, name: str, rows: pa.Table) -> pa.Table:
         """Write a table that has been collected; return it."""
         pq.write_table(rows, self.tables / f"{name}.parquet")
         return rows
+
+    def signed(self, rows: pa.Table) -> pa.Table:
+        """Return a table that says which engine made it: analysis.engine.made_by()."""
+        return rows.replace_schema_metadata({ENGINE: self.engine})
+
+    def settle(self, name: str, table: DataFrame) -> DataFrame:
+        """Write a table that may be large; return it as it is read from there."""
+        return _settle(table, self.tables / f"{name}.parquet", here=self.here)
 
     def frame(self, table: pa.Table) -> DataFrame:
         """Return a collected table for Spark."""
@@ -164,12 +191,19 @@ class Measured(NamedTuple):
     faults: pa.Table
     flows: pa.Table
     queue: pa.Table
+    keeping_up: pa.Table
 
 
 @contextmanager
-def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress) -> Iterator[Prepared]:
+def _prepared(
+    cases: Cases, tables: Path, master: str | None, engine: str, progress: Progress
+) -> Iterator[Prepared]:
+    for run in {case.run.directory: case.run for case in cases.values()}.values():
+        run.verify()
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
-    small = sum(os.path.getsize(path) for path in captures.values()) < SMALL_BYTES
+    size = sum(os.path.getsize(path) for path in captures.values())
+    chosen = choose(engine, master, size)
+    small = size <= SMALL_BYTES or chosen.name == "sail"
     pieces = readings(captures, 1 if small else os.cpu_count() or 1)
     events = _read_lines(cases, _EVENTS, Run.events)
     known = setting(cases)
@@ -179,12 +213,12 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
         early = aside.submit(extract, pieces, wire, _BY, None) if small else None
-        progress("starting Spark")
-        spark = spark_session(master, small=small)
+        progress(f"starting {chosen}")
+        spark = session(chosen, small=small, quick=size <= QUICK_BYTES)
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, _BY, spark):
             strictly(report.path, report.damages)
-    packets = spark.read.schema(PACKETS).parquet(spark_path(wire)).select(*PACKETS.names)
+    packets = read_parquet(spark, wire, PACKETS)
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:
@@ -192,7 +226,7 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         return [frame(spark, table) for table in known_tables]
 
     messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(
-        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet"), others
+        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet", here=small), others
     )
     progress("following every PIT")
     with cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
@@ -200,14 +234,16 @@ def _prepared(cases: Cases, tables: Path, master: str | None, progress: Progress
         with cached(pit.changes(pit.with_network(steps))) as changes:
 
             def latencies() -> tuple[DataFrame, DataFrame]:
-                sizes = _settle(item_sizes(messages), tables / "items.parquet")
+                sizes = _settle(item_sizes(messages), tables / "items.parquet", here=small)
                 bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
-                return sizes, _settle(bounded, tables / "latency.parquet")
+                return sizes, _settle(bounded, tables / "latency.parquet", here=small)
 
             (sizes, late), _ = in_parallel(latencies, changes.count)
             yield Prepared(
                 cases=cases,
                 tables=tables,
+                engine=str(chosen),
+                here=small,
                 runs=runs,
                 nodes=nodes,
                 feeds=feeds,
@@ -241,11 +277,14 @@ def _measured(given: Prepared) -> Measured:
         busy = _busiest(given, use)
         if not len(busy):
             return sent, use, given.write("queue", to_arrow_schema(sharing.QUEUE).empty_table())
-        samples = sharing.queue(given.packets, frame(busy), _queue_step(given))
+        samples = sharing.queue(given.packets, frame(busy), _queue_step(given), here=given.here)
         return sent, use, keep("queue", samples, "layering", "interface", "time")
 
-    def delay() -> tuple[pa.Table, pa.Table, pa.Table]:
+    def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+        own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
+        times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
         return (
+            given.write("keeping_up", keeping_up(given.cases, times)),
             keep("carried", carried(given.latencies), "layering"),
             keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
             keep("flows", sharing.flows(given.latencies), "layering", "node", "feed"),
@@ -271,13 +310,14 @@ def _measured(given: Prepared) -> Measured:
     of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
     summary, ended = of_state
     sent, use, queue = of_wire
-    carry, late, flows = of_delay
+    kept, carry, late, flows = of_delay
     waits, gaps, faults = of_service
     least, copied, there = of_needs
     contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
     come_to = [
         totals.events_totals(given.noted, given.setting.feeds, faults),
         totals.latency_totals(late, waits, gaps),
+        totals.keeping_up_totals(kept),
         totals.pit_totals(summary, there),
         totals.lives_totals(ended),
         totals.wire_totals(sent, given.setting.nodes),
@@ -288,8 +328,8 @@ def _measured(given: Prepared) -> Measured:
         totals.fairness(contended),
         totals.queue_totals(queue),
     ]
-    measures = given.write("measures", measure(given.setting.runs, come_to))
-    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue)
+    measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -317,17 +357,16 @@ def _report_tables(given: Prepared) -> Tables:
     keep, frame = given.keep, given.frame
     by_time = ("layering", "node", "time")
 
-    def curves() -> pa.Table:
-        thin = thinned(given.pit_changes, given.runs, ("layering", "node"), ("entries", "bytes"), CURVE_BINS)
-        return keep("pit_curves", thin, *by_time)
-
     def over_time() -> tuple[pa.Table, pa.Table]:
-        by_node = levels.held(given.pit_changes.where(F.col("node") != pit.NETWORK), given.runs)
-        flying = in_flight(given.latencies, given.pit_changes, given.runs)
+        curves, heat = levels.drawn(given.pit_changes, given.runs, CURVE_BINS, here=given.here)
         return (
-            keep("pit_heat", levels.heat(by_node), "layering", "node", "slice"),
-            keep("in_flight", flying, "layering", "items"),
+            given.sorted("pit_curves", curves, *by_time),
+            given.sorted("pit_heat", heat, "layering", "node", "slice"),
         )
+
+    def flying() -> pa.Table:
+        items = in_flight(given.latencies, given.pit_changes, given.runs)
+        return keep("in_flight", items, "layering", "items")
 
     def check() -> pa.Table:
         counted = _read_lines(given.cases, _COUNTERS, Run.counters)
@@ -337,14 +376,10 @@ def _report_tables(given: Prepared) -> Tables:
         compared = given.write("pit_truth", truth(samples, counted))
         return given.write("pit_truth_summary", truth_summary(compared))
 
-    def entries() -> None:
-        _settle(pit.intervals(given.pit_histories), given.tables / "pit_intervals.parquet")
-        _settle(pit.occupancy(given.pit_changes), given.tables / "pit_occupancy.parquet")
-
     def links() -> dict[str, pa.Table]:
         ends = frame(crossings.link_ends(given.cases))
-        crossed = crossings.crossings(given.packets, given.messages, ends)
-        crossed = _settle(crossed, given.tables / "crossings.parquet")
+        crossed = crossings.crossings(given.packets, given.messages, ends, here=given.here)
+        crossed = given.settle("crossings", crossed)
         link = ("layering", "sender", "receiver")
         return {
             "link_load": keep("link_load", crossings.link_load(crossed, given.runs), *link, "slice", "kind"),
@@ -355,11 +390,11 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, curve, (heat, flying), trusted, _, linked = in_parallel(
-        partial(_measured, given), curves, over_time, check, entries, links
+    measured, (curve, heat), flown, trusted, linked = in_parallel(
+        partial(_measured, given), over_time, flying, check, links
     )
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
-    comparison = given.write("comparison", compare(measured.measures))
+    comparison = given.write("comparison", given.signed(compare(measured.measures)))
     return Tables(
         comparison=comparison.to_pylist(),
         overhead=layers.to_pylist(),
@@ -369,17 +404,19 @@ def _report_tables(given: Prepared) -> Tables:
         pit_lives=measured.pit_lives.to_pylist(),
         pit_curves=curve.to_pylist(),
         pit_truth=trusted.to_pylist(),
-        in_flight=flying.to_pylist(),
+        in_flight=flown.to_pylist(),
         recovery=measured.recovery.to_pylist(),
         first_items=measured.first_items.to_pylist(),
         faults=measured.faults.to_pylist(),
         flows=measured.flows.to_pylist(),
         queue=measured.queue.to_pylist(),
+        keeping_up=measured.keeping_up.to_pylist(),
         pit_heat=heat.to_pylist(),
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),
         losses=linked["losses"].to_pylist(),
         journeys=linked["journeys"],
+        engine=given.engine,
         deliveries=given.latencies.select(
             "layering", "node", "feed", "seq", "published", "delivered"
         ).toArrow(),
@@ -387,9 +424,21 @@ def _report_tables(given: Prepared) -> Tables:
 
 
 def _tell(given: Prepared) -> None:
-    """Write the tables that are there for others: transactions, feed_progress and events."""
+    """Write the tables that are there for others, and not shown by the report."""
     noted = noted_in_run(given.events, given.timeline)
-    tell(given.messages, lambda name, table: _settle(table, given.tables / f"{name}.parquet"), noted)
+    in_parallel(
+        lambda: tell(
+            given.messages,
+            given.tables / "messages.parquet",
+            lambda name: given.tables / f"{name}.parquet",
+            "layering",
+            given.settle,
+            noted,
+            here=given.here,
+        ),
+        lambda: given.settle("pit_intervals", pit.intervals(given.pit_histories)),
+        lambda: given.settle("pit_occupancy", pit.occupancy(given.pit_changes)),
+    )
 
 
 def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:
@@ -410,8 +459,7 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
     return pa.concat_tables(tables)
 
 
-def _settle(table: DataFrame, path: Path) -> DataFrame:
-    """Write a table as Parquet; return it as it is read from there."""
-    table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
-    written = table.sparkSession.read.schema(table.schema).parquet(spark_path(path))
-    return written.select(*table.columns)
+def _settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
+    """Write a table as Parquet, a directory for each layering; return it as it is read from there."""
+    write(table, path, "layering", here=here)
+    return read_parquet(table.sparkSession, path, table.schema)

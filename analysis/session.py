@@ -1,4 +1,4 @@
-"""The Spark session that every stage of an analysis shares.
+"""The session of Spark on the JVM that every stage of an analysis shares.
 
 Starting Spark costs more than analysing a small run, so there is one session a process. What the JVM says
 while it starts is banners and warnings about this machine; it is kept back, and shown only if the start
@@ -16,19 +16,19 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from analysis.class_data import java_options
 from analysis.errors import AnalysisError
 
 OLDEST_JAVA = 17
 DEFAULT_MASTER = "local[*]"
+CONNECT = "SPARK_CONNECT_MODE_ENABLED"
+"""The variable by which PySpark makes columns for Spark Connect: for the other engine (analysis.engine)."""
 
 _ROOT = Path(__file__).resolve().parent.parent
 _ALWAYS = {
@@ -50,25 +50,27 @@ _SMALL = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.minPartitionNum": "1",
 }
-_SMALL_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 _PATIENCE_S = 5.0
 """How long a master may take to accept a connection."""
 
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
-def spark_session(master: str | None = None, *, small: bool = False) -> SparkSession:
+def spark_session(master: str | None = None, *, small: bool = False, quick: bool = False) -> SparkSession:
     """Return the process's session, started on `master` (all cores of this machine if None) if need be.
 
-    `small` favours a quick start over throughput, for work of seconds. Executors on other machines need
+    `small` favours a quick start over throughput, for work of seconds; `quick` has Java compile quickly and
+    not well, for work of minutes. Executors on other machines need
     this package, or this file's directory under the same path. Raises AnalysisError if there is no Java 17
     or newer, if nobody answers at `master`, or if Spark does not start.
     """
+    os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
         return running
     java_version = check_java()
     check_master(master)
-    conf = _configuration(master or DEFAULT_MASTER, small, java_version)
+    conf = _configuration(master or DEFAULT_MASTER, small, quick, java_version)
     early: list[str] = []
     started = Event()
     # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
@@ -92,16 +94,6 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
         signal.signal(signal.SIGINT, on_interrupt)  # a program's own, which Spark has replaced
     started.set()
     return session
-
-
-def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table in memory for Spark.
-
-    Spark takes an empty record batch for the end of a table, and what follows it is lost; so there is one
-    batch.
-    """
-    whole = table.combine_chunks()
-    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 
 
 def check_java() -> str:
@@ -144,7 +136,7 @@ def check_master(master: str | None) -> None:
     raise AnalysisError(f"no Spark master answers at {'; '.join(reasons)}: start it, or correct --master")
 
 
-def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
+def _configuration(master: str, small: bool, quick: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     if "utf" not in locale.lower():  # Java would not find files whose names are not ASCII
@@ -167,8 +159,9 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
         conf.setAll(list(_SMALL.items()))
         if is_local:
             conf.set("spark.default.parallelism", "1")
-        conf.set("spark.driver.extraJavaOptions", " ".join([*_SMALL_JAVA, *java_options(java_version)]))
-        conf.set("spark.executor.extraJavaOptions", " ".join(_SMALL_JAVA))
+    if small or (quick and is_local):
+        conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
+        conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
     return conf
 
 

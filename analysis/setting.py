@@ -37,10 +37,13 @@ RUNS = pa.schema(
         ("dropped", pa.int64()),
         ("expected", pa.int64()),
         ("credit", pa.int64()),
+        ("from_ns", pa.int64()),
+        ("until_ns", pa.int64()),
     ]
 )
 """A row a case: its place in the run, times, frames that the capture dropped, deliveries expected, and the
-credit of its LLIs (null if it has none that is fixed)."""
+credit of its LLIs (null if it has none that is fixed). from_ns, until_ns: what means over time are taken
+over, from the first publication to the last one, to the end if there is but one."""
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
 """A row a node: its role is "publisher", "forwarder", "subscriber" or "archive"."""
@@ -135,6 +138,8 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
         "dropped": turn.capture.dropped,
         "expected": case.manifest.expected_deliveries,
         "credit": credit if isinstance(credit, int) else None,
+        "from_ns": turn.first_ns,
+        "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,
     }
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from analysis.latency import ARCHIVED
+from analysis.tasks import by_group
 
 BUSY = 0.5
 """A link whose rate is used less than that, over the run, is nobody's bottleneck."""
@@ -52,13 +53,13 @@ def flows(latencies: DataFrame) -> DataFrame:
     )
 
 
-def queue(packets: DataFrame, links: DataFrame, step_ns: int) -> DataFrame:
+def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = False) -> DataFrame:
     """Return the QUEUE before some links, a sample each `step_ns` from the first frame to the end of the run.
 
     `packets` has the rows of analysis.schema.PACKETS with layering; `links` has layering, interface (that
     sends), ns_per_byte, max_queue_size (frames, null for no limit) and end_ns: what it names is followed. A
     frame waits from when its sender hands it over until the rate has let its last bit through; one that
-    finds the queue full is dropped.
+    finds the queue full is dropped. `here` is analysis.tasks.by_group's.
     """
     frames = packets.where(F.col("direction") == "out").join(F.broadcast(links), ["layering", "interface"])
     needed = frames.select(
@@ -82,7 +83,7 @@ def queue(packets: DataFrame, links: DataFrame, step_ns: int) -> DataFrame:
             }
         )
 
-    return needed.groupBy("layering", "interface").applyInArrow(follow, QUEUE)
+    return by_group(needed, ("layering", "interface"), follow, QUEUE, here=here)
 
 
 def _samples(

@@ -1,9 +1,7 @@
-"""Equal parts of a run, from 0: what is drawn over time is counted in them, and thinned by them.
+"""Equal parts of a run, from 0: what is drawn over time is counted in them.
 
 `spans` has layering, start_ns, end_ns: when each run began and ended.
 """
-
-from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -33,27 +31,3 @@ def sliced(table: DataFrame, spans: DataFrame, slices: int) -> DataFrame:
         .withColumn("slice", slice_of("time", slices))
         .drop("start_ns", "end_ns")
     )
-
-
-def thinned(
-    table: DataFrame, spans: DataFrame, keys: Sequence[str], of: Sequence[str], bins: int
-) -> DataFrame:
-    """Thin steps over time for drawing: keys, time, and the values `of`.
-
-    Of each of `bins` parts of a run the first, last, least and most of each value are kept, so a line drawn
-    through them looks the same.
-    """
-    # The time and the values decide between equals, so that the same run is drawn the same.
-    point = F.struct("time", *of)
-    kept = (
-        sliced(table, spans, bins)
-        .groupBy(*keys, "slice")
-        .agg(
-            F.array(
-                F.min_by(point, point),
-                F.max_by(point, point),
-                *(extreme(point, F.struct(what, "time")) for what in of for extreme in (F.min_by, F.max_by)),
-            ).alias("points")
-        )
-    )
-    return kept.select(*keys, F.explode(F.array_distinct("points")).alias("point")).select(*keys, "point.*")

@@ -261,8 +261,9 @@ _HEAD = """# Tables
 
 `feednet analyze CAPTURE...` writes a directory of plain Parquet for each stage, `packets` by run, node and
 interface, the others by run. `feednet run` and `feednet report` leave the same tables in `tables/` of a run's
-directory, as a file or directory `NAME.parquet` each. What else is in that directory is the report's own, and
-may be another with the next version.
+directory, as a file or directory `NAME.parquet` each; those that the report does not show (transactions,
+entries and occupancy of PITs, progress of feeds, events) with `--all-tables` only. What else is in that
+directory is the report's own, and may be another with the next version.
 
 The column `layering`, which every table has, is called `run` in what `feednet analyze` writes: it is RUN of
 `RUN=CAPTURE`, or else the name, less its suffixes, of the file or directory that was given.

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.compare import METRICS, Metric
+from analysis.engine import made_by
 from analysis.errors import AnalysisError
 from analysis.files import read_rows, whole_file, write_whole
 from analysis.keys import LOSS, NET, SOURCE, VERSION, Words, value_words, words
@@ -105,7 +106,7 @@ class Record(NamedTuple):
 
 class Origin(NamedTuple):
     """How runs came about: the command, and when, in ISO 8601, each "" if not known; and the versions of
-    the software, by its name."""
+    the software by its name, the engine of the analysis included, with the processor."""
 
     command: str
     created: str
@@ -327,7 +328,10 @@ def settings_of(run: Run) -> dict[str, Any]:
     """Return what was set in a run, without its seed: the network, the version, the layerings' parameters,
     and the rest of its scenario.json, or the loss of its links if it has none."""
     manifest = run.manifest
-    settings = {NET: network_of(manifest), VERSION: manifest.feednet}
+    settings = {
+        NET: network_of(manifest),
+        VERSION: " ".join(filter(None, (manifest.feednet, manifest.commit))),
+    }
     parameters = flattened({"parameters": manifest.parameters})
     try:
         told = json.loads((run.directory / "scenario.json").read_bytes())
@@ -337,6 +341,11 @@ def settings_of(run: Run) -> dict[str, Any]:
         raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
     elsewhere = ("name", "title", "seed", "layerings", "parameters")
     return settings | flattened({k: v for k, v in told.items() if k not in elsewhere}) | parameters
+
+
+def version_of(manifest: Manifest) -> str:
+    """Return what version of feednet made a run, with its commit if that is known."""
+    return " ".join(filter(None, (manifest.feednet, manifest.commit)))
 
 
 def network_of(manifest: Manifest) -> str:
@@ -350,10 +359,18 @@ def loss_of(run: Run) -> float:
     return max((link.loss_percent for link in run.manifest.topology.links), default=0.0)
 
 
-def origin_of(run: Run, command: str = "", created: str = "") -> Origin:
-    """Return how a run came about; `command` and `created` where its manifest does not tell."""
-    software = {name: text for name, text in run.manifest.software.items() if isinstance(text, str)}
-    return Origin(command, run.manifest.created or created, {"feednet": run.manifest.feednet} | software)
+def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = "") -> Origin:
+    """Return how a run came about, and its figures, the table `measured`; `command` and `created` where its
+    manifest does not tell."""
+    manifest = run.manifest
+    software = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
+    said = (
+        {"feednet": version_of(manifest)}
+        | software
+        | made_by(measured)
+        | ({"processor": manifest.processor} if manifest.processor else {})
+    )
+    return Origin(command or manifest.command or "", manifest.created or created, said)
 
 
 def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[str, float]) -> Record:
@@ -421,6 +438,7 @@ def compare_runs(
     page: Path,
     master: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    engine: str = "auto",
 ) -> Study:
     """Analyse the runs that have not been, and write the page that compares them; raise AnalysisError.
 
@@ -436,12 +454,13 @@ def compare_runs(
             scenario, title, origin, found = read_sweep(directory)
         else:
             run = Run(directory)
-            scenario, title, origin = run.manifest.scenario, run.manifest.title, origin_of(run)
+            scenario, title = run.manifest.scenario, run.manifest.title
             if known is None or known[0] == scenario:
                 if not run.comparison.is_file():
                     progress(directory.name)
-                    analyze(directory, master)
+                    analyze(directory, master, engine=engine)
                 found = records_of(run)
+                origin = origin_of(run, read_rows(run.comparison))
         if known is not None and known[0] != scenario:
             raise AnalysisError(
                 f"{directory}: a run of {scenario}, not of {known[0]}: compare runs of one scenario"

@@ -1,22 +1,29 @@
-"""Work handed out: to Spark's tasks, to threads; and tables kept at hand while several need them."""
+"""Work handed out: to Spark's tasks, to threads."""
 
 import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import SparkContext, StorageLevel
+from pyspark import SparkContext
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analysis.engine import frame, is_sail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+OfGroup = Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]
+"""Takes the values that a group's rows agree in, and the rows."""
 
 
 _GRACE_S = 5.0
@@ -54,9 +61,9 @@ def go_on() -> None:
 def each(
     spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int
 ) -> list[dict[str, Any]]:
-    """Do a task for each number below `count`, each a Spark task of its own if there is Spark; return what
-    they return, in that order: what JSON can say."""
-    if spark is None or not count:
+    """Do a task for each number below `count`, each a Spark task of its own if there is Spark on the JVM;
+    return what they return, in that order: what JSON can say."""
+    if spark is None or is_sail(spark) or not count:
         reports = []
         for number in range(count):
             go_on()
@@ -74,7 +81,7 @@ def each(
 
 def at_once(spark: "SparkSession | None") -> int:
     """Return how many tasks each() does at once, as far as this machine goes."""
-    return 1 if spark is None else os.cpu_count() or 1
+    return 1 if spark is None or is_sail(spark) else os.cpu_count() or 1
 
 
 def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
@@ -83,11 +90,22 @@ def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
         return [future.result() for future in [pool.submit(task) for task in tasks]]
 
 
-@contextmanager
-def cached(table: "DataFrame") -> "Iterator[DataFrame]":
-    """Keep a table at hand. Left behind, it would answer for the same run analysed again later."""
-    table.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield table
-    finally:
-        table.unpersist()
+def by_group(
+    table: "DataFrame", keys: Sequence[str], function: OfGroup, schema: "StructType", *, here: bool
+) -> "DataFrame":
+    """Return what a function makes of each group of rows that agree in some columns, as applyInArrow does.
+
+    `here`: the groups are few and small, and come to this process, which takes less time than starting
+    another one for them.
+    """
+    if not here:
+        return table.groupBy(*keys).applyInArrow(function, schema)
+    rows = table.toArrow()
+    numbered = rows.select(list(keys)).append_column("place", pa.array(range(len(rows)), pa.int64()))
+    arrow = to_arrow_schema(schema)
+    parts = [arrow.empty_table()]
+    for group in numbered.group_by(list(keys)).aggregate([("place", "list")]).to_batches():
+        for number, places in enumerate(group["place_list"]):
+            key = tuple(group[name][number] for name in keys)
+            parts.append(function(key, rows.take(places.values)).select(arrow.names).cast(arrow))
+    return frame(table.sparkSession, pa.concat_tables(parts), schema)

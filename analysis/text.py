@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analysis.compare import METRICS
+from analysis.compare import METRICS, why_unranked
 from analysis.report.plot import Rows
 from analysis.study import STUDIED, Estimate, Point, Study
 
@@ -30,6 +30,35 @@ def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
         if any(value is not None for value in values):
             lines.append([metric.key, metric.unit, *map(number, values)])
     return _aligned(lines, left=2)
+
+
+HEADLINES = {
+    "delivered_share": ("delivered", "%"),
+    "latency_p50": ("median latency", "ms"),
+    "interests_per_item": ("Interests", "per item"),
+    "pit_entries_mean": ("PIT entries", "mean of a node"),
+    "bytes_per_item": ("bytes", "per item"),
+}
+"""Five metrics that a run is told by in a terminal: the head of each column, in two lines."""
+
+
+def headlines(comparison: Rows) -> str:
+    """Write five figures of each layering, a line a layering, from the rows of analysis.compare.compare.
+
+    A latency that is not to be set beside others has a star, and the last line says why.
+    """
+    values: dict[str, dict[str, float | None]] = {}
+    for row in comparison:
+        values.setdefault(row["layering"], {})[row["metric"]] = row["value"]
+    whys = {layering: why for layering, known in values.items() if (why := why_unranked(known))}
+    lines = [["", *(head for head, _ in HEADLINES.values())], ["", *(unit for _, unit in HEADLINES.values())]]
+    for layering, known in values.items():
+        told = {key: number(known[key]) for key in HEADLINES}
+        if layering in whys and known["latency_p50"] is not None:
+            told["latency_p50"] += "*"
+        lines.append([layering, *told.values()])
+    notes = "".join(f"* {layering}: {why}\n" for layering, why in whys.items())
+    return _aligned(lines, left=1) + notes
 
 
 def study_text(study: Study) -> str:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from analysis.latency import ALL
 from analysis.pit.tables import NETWORK
+from analysis.quantiles import without_tails
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
@@ -62,18 +63,26 @@ def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals
 
 
 def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Table) -> Totals:
-    """Return deliveries and the metrics of latency, from analysis.latency.quantiles, analysis.service
-    .first_items and .recovery."""
+    """Return deliveries and the metrics of latency, tails only of enough samples, from
+    analysis.latency.quantiles, analysis.service.first_items and .recovery."""
     totals: dict[str, dict[str, Any]] = defaultdict(dict)
     for row in quantiles.to_pylist():
         if row["node"] == ALL:
-            totals[row["layering"]] |= row
+            totals[row["layering"]] |= without_tails(row, row["deliveries"], "latency", "latency_ratio")
     for table, value, name in ((first_items, "wait_ns", "first_item"), (recovery, "gap_ns", "recovery")):
         for layering, rows in by_layering(table).items():
             waits = [row[value] for row in rows if row[value] is not None]
             if waits:
                 totals[layering] |= {f"{name}_p50": median(waits) / 1e6, f"{name}_max": max(waits) / 1e6}
     return totals
+
+
+def keeping_up_totals(subscribers: pa.Table) -> Totals:
+    """Return fell_behind and cut_off, how many subscribers of analysis.keeping_up.KEEPING_UP did or were."""
+    return {
+        layering: {name: sum(row[name] for row in rows) for name in ("fell_behind", "cut_off")}
+        for layering, rows in by_layering(subscribers).items()
+    }
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
@@ -105,10 +114,11 @@ def lives_totals(lives: pa.Table) -> Totals:
     for row in lives.to_pylist():
         if row["node"] == NETWORK:
             ended = row["entries"] - row["open"]
+            known = without_tails(row, row["lasted"], "lifetime")
             totals[row["layering"]] = {
                 "renewals": row["renewals"],
-                "pit_lifetime_p50": row["lifetime_p50"],
-                "pit_lifetime_p95": row["lifetime_p95"],
+                "pit_lifetime_p50": known["lifetime_p50"],
+                "pit_lifetime_p95": known["lifetime_p95"],
                 "pit_aggregation": ratio(row["aggregated_in"], row["aggregated_out"]),
                 **{
                     f"pit_{how}_share": ratio(row[how], ended, 100)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 import click
 
 from testbed.errors import UserError, shown
+from testbed.options import engine_option
 
 if TYPE_CHECKING:
     from analysis.extract import Report
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from analysis.report.capture.findings import Figures
 
 _RULES = ("auto", "interface", "file", "address")
-SMALL_BYTES = 128 << 20
-"""Captures up to this size in all are decoded before Spark would have started."""
-
 REPORT = "report.html"
 
 MOST_REASONS = 8
@@ -43,6 +41,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     help="Directory to write tables, summary.json and report.html into; made anew.",
 )
 @click.option("--master", help="Spark master; default: all cores of this machine.")
+@engine_option
 @click.option("--packets-only", is_flag=True, help="Decode only, small captures without Spark.")
 @click.option(
     "--node",
@@ -78,6 +77,7 @@ def analyze(
     captures: tuple[str, ...],
     out: Path,
     master: str | None,
+    engine: str,
     packets_only: bool,
     rule: str,
     local: tuple[str, ...],
@@ -92,6 +92,7 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.capture_tables import write_tables
+    from analysis.engine import QUICK_BYTES, SMALL_BYTES, choose, session
     from analysis.errors import AnalysisError, of_system, one_line_errors
     from analysis.extract import Report, extract
     from analysis.files import whole_directory
@@ -100,12 +101,13 @@ def analyze(
     from analysis.reading import NodeRule, Reading
     from analysis.report.capture.page import write_capture_report
     from analysis.report.numbers import NARROW_SPACE
-    from analysis.session import check_java, spark_session
     from captures.files import EMPTY_FILE, cut
     from captures.layers import Ports
     from captures.pcapng import CaptureError
 
     assert get_args(NodeRule) == _RULES
+    if packets_only and engine != "auto":
+        raise UserError(f"--engine {engine}: it makes tables, and --packets-only makes none; leave one out")
     files = _files(captures)
     place = out.resolve()
     _utf_8(place)
@@ -116,8 +118,9 @@ def analyze(
     ports = Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp)
     try:
         size = sum(file.path.stat().st_size for file in files)
-        small = size <= SMALL_BYTES
-        here = small and master is None
+        is_small = size <= SMALL_BYTES and master is None
+        chosen = None if packets_only and is_small else choose(engine, master, size)
+        here = is_small or (chosen is not None and chosen.name == "sail")
         readings: list[Reading] = []
         unread: list[Report] = []
         for file in files:
@@ -142,11 +145,9 @@ def analyze(
         ]
         with one_line_errors(), whole_directory(place) as partial, ThreadPoolExecutor(1) as aside:
             (partial / "packets").mkdir()
-            if not packets_only:
-                check_java()
-            # A small capture is decoded while Spark starts.
+            # A small capture is decoded while the engine starts.
             early = aside.submit(extract, readings, partial / "packets", BY, None) if here else None
-            spark = None if packets_only and here else spark_session(master, small=small)
+            spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
             reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
             reports += unread
             _at_least_empty(readings, partial / "packets")
@@ -154,7 +155,7 @@ def analyze(
             if spark and not packets_only:
                 fragments = any("fragment" in report.kinds for report in reports)
                 runs = list(dict.fromkeys(report.run for report in reports))
-                write_tables(partial, runs, spark, fragments=fragments)
+                write_tables(partial, runs, spark, fragments=fragments, here=here)
             copies = _copies(reports)
             _summarise(partial / "summary.json", reports, inferred, copies)
     except OSError as error:

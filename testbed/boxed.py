@@ -68,8 +68,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         "impairment": network.impairment,
         "impairment_reason": network.reason,
         "links": network.relay_counters,
-        "start_ns": timeline.start,
-        "end_ns": timeline.end,
+        **timeline.as_row(),
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": capture,
     }

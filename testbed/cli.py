@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -45,6 +46,7 @@ from testbed.dissect import dissect
 from testbed.errors import UserError, shown
 from testbed.forward import forward
 from testbed.layerings import LAYERINGS
+from testbed.options import all_tables_option, engine_option
 from testbed.simulate.command import simulate
 from testbed.status import status
 from testbed.watch import watch
@@ -99,6 +101,8 @@ def feednet() -> None:
 @click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
+@engine_option
+@all_tables_option
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
 @click.option(
     "--sweep",
@@ -128,6 +132,8 @@ def run(
     strategy_files: tuple[str, ...],
     out: Path | None,
     master: str | None,
+    engine: str,
+    all_tables: bool,
     no_report: bool,
     sweeps: tuple[str, ...],
     repeat: int,
@@ -157,6 +163,13 @@ def run(
         raise UserError("--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out")
     if master is not None and no_report and not on_spark:
         raise UserError(f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out")
+    if engine != "auto" and no_report:
+        raise UserError(f"--engine {engine}: only the analysis has an engine; leave --no-report out")
+    if engine == "sail" and on_spark:
+        raise UserError("--engine sail: --on-spark runs all of it on Spark; leave one out")
+    if all_tables and (no_report or sweeps or repeat > 1):
+        many = "--no-report out" if no_report else "it out; of many runs no tables are kept"
+        raise UserError(f"--all-tables: only the report of one run has tables; leave {many}")
     if sweeps or repeat > 1:
         where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
         if where == "mininet" and (jobs or on_spark):
@@ -167,11 +180,11 @@ def run(
             )
         boxed = partial(sweeping.run_boxed, why=why, impairment=impairment) if where == "mininet" else None
         axes = [sweeping.parse_axis(text) for text in sweeps]
-        planned = sweeping.plan(scenario, axes, repeat, options)
+        planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
         chosen = scenarios.load(scenario, **planned[0].options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         workers = jobs or os.cpu_count() or 1
-        _sweep(chosen.title, planned, directory, workers, master, on_spark, no_report, boxed)
+        _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
         return
     chosen = scenarios.load(scenario, **options)
     load = workload.load(chosen)
@@ -180,7 +193,7 @@ def run(
     if where == "emulated" and impairment != "auto":
         raise UserError(f"--impairment {impairment}: for Mininet only, and this would be emulated: {why}")
     if not no_report:
-        _check_analysis(master, "; or run with --no-report")
+        _check_analysis(engine, master, "; or run with --no-report")
     directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
@@ -203,6 +216,7 @@ def run(
             why,
             directory,
             impairment=impairment,
+            command=shlex.join([*_words({"net"}), "--net", where]),
             progress=lambda name: stage(
                 f"{name:{width}} {LAYERINGS[name].title}", seconds if where == "mininet" else None
             ),
@@ -210,16 +224,18 @@ def run(
     if no_report:
         console.print(f"captures  {directory}")
     else:
-        _report(directory, master)
+        _report(directory, master, engine, all_tables)
 
 
 @feednet.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master; default local.")
-def report(directory: Path, master: str | None) -> None:
+@engine_option
+@all_tables_option
+def report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
     """Analyse the captures of a run in DIRECTORY (again) and write its report."""
-    _check_analysis(master)
-    _report(directory, master)
+    _check_analysis(engine, master)
+    _report(directory, master, engine, all_tables)
 
 
 @feednet.command()
@@ -230,7 +246,8 @@ def report(directory: Path, master: str | None) -> None:
     help="Page to write; default study-TIME.html beside the first RUN.",
 )
 @click.option("--master", help="Spark master; default local.")
-def compare(directories: tuple[Path, ...], out: Path | None, master: str | None) -> None:
+@engine_option
+def compare(directories: tuple[Path, ...], out: Path | None, master: str | None, engine: str) -> None:
     """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
     seeds.
 
@@ -240,11 +257,13 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None)
     from analysis.study import compare_runs
     from analysis.text import study_text
 
-    _check_analysis(master)
+    _check_analysis(engine, master)
     out = out or directories[0].absolute().parent / f"study-{datetime.now():%Y%m%d-%H%M%S}.html"
     try:
         with _stages() as stage:
-            compared = compare_runs(directories, out, master, lambda name: stage(f"analysis  {name}", None))
+            compared = compare_runs(
+                directories, out, master, lambda name: stage(f"analysis  {name}", None), engine
+            )
     except AnalysisError as error:
         raise UserError(str(error)) from error
     click.echo(study_text(compared))
@@ -312,12 +331,32 @@ def describe(layering: str) -> None:
     console.print(table)
 
 
+_HOW = {"out", "master", "engine", "all_tables", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
+"""Parameters of `run` that say how it is run, and not what."""
+
+
+def _words(without: set[str]) -> list[str]:
+    """Return the words of the command that is going on which say what is run, but for some parameters."""
+    context = click.get_current_context()
+    words = ["feednet", str(context.info_name)]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _HOW | without:
+            value = context.params[name]
+            for each in value if parameter.multiple or parameter.nargs < 0 else (value,):
+                text = f"{each:.12g}" if isinstance(each, float) else str(each)
+                words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
+    return words
+
+
 def _sweep(
     title: str,
     planned: list[sweeping.Job],
     directory: Path,
     workers: int,
     master: str | None,
+    engine: str,
     on_spark: bool,
     no_report: bool,
     boxed: Callable[..., None] | None,
@@ -326,7 +365,8 @@ def _sweep(
     from analysis.errors import AnalysisError
 
     if on_spark or not no_report:
-        _check_analysis(master, "" if on_spark else "; or run with --no-report")
+        engine = "spark" if on_spark else engine  # whose session there is then
+        _check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
     where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
@@ -357,33 +397,40 @@ def _sweep(
                 return
             since = time.monotonic()
             command = shlex.join(["feednet", *sys.argv[1:]])
-            page = sweeping.measure(planned, directory, command, master, told)
+            page = sweeping.measure(planned, directory, command, master, engine, told)
             console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
     except AnalysisError as error:
         raise UserError(str(error)) from error
     console.print(f"[bold green]page[/]      {page}")
 
 
-def _report(directory: Path, master: str | None) -> None:
+def _report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
     from analysis.errors import AnalysisError
-    from analysis.pipeline import analyze
+    from analysis.pipeline import analyze, read_comparison
+    from analysis.text import headlines
 
     try:
         with _stages() as stage:
-            page = analyze(directory, master=master, progress=lambda text: stage(f"analysis  {text}", None))
+            page = analyze(
+                directory,
+                master,
+                lambda text: stage(f"analysis  {text}", None),
+                engine,
+                all_tables=all_tables,
+            )
     except AnalysisError as error:
         raise UserError(str(error)) from error
+    console.print(headlines(read_comparison(directory)), markup=False, end="")
     console.print(f"[bold green]report[/]    {page}")
 
 
-def _check_analysis(master: str | None, way_out: str = "") -> None:
-    """Find out that Spark cannot start before the run, not after it."""
+def _check_analysis(engine: str, master: str | None, way_out: str = "") -> None:
+    """Find out that no engine can start before the run, not after it."""
+    from analysis.engine import check
     from analysis.errors import AnalysisError
-    from analysis.session import check_java, check_master
 
     try:
-        check_java()
-        check_master(master)
+        check(engine, master)
     except AnalysisError as error:
         raise UserError(f"{error}{way_out}") from error
 

@@ -93,8 +93,7 @@ def run(scenario: Scenario, layering: str, load: Load, directory: Path) -> dict[
     write_rows(directory / EVENTS, emulation.take_events())
     write_rows(directory / COUNTERS, samples)
     return {
-        "start_ns": timeline.start,
-        "end_ns": timeline.end,
+        **timeline.as_row(),
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": {"frames": network.frames, "dropped": 0},
     }

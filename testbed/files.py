@@ -1,6 +1,8 @@
 """The files of a run, and how they are written."""
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ from testbed.workload import Load
 from topologies.model import Topology
 
 MANIFEST = "manifest.json"
+FORMAT = 2
+"""Of the manifest: analysis.manifest reads this one, and names any other in a line."""
+
 SCENARIO = "scenario.json"
 FEED = "feed.jsonl"
 """All feeds that are published, one after the other, a fork's other branch last."""
@@ -40,6 +45,21 @@ def write_load(path: Path, load: Load) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file that a person may read."""
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def sealed(directory: Path, layerings: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of the files of a run, by their paths in its directory, for its manifest.
+
+    By them an analysis knows the run that was measured from one that was cut off, or put together.
+    """
+    names = [SCENARIO, FEED]
+    names += [f"{layering}/{name}" for layering in layerings for name in (CAPTURE, EVENTS, COUNTERS)]
+    seals: dict[str, dict[str, Any]] = {}
+    for name in names:
+        with (directory / name).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            seals[name] = {"bytes": file.tell(), "sha256": digest}
+    return seals
 
 
 def capture_interfaces(topology: Topology) -> list[pcapng.Interface]:

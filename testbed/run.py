@@ -14,9 +14,10 @@ from typing import Any, Literal
 from analysis.errors import of_system
 from analysis.files import whole_directory
 from forwarder.wire.name import to_uri
-from testbed import emulate
+from testbed import emulate, provenance
 from testbed.errors import UserError
-from testbed.files import FEED, MANIFEST, RESULT, SCENARIO, write_json, write_load
+from testbed.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
+from testbed.layerings import LAYERINGS
 from testbed.scenario import Scenario
 from testbed.timeline import Timeline, described, expected
 from testbed.workload import Load
@@ -64,10 +65,12 @@ def run(
     directory: Path,
     *,
     impairment: Impairment = "auto",
+    command: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
+    `command` is what the user would type to have this run again, None if nothing would do.
     The directory appears under its name only when it is complete; until then, and after a failure over
     Mininet, it is `<directory>.partial`.
     """
@@ -76,7 +79,7 @@ def run(
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     try:
         with whole_directory(directory, keep=(_InBox,)) as partial:
-            _run(scenario, load, net, net_reason, partial, impairment, progress)
+            _run(scenario, load, net, net_reason, partial, impairment, command, progress)
     except OSError as error:
         raise UserError(f"{of_system(error)}; or choose another --out") from error
 
@@ -88,11 +91,12 @@ def _run(
     net_reason: str,
     partial: Path,
     impairment: Impairment,
+    command: str | None,
     progress: Callable[[str], None],
 ) -> None:
     write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
     write_load(partial / FEED, load)
-    manifest = _manifest(scenario, load, net, net_reason)
+    manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
     for layering in scenario.layerings:
         progress(layering)
         (partial / layering).mkdir()
@@ -103,6 +107,7 @@ def _run(
         manifest["impairment"] = result.pop("impairment")
         manifest["impairment_reason"] = result.pop("impairment_reason")
         manifest["runs"][layering] = result
+    manifest["files"] = sealed(partial, scenario.layerings)
     write_json(partial / MANIFEST, manifest)
 
 
@@ -126,7 +131,9 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
     """Describe a run. An emulated run names nothing that differs between two of them."""
     timeline = Timeline.of(scenario, load, 0)
     manifest: dict[str, Any] = {
+        "format": FORMAT,
         "feednet": version("feednet"),
+        "commit": provenance.commit(),
         "scenario": scenario.name,
         "title": scenario.title,
         "seed": scenario.seed,
@@ -135,7 +142,9 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
         "impairment": "emulated",
         "created": None,
         "layerings": list(scenario.layerings),
+        "titles": {name: LAYERINGS[name].title for name in scenario.layerings},
         "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
+        "strategies": scenario.strategies,
         "workload": {
             "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
             "items": load.items,
@@ -145,6 +154,7 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
             ],
             "subscribers": len(scenario.subscribers),
             "expected": expected(scenario, load, timeline),
+            "paced": [name for name, plan in scenario.plans.items() if plan.pauses_ms or plan.drain_per_s],
             "cross_traffic": [
                 {
                     "feed": to_uri(feed.name),
@@ -165,6 +175,7 @@ def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict
             "links": _links(scenario),
         },
         "software": {"python": platform.python_version()},
+        "processor": provenance.processor(),
         "runs": {},
     }
     if scenario.fork is not None and load.branch is not None:

@@ -9,6 +9,7 @@ wants all cores for itself.
 import hashlib
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -52,12 +53,13 @@ class Axis(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run: its directory inside the sweep's, and how its scenario is loaded (arguments of
-    scenarios.load)."""
+    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of
+    scenarios.load), and the command that repeats it."""
 
     place: str
     scenario: str
     options: dict[str, Any]
+    command: str
 
 
 def parse_axis(text: str) -> Axis:
@@ -89,10 +91,13 @@ def _values(text: str) -> list[Any]:
         return [text]
 
 
-def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any]) -> list[Job]:
+def plan(
+    scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any], words: Sequence[str]
+) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `options` are arguments of testbed.scenario.load for all of them. Each setting is run with `repeat` seeds,
+    `options` are arguments of testbed.scenario.load for all of them, `words` the command that they come from,
+    without the seed. Each setting is run with `repeat` seeds,
     from the scenario's on, unless the seed itself is varied.
     """
     if len({axis.key for axis in axes}) != len(axes):
@@ -114,8 +119,15 @@ def plan(scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, An
             given = options | {"changes": changes}
             first = scenarios.load(scenario, **(given | {"seed": seed}))
             given["seed"] = first.seed + number
-            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given))
+            own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
+            command = shlex.join([*words, *own, "--seed", str(given["seed"])])
+            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given, command))
     return jobs
+
+
+def _typed(value: Any) -> str:
+    """Write a value as parse_axis() reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
@@ -178,7 +190,9 @@ def _is_done(job: Job, place: Path, net: running.Net) -> bool:
 def emulate(job: Job, directory: Path) -> str:
     """Run a job into its directory; return its place. Raises UserError."""
     chosen = scenarios.load(job.scenario, **job.options)
-    running.run(chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place)
+    running.run(
+        chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place, command=job.command
+    )
     return job.place
 
 
@@ -210,6 +224,7 @@ def run_boxed(
             why,
             directory / job.place,
             impairment=impairment,
+            command=job.command,
             progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
         )
     progress(len(jobs), len(jobs), "")
@@ -246,7 +261,7 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
 
 
 def measure(
-    jobs: Sequence[Job], directory: Path, command: str, master: str | None, progress: Progress
+    jobs: Sequence[Job], directory: Path, command: str, master: str | None, engine: str, progress: Progress
 ) -> Path:
     """Analyse the runs of a sweep, many at once, and write what they came to and their page; return the page.
 
@@ -268,14 +283,15 @@ def measure(
         progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
         cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
         try:
-            rows = {row["layering"]: row for row in measure_cases(cases, tables, master).to_pylist()}
+            measured = measure_cases(cases, tables, master, engine)
         finally:
             shutil.rmtree(tables, ignore_errors=True)
+        rows = {row["layering"]: row for row in measured.to_pylist()}
         for name, case in cases.items():
             values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
             records.append(record_of(case.run, case.layering, settings_of(case.run), values))
     first = runs[0].manifest
-    origin = origin_of(runs[0], command, datetime.now(UTC).isoformat(timespec="seconds"))
+    origin = origin_of(runs[0], measured, command, datetime.now(UTC).isoformat(timespec="seconds"))
     write_sweep(directory, first.scenario, first.title, origin, records)
     page = directory / "study.html"
     write_study(page, study(first.scenario, first.title, records, [origin]))

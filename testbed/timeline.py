@@ -20,12 +20,17 @@ class Timeline:
     Attributes:
         start: subscribers subscribe, unless they have plans of their own.
         changes: what the scenario does to the network, in order of time.
+        first, last: the first and the last item are published; cross traffic does not count.
+        settle: nothing more is begun, the last of all that the scenario names has happened.
         stop: subscribers unsubscribe.
         end: the run ends.
     """
 
     start: int
     changes: tuple[tuple[int, Change], ...]
+    first: int
+    last: int
+    settle: int
     stop: int
     end: int
 
@@ -37,14 +42,21 @@ class Timeline:
         feeds = (*load.feeds, load.branch) if load.branch is not None else load.feeds
         last_ms = [plan.last_ms for plan in scenario.plans.values()]
         last_ms += [traffic.last_ms for traffic in scenario.cross_traffic]
-        last = max(
-            *(start + feed.times[-1] for feed in feeds),
+        first = start + min(feed.times[0] for feed in feeds)
+        last = start + max(feed.times[-1] for feed in feeds)
+        settle = max(
+            last,
             *(time for time, _ in changes),
             *(start + round(time * MS) for time in last_ms),
             start,
         )
-        stop = last + scenario.settle_ms * MS
-        return cls(start, tuple(changes), stop, stop + scenario.drain_ms * MS)
+        stop = settle + scenario.settle_ms * MS
+        return cls(start, tuple(changes), first, last, settle, stop, stop + scenario.drain_ms * MS)
+
+    def as_row(self) -> dict[str, int]:
+        """Return the times as the manifest has them for each layering."""
+        names = ("start", "first", "last", "settle", "stop", "end")
+        return {f"{name}_ns": getattr(self, name) for name in names}
 
     def plan(self, spec: PlanSpec) -> Plan:
         """Return a subscriber's plan."""

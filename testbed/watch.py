@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ def watch(
 
     RUN is the --out of a `feednet run` that is going on, or is about to begin; the command ends when the run
     is complete and all of it has been read. CAPTURE is a pcap or pcapng file that any program is writing;
-    end with Ctrl-C, or by --idle.
+    end with Ctrl-C, or by --idle. With --port, the page and the run's report are served until then, too.
     """
     from analysis.errors import AnalysisError
 
@@ -88,7 +88,7 @@ def _watch(
                 raise UserError(f"{target.run}: no run has begun within {idle:g} s")
             time.sleep(LOOK_S)
         query = LiveQuery(spark, target.captures, target.breaks, target.rule, every)
-        view = View(target, query, page)
+        view = View(target, query, page, is_served=port is not None)
         try:
             view.write_page()
             with served(view, port) as url, _interrupts() as check:
@@ -96,7 +96,7 @@ def _watch(
                 _follow(view, query, target, idle, tell, check)
                 view.end("complete" if target.is_complete else "no more has come")
                 if url:
-                    time.sleep(2)  # for the page to have the last news
+                    _go_on_serving(view, idle, tell, check)
         except KeyboardInterrupt:
             view.end("watching was interrupted")
             raise
@@ -107,6 +107,23 @@ def _watch(
             query.stop()
     frames = sum(capture.frames for capture in query.followed.values())
     console.print(f"watched   {frames} frames{lag_told(query.lags)}")
+
+
+def _go_on_serving(
+    view: View, idle: float | None, tell: Callable[[str], None], check: Callable[[], None]
+) -> None:
+    """Serve the last page, and the report once it is written, until an interrupt; with `idle`, s, until so
+    long after the last that is new."""
+    console.print("serving   the page, and the report once it is there; end with Ctrl-C")
+    tell("serving; end with Ctrl-C")
+    since, was_pending = time.monotonic(), view.is_pending
+    with suppress(KeyboardInterrupt):
+        while idle is None or time.monotonic() - since < idle:
+            if was_pending and not view.is_pending:
+                since, was_pending = time.monotonic(), False
+                view.write_page()
+            time.sleep(LOOK_S)
+            check()
 
 
 @contextmanager

@@ -33,11 +33,12 @@ class View:
         batches: how many are in the page.
     """
 
-    def __init__(self, target: Target, query: "LiveQuery", page: Path) -> None:
+    def __init__(self, target: Target, query: "LiveQuery", page: Path, *, is_served: bool = False) -> None:
         self.page = page
         self.script = page.with_suffix(".js")
         self.headline = ""
         self.batches = 0
+        self._is_served = is_served
         self._target = target
         self._query = query
         self._rates: deque[tuple[float, int]] = deque()
@@ -79,6 +80,11 @@ class View:
     def report(self) -> Path | None:
         """The report of a run that is complete."""
         return self._target.run / "report.html" if self._target.run and self._target.is_complete else None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the run's report is still to come, for a page that will be told."""
+        return self._is_served and self.report is not None and not self.report.exists()
 
     def _shown(self) -> "Shown":
         from analysis.report.live import Shown
@@ -132,6 +138,7 @@ class View:
             "captures": captures,
             "current": current,
             "notes": notes,
+            "pending": self.is_pending,
             "updated_ms": round(now * 1000),
         }
 

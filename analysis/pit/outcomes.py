@@ -24,10 +24,10 @@ def lasted() -> Column:
 def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
     """Return what the entries of each node, and of NETWORK, came to.
 
-    A row has layering, node; entries, and how many of them had each of OUTCOMES; aggregated_in and
-    aggregated_out, the Interests that came in for entries that were asked for here and asked for further up,
-    and those that went out for them; renewals; lifetime_p50, lifetime_p95, lifetime_max (ms), and
-    lifetimes_ns, their quantile function at `points` + 1 even steps from 0 to 1.
+    A row has layering, node; entries, lasted (how many lasted()), and how many of them had each of OUTCOMES;
+    aggregated_in and aggregated_out, the Interests that came in for entries that were asked for here and
+    asked for further up, and those that went out for them; renewals; lifetime_p50, lifetime_p95, lifetime_max
+    (ms), and lifetimes_ns, their quantile function at `points` + 1 even steps from 0 to 1.
 
     Lifetimes are those of entries that lasted().
     """
@@ -39,6 +39,7 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
         .groupBy("layering", "node")
         .agg(
             F.count("*").alias("entries"),
+            F.count(lifetime).alias("lasted"),
             *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in OUTCOMES),
             F.sum(F.when(passed_on, F.col("interests_in"))).alias("aggregated_in"),
             F.sum(F.when(passed_on, F.col("interests_out"))).alias("aggregated_out"),

@@ -13,11 +13,11 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
+from analysis.engine import frame
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.files import NETWORK, scan
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
-from analysis.session import frame
 from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
 
 __all__ = [
@@ -167,18 +167,19 @@ def summary(pit_changes: DataFrame, runs: DataFrame, nodes: DataFrame) -> DataFr
     """Return layering, node, mean_entries, peak_entries and likewise of bytes and credit, of each node and of
     NETWORK.
 
-    `runs` has layering, start_ns, end_ns, `nodes` layering and node. Means are over the time of the run; a
-    node without entries counts as 0.
+    `runs` has layering, from_ns, until_ns, end_ns, `nodes` layering and node. Means are over the time from
+    from_ns to until_ns, peaks until end_ns; a node without entries counts as 0.
     """
-    times = runs.select("layering", "start_ns", "end_ns")
+    times = runs.select("layering", "from_ns", "until_ns", "end_ns")
     network = times.withColumn("node", F.lit(NETWORK))
     every = times.join(nodes.select("layering", "node"), "layering").unionByName(network)
-    end = F.col("end_ns")
-    # A change lasts from its time to the end of the run, so the mean is a sum over changes. The sum is one
-    # of whole numbers, which comes out the same in whatever order Spark adds.
-    lasts = (end - F.greatest("time", "start_ns")).cast("decimal(20, 0)")
-    duration = F.first(end - F.col("start_ns"))
-    in_run = every.join(pit_changes, [*_NODE], "left").where(F.col("time").isNull() | (F.col("time") <= end))
+    until = F.col("until_ns")
+    # A change lasts from its time to the end, so the mean is a sum over changes. The sum is one of whole
+    # numbers, which comes out the same in whatever order Spark adds.
+    lasts = (until - F.least(F.greatest("time", "from_ns"), until)).cast("decimal(20, 0)")
+    duration = F.first(until - F.col("from_ns"))
+    is_in_run = F.col("time").isNull() | (F.col("time") <= F.col("end_ns"))
+    in_run = every.join(pit_changes, [*_NODE], "left").where(is_in_run)
     measures = []
     for what in ("entries", "bytes", "credit"):
         mean = F.sum(F.col(f"delta_{what}").cast("decimal(18, 0)") * lasts).cast("double") / duration

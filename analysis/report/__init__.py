@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -17,15 +17,17 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from analysis.compare import METRICS
+from analysis.compare import METRICS, Metric, is_time
 from analysis.files import write_whole
 from analysis.latency import ALL
 from analysis.manifest import Manifest, Run
 from analysis.pit.tables import NETWORK
+from analysis.quantiles import TAILS
 from analysis.report import delay, state, wire
-from analysis.report.findings import WHOLE, findings
+from analysis.report.findings import findings, unranked
+from analysis.report.glossary import TERMS, explained
 from analysis.report.journey import journey_data
-from analysis.report.numbers import NARROW_SPACE, pretty
+from analysis.report.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.plot import COLOURS, DASHES, Figure, Rows, places
 from analysis.report.ranks import alike, rank
 from analysis.report.topology import draw, loads
@@ -65,25 +67,36 @@ class Tables(NamedTuple):
     faults: Rows
     flows: Rows
     queue: Rows
+    keeping_up: Rows
     pit_heat: Rows
     link_load: Rows
     hop_delays: Rows
     losses: Rows
     journeys: pa.Table
     deliveries: pa.Table
+    engine: str = ""
+    """What computed them, and its version."""
 
 
 MOST_RATIOS = 3
 """Layerings up to which the table has room for ratios."""
 
 
+class Cell(NamedTuple):
+    """A value of the table, whether it is the best of its row, and why it is no better one, if so."""
+
+    text: str
+    is_best: bool
+    why: str
+
+
 class ComparedRow(NamedTuple):
-    """A row of the table: a value a layering, whether it is the best, and ratios to the first layering."""
+    """A row of the table: a value a layering, and ratios to the first layering."""
 
     group: str
     title: str
     unit: str
-    values: list[tuple[str, bool]]
+    values: list[Cell]
     ratios: list[str]
 
 
@@ -146,11 +159,15 @@ def render(manifest: Manifest, tables: Tables) -> str:
         name=manifest.scenario,
         title=manifest.title or manifest.scenario,
         layerings=manifest.layerings,
-        findings=findings(tables.comparison, axes, manifest, tables.losses),
+        findings=findings(tables.comparison, axes, manifest, tables.losses, tables.keeping_up),
         axes=axes,
         rows=rows,
         has_ratios=len(manifest.layerings) <= MOST_RATIOS,
-        short={x: values["delivered_share", x] for x in manifest.layerings if _is_short(values, x)},
+        unranked=unranked(values, manifest.layerings),
+        times=_times(manifest),
+        titles=manifest.titles,
+        terms=TERMS,
+        strategy=_strategy(manifest),
         faults=[row for row in tables.faults if any(row[name] for name in FAULTS)],
         drawing=drawing,
         first_items=_first_items(tables.first_items, manifest),
@@ -159,7 +176,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         counts=counts,
         unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
         truth=tables.pit_truth,
-        versions=_versions(manifest),
+        versions=_versions(manifest, tables.engine),
+        engine=tables.engine,
     )
 
 
@@ -217,6 +235,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["pretty"] = pretty
+    made.filters["explained"] = explained
     return made
 
 
@@ -227,20 +246,34 @@ def resource(name: str) -> str:
 
 def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow]:
     cells = {(row["metric"], row["layering"]): row for row in comparison}
+    values = {place: cell["value"] for place, cell in cells.items()}
+    left_out = unranked(values, manifest.layerings)
     for metric in METRICS:
         row = [cells[metric.key, layering] for layering in manifest.layerings]
-        known = [cell["value"] for cell in row if cell["value"] is not None]
-        if not known:
+        whys = [_why(metric, cell["layering"], values, left_out) for cell in row]
+        if all(cell["value"] is None for cell in row) and not any(whys):
             continue
+        known = [
+            cell["value"]
+            for cell, why in zip(row, whys, strict=True)
+            if cell["value"] is not None and not why
+        ]
         best = None
-        if metric.better and not alike(min(known), max(known)):
+        if metric.better and known and not alike(min(known), max(known)):
             best = min(known) if metric.better == "lower" else max(known)
         ratios = [cell["ratio"] for cell in row[1:]]
         yield ComparedRow(
             metric.group,
             metric.title,
             metric.unit,
-            [(pretty(cell["value"]), alike(cell["value"], best)) for cell in row],
+            [
+                Cell(
+                    pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
+                    alike(cell["value"], best) and not why,
+                    why,
+                )
+                for cell, why in zip(row, whys, strict=True)
+            ],
             [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
 
@@ -259,10 +292,41 @@ def _carried(
     }
 
 
-def _is_short(values: dict[tuple[str, str], float | None], layering: str) -> bool:
-    """Tell whether a layering delivered visibly less than it should have."""
-    share = values["delivered_share", layering]
-    return share is not None and share < WHOLE
+def _why(
+    metric: Metric,
+    layering: str,
+    values: dict[tuple[str, str], float | None],
+    left_out: dict[str, str],
+) -> str:
+    """Say why a value is not there, or is not set beside others, "" if it is."""
+    prefix, _, quantile = metric.key.rpartition("_")
+    is_known = values[metric.key, layering] is not None
+    if quantile in TAILS and not is_known and values.get((f"{prefix}_p50", layering)) is not None:
+        return f"too few samples for a {quantile[1:]}th percentile"
+    return left_out.get(layering, "") if is_time(metric) and is_known else ""
+
+
+def _times(manifest: Manifest) -> str:
+    """Say how long a layering ran, and with what."""
+    turn = next(iter(manifest.runs.values()))
+    publishing, settling, draining = (
+        duration(time)
+        for time in (turn.last_ns - turn.first_ns, turn.stop_ns - turn.settle_ns, turn.end_ns - turn.stop_ns)
+    )
+    since = duration(turn.first_ns - turn.start_ns)
+    rest = turn.settle_ns - turn.last_ns
+    more = f", {duration(rest)} until all else had happened" if rest else ""
+    whole = duration(turn.end_ns - turn.start_ns)
+    return (
+        f"{whole} a layering: {publishing} of publishing after {since}{more}, "
+        f"{settling} to settle, {draining} to drain"
+    )
+
+
+def _strategy(manifest: Manifest) -> str:
+    """Say how nodes forwarded."""
+    chosen = [f"{name} for {prefix}" for prefix, name in manifest.strategies.items()]
+    return ", ".join(chosen) or "best-route, as NFD has it"
 
 
 def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[tuple[str, float | None]]]]:
@@ -293,13 +357,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _versions(manifest: Manifest) -> dict[str, str]:
+def _versions(manifest: Manifest, engine: str) -> dict[str, str]:
     """Return what ran and what analysed it."""
     told = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
-    versions = {"feednet": manifest.feednet} | told
-    for package in ("pyspark", "pyarrow"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    own = f"{manifest.feednet} (commit {manifest.commit})" if manifest.commit else manifest.feednet
+    name, _, number = engine.partition(" ")
+    return {"feednet": own} | told | ({name: number} if name else {}) | {"pyarrow": version("pyarrow")}

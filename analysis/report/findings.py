@@ -1,30 +1,30 @@
 """Findings: sentences computed from the comparison, honest whichever way the numbers fall.
 
-One layering is the subject: where it is first on an axis, and where another is. Few layerings are also
-compared pair by pair.
+Every layering is told of alike: on each axis which is first, and where all others are. What differs by less
+than another seed would change it is no finding.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from analysis.compare import why_unranked
 from analysis.manifest import Manifest
-from analysis.report.numbers import compared, excess, pretty, with_unit
-from analysis.report.ranks import Axis, Standing
+from analysis.report.numbers import compared, duration, excess, pretty, with_unit
+from analysis.report.ranks import Axis, alike
 
+MOST = 7
+"""Findings of a run; what is not among them is in the tables."""
 
-class Finding(NamedTuple):
-    """What is said about a metric: a lead, and a sentence that names both figures.
+NOTABLE = 1.05
+"""The least ratio of the worst to the best that makes a finding."""
 
-    `less` and `more` begin the lead ("24 times fewer Interests"); `text` holds {other}, {b}, {first}, {a}.
-    """
+NEAR = 1.05
+"""A ratio to a bound up to this one counts as reaching it."""
 
-    metric: str
-    noun: str
-    less: str
-    more: str
-    text: str
+Values = Mapping[tuple[str, str], float | None]
+"""What the comparison has, by metric and layering."""
 
 
 class Told(NamedTuple):
@@ -34,99 +34,155 @@ class Told(NamedTuple):
     text: str
 
 
-SUBJECT = "lli"
-"""The layering that this project is about; in a run without it, the last one is the subject."""
+class Findings(NamedTuple):
+    """What a page says first: a headline, at most MOST findings, and what to keep in mind with them."""
 
-MOST_PAIRS = 3
-"""Layerings that are compared pair by pair; of more there would be too many sentences."""
+    headline: str
+    told: list[Told]
+    notes: list[str]
 
-WHOLE = 99.5
-"""A layering that delivered a smaller share of what was expected, in %, is said to be short of it."""
 
-NEAR = 1.05
-"""A ratio to a bound up to this one counts as reaching it."""
+class Phrase(NamedTuple):
+    """How an axis is told: what it is, the word for the best, and those for less and for more than
+    another."""
 
-FINDINGS = (
-    Finding(
-        "interests_per_item",
-        "Interests",
-        "fewer",
-        "more",
-        "For each item delivered, a subscriber’s node sent {b} under {other} and {a} under {first}.",
-    ),
-    Finding(
-        "latency_p50",
-        "median latency",
-        "lower",
-        "higher",
-        "Half of the deliveries took at most {b} under {other} (n = {n_b}) and {a} under {first} "
-        "(n = {n_a}).",
-    ),
-    Finding(
-        "latency_p99",
-        "99th percentile of latency",
-        "lower",
-        "higher",
-        "The slowest hundredth of the deliveries took {b} or longer under {other} and {a} under {first}.",
-    ),
-    Finding(
-        "pit_entries_mean",
-        "PIT entries",
-        "fewer",
-        "more",
-        "A node’s PIT held {b} on average under {other} and {a} under {first}.",
-    ),
-    Finding(
-        "pit_bytes_mean",
-        "PIT bytes",
-        "fewer",
-        "more",
-        "That state came to {b} a node on average under {other} and {a} under {first}.",
-    ),
-    Finding(
-        "bytes_per_item",
-        "bytes on the wire",
-        "fewer",
-        "more",
-        "One delivery of an item cost {b} under {other} and {a} under {first}, all links together.",
-    ),
+    metric: str
+    what: str
+    best: str
+    less: str
+    more: str
+
+
+PHRASES = (
+    Phrase("latency_p50", "Median latency", "lowest", "lower", "higher"),
+    Phrase("recovery_max", "Longest gap after a failure", "shortest", "shorter", "longer"),
+    Phrase("fairness", "Fairness between flows", "highest", "lower", "higher"),
+    Phrase("interests_per_item", "Interests for each item delivered", "fewest", "fewer", "more"),
+    Phrase("pit_entries_mean", "PIT entries at a node", "fewest", "fewer", "more"),
+    Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),
+    Phrase("queue_p99", "Queue at the busiest link", "shortest", "shorter", "longer"),
+    Phrase("latency_p99", "99th percentile of latency", "lowest", "lower", "higher"),
+    Phrase("first_item_p50", "First item after joining", "soonest", "sooner", "later"),
 )
+"""The axes that are told of, the more telling first: MOST of them at most."""
 
 
 def findings(
-    comparison: list[dict[str, Any]], axes: list[Axis], manifest: Manifest, losses: list[dict[str, Any]]
-) -> list[Told]:
+    comparison: list[dict[str, Any]],
+    axes: list[Axis],
+    manifest: Manifest,
+    losses: list[dict[str, Any]],
+    subscribers: list[dict[str, Any]],
+) -> Findings:
     """Return the findings of a comparison: the rows of analysis.compare.compare, and their ranks.
 
-    `losses` has the rows of analysis.crossings.losses.
+    `losses` has the rows of analysis.crossings.losses, `subscribers` those of analysis.keeping_up.KEEPING_UP.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
-    units = {row["metric"]: row["unit"] for row in comparison}
-    first, *others = manifest.layerings
-    told = [Told("", _delivery(values, manifest))]
-    subject = SUBJECT if SUBJECT in manifest.layerings else manifest.layerings[-1]
-    told += _bounds(subject, values)
-    if others:
-        told += _standing(subject, axes, values, is_brief=len(manifest.layerings) <= MOST_PAIRS)
-    if len(manifest.layerings) > MOST_PAIRS:
-        others = []
-    for metric, noun, less, more, text in FINDINGS:
-        for other in others:
-            a, b = values[metric, first], values[metric, other]
-            if a is not None and b is not None:
-                figures = {"a": with_unit(a, units[metric]), "b": with_unit(b, units[metric])}
-                figures |= {
-                    "n_a": pretty(values["delivered", first]),
-                    "n_b": pretty(values["delivered", other]),
-                }
-                told.append(
-                    Told(
-                        f"{other}: {compared(b, a, less, more)} {noun}.",
-                        text.format(first=first, other=other, **figures),
-                    )
-                )
-    told += _recoveries(losses, manifest)
-    return told + [Told("", text) for text in _caveats(values, manifest)]
+    by_key = {axis.metric.key: axis for axis in axes}
+    told = [
+        _delivery(values, manifest),
+        *_behind(subscribers, manifest),
+        *_defects(values, manifest),
+        *_recoveries(losses, manifest),
+    ]
+    for phrase in PHRASES:
+        axis = by_key.get(phrase.metric)
+        if axis is not None:
+            told += _axis(axis, phrase, values, manifest)
+    return Findings(_headline(axes, values, manifest), told[:MOST], list(_notes(values, manifest)))
+
+
+def unranked(values: Values, layerings: Sequence[str]) -> dict[str, str]:
+    """Return the layerings whose times are not ranked, and why."""
+    keys = ("fell_behind", "cut_off", "delivered_share")
+    whys = {x: why_unranked({key: values.get((key, x)) for key in keys}) for x in layerings}
+    return {layering: why for layering, why in whys.items() if why}
+
+
+def joined(names: Sequence[str]) -> str:
+    """Write names one after the other: "a, b and c"."""
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _headline(axes: list[Axis], values: Values, manifest: Manifest) -> str:
+    layerings = manifest.layerings
+    left = [x for x in layerings if values.get(("fell_behind", x)) or values.get(("cut_off", x))]
+    said = f"{joined(left)} did not keep up." if left else ""
+    if len(layerings) == 1:
+        late = values["latency_p50", layerings[0]]
+        if left or late is None:
+            return said or "Nothing was delivered."
+        return f"Half of what {layerings[0]} delivered took at most {with_unit(late, 'ms')}."
+    decided = [axis for axis in axes if axis.decides]
+    wins = Counter(one.layering for axis in decided for one in axis.standings if one.rank == 1)
+    if not wins:
+        return f"{said} No layering is ahead of another.".strip()
+    order = sorted(wins, key=lambda x: (-wins[x], layerings.index(x)))
+    counts = [f"{x} on {wins[x]}" for x in order[1:4]]
+    rest = f"; {joined(counts)}" if counts else ""
+    axis = "the one axis" if len(decided) == 1 else f"{wins[order[0]]} of {len(decided)} axes"
+    return f"{said} {order[0]} is first on {axis}{rest}.".strip()
+
+
+def _delivery(values: Values, manifest: Manifest) -> Told:
+    subscribers = len(manifest.nodes("subscriber"))
+    expected = manifest.expected_deliveries
+    shares = {x: values["delivered", x] for x in manifest.layerings}
+    if all(delivered == expected for delivered in shares.values()):
+        every = {1: manifest.layerings[0], 2: "Both layerings"}.get(len(shares), "Every layering")
+        if expected == manifest.workload.items * subscribers:
+            items = pretty(manifest.workload.items)
+            whom = f"all {subscribers} subscribers" if subscribers != 1 else "the subscriber"
+            return Told("Nothing is missing.", f"{every} delivered all {items} items to {whom}.")
+        return Told(
+            "Nothing is missing.", f"{every} made all {pretty(expected)} deliveries that were expected."
+        )
+    whole = [layering for layering, delivered in shares.items() if delivered == expected]
+    counts = [f"{pretty(n)} under {layering}" for layering, n in shares.items() if n != expected]
+    if whole:
+        counts.append(f"all under {joined(whole)}")
+    return Told(
+        "Not all arrived.", f"Of {pretty(expected)} deliveries expected, {joined(counts)} took place."
+    )
+
+
+def _behind(subscribers: list[dict[str, Any]], manifest: Manifest) -> Iterator[Told]:
+    """Say which layerings did not keep up, or were cut off, by the subscriber for whom it was worst."""
+    behind, cut_off = [], []
+    for layering in manifest.layerings:
+        rows = [row for row in subscribers if row["layering"] == layering]
+        late = [row for row in rows if row["fell_behind"]]
+        if late:
+            worst = max(late, key=lambda row: row["quarters_ms"][3])
+            first, *_, last = (duration(quarter * 1e6) for quarter in worst["quarters_ms"])
+            of = f"{pretty(worst['waiting'])} of {pretty(worst['expected'])}"
+            behind.append((layering, f"{of} under {layering} (at {worst['node']}, from {first} to {last})"))
+        at_last = [row["at_last"] for row in rows if row["cut_off"]]
+        if at_last:
+            cut_off.append((layering, f"{pretty(sum(at_last))} under {layering}"))
+    if behind:
+        yield Told(
+            f"{joined([layering for layering, _ in behind])} did not keep up, so no latency is ranked there.",
+            "It tells how long the run was. So many items were still to come when the last was published, "
+            "and so much the median latency grew from the first quarter of items to the last: "
+            f"{joined([text for _, text in behind])}.",
+        )
+    if cut_off:
+        were = "was" if len(cut_off) == 1 else "were"
+        yield Told(
+            f"{joined([layering for layering, _ in cut_off])} {were} still delivering when the run ended.",
+            "Deliveries in the last moments before subscriptions ended, to subscribers that lacked items: "
+            f"{joined([text for _, text in cut_off])}.",
+        )
+
+
+def _defects(values: Values, manifest: Manifest) -> Iterator[Told]:
+    for metric, what in (("twice", "twice"), ("out_of_order", "out of order")):
+        faulty = {x: count for x in manifest.layerings if (count := values[metric, x])}
+        if faulty:
+            counts = [f"{with_unit(count, 'items')} under {layering}" for layering, count in faulty.items()]
+            yield Told("A defect:", f"{joined(counts)} delivered {what}.")
 
 
 def _recoveries(losses: list[dict[str, Any]], manifest: Manifest) -> Iterator[Told]:
@@ -139,110 +195,79 @@ def _recoveries(losses: list[dict[str, Any]], manifest: Manifest) -> Iterator[To
         else:
             times[row["layering"]].append(row["recovery_ns"] / 1e6)
     medians = {layering: median(known) for layering, known in times.items() if known}
-    if not medians:
+    if not medians or (len(medians) > 1 and max(medians.values()) < NOTABLE * min(medians.values())):
         return
     order = sorted(medians, key=medians.__getitem__)
     said = [f"{with_unit(medians[x], 'ms')} under {x} (n = {len(times[x])})" for x in order]
     gone = [f"{count} under {layering}" for layering, count in never.items()]
     yield Told(
         f"{order[0]} mends a link’s loss soonest." if len(order) > 1 else "Recovery after a loss:",
-        f"Half of the items that a link lost were there after {_and(said)}, counted from when they were due."
-        + (f" Never there: {_and(gone)}." if gone else ""),
+        f"Half of the items that a link lost were there after {joined(said)}, counted from when they were "
+        "due." + (f" Never there: {joined(gone)}." if gone else ""),
     )
 
 
-def _bounds(subject: str, values: dict[tuple[str, str], float]) -> Iterator[Told]:
-    """Say how far the subject is from what physics allows."""
-    late = values["latency_ratio_p50", subject]
-    if late is not None:
-        reaches = f"{subject} delivers at one-way path delay." if late <= NEAR else ""
-        yield Told(
-            reaches or f"{subject}: {excess(late)} one-way path delay.",
-            f"The median delivery took {late:.3g} times what the links of its path and the item’s own "
-            "bytes take when nothing is in the way.",
-        )
-    wire = values["wire_ratio", subject]
-    if wire is not None:
-        yield Told(
-            f"{subject}: {excess(wire)} the fewest bytes possible.",
-            f"A delivered item cost {with_unit(values['bytes_per_item', subject], 'bytes')} on the wire; "
-            f"each item once over each link that it has to cross takes "
-            f"{with_unit(values['bound_bytes_per_item', subject], 'bytes')}.",
-        )
-
-
-def _standing(
-    subject: str, axes: list[Axis], values: dict[tuple[str, str], float], is_brief: bool
-) -> Iterator[Told]:
-    """Say on which axes the subject is first, and on which it is not and who is."""
-    ranked = [(axis, own) for axis in axes if axis.decides and (own := _of(axis, subject)).rank is not None]
+def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Iterator[Told]:
+    """Say who is first on an axis and where all others are, if that is worth a sentence."""
+    ranked = [(one.layering, one.value) for one in axis.standings if one.rank is not None]
+    ranked.sort(key=lambda pair: pair[1] or 0.0, reverse=axis.metric.better == "higher")
     if not ranked:
         return
-    first = [axis for axis, own in ranked if own.rank == 1]
-    alone = [axis.metric.axis for axis in first if len(_best(axis)) == 1]
-    shared = [axis.metric.axis for axis in first if len(_best(axis)) > 1]
-    words = [f"{how} on {_and(names)}" for how, names in (("alone", alone), ("with others", shared)) if names]
-    yield Told(
-        f"{subject} is first on {len(first) or 'none'} of {len(ranked)} axes{':' if first else '.'}",
-        f"{'; '.join(words)}." if first else "",
-    )
-    lost = [(axis, own) for axis, own in ranked if own.rank != 1]
-    if is_brief and lost:
-        yield Told(f"{subject} loses on", f"{_and([axis.metric.axis for axis, _ in lost])}.")
+    (first, best), (last, worst) = ranked[0], ranked[-1]
+    assert best is not None  # what has a rank has a value
+    assert worst is not None
+    low, high = sorted((best, worst))
+    if len(manifest.layerings) > 1 and (len(ranked) < 2 or high < NOTABLE * low):
         return
-    for axis, own in lost:
-        winners = [standing.layering for standing in _best(axis)]
-        short = {x: values["delivered_share", x] for x in winners if values["delivered_share", x] < WHOLE}
-        but = "".join(f" (which delivered {pretty(share)} %)" for share in list(short.values())[:1])
-        yield Told(
-            f"{subject} loses on {axis.metric.axis}:",
-            f"{with_unit(own.value, axis.metric.unit)}, against "
-            f"{with_unit(_best(axis)[0].value, axis.metric.unit)} under {_and(winners)}{but}; "
-            f"place {own.rank} of {sum(standing.rank is not None for standing in axis.standings)}.",
-        )
+    leaders = [layering for layering, value in ranked if layering == first or alike(value, best)]
+    figures = [f"{pretty(value)} under {layering}" for layering, value in ranked]
+    figures[0] = f"{with_unit(best, axis.metric.unit)} under {first}"
+    lead = f"{phrase.what}:"
+    if len(ranked) > 1:
+        than = compared(best, worst, phrase.less, phrase.more)
+        lead = f"{phrase.what}: {phrase.best} under {joined(leaders)}, {than} than under {last}."
+    text = f"{joined(figures)}{_enough(phrase.metric, [x for x, _ in ranked], values)}."
+    text = f"{text[0].upper()}{text[1:]}"
+    yield Told(lead, f"{text}{''.join(_bound(phrase.metric, first, values))}")
 
 
-def _best(axis: Axis) -> list[Standing]:
-    return [standing for standing in axis.standings if standing.rank == 1]
+def _enough(metric: str, layerings: Sequence[str], values: Values) -> str:
+    """Return how many deliveries latencies are of."""
+    if not metric.startswith("latency"):
+        return ""
+    counts = {x: pretty(values["delivered", x]) for x in layerings}
+    if len({*counts.values()}) == 1:
+        return f" (n = {next(iter(counts.values()))})"
+    return f" (n = {', '.join(f'{count} under {x}' for x, count in counts.items())})"
 
 
-def _of(axis: Axis, layering: str) -> Standing:
-    return next(standing for standing in axis.standings if standing.layering == layering)
+def _bound(metric: str, layering: str, values: Values) -> Iterator[str]:
+    """Say how far a layering is from what physics allows."""
+    if metric == "latency_p50" and (late := values["latency_ratio_p50", layering]) is not None:
+        how_far = "is that" if late <= NEAR else f"is {excess(late)} that"
+        bound = with_unit(values["bound_p50", layering], "ms")
+        yield f" With nothing in the way an item takes {bound}: the median of {layering} {how_far}."
+    if metric == "bytes_per_item" and (wire := values["wire_ratio", layering]) is not None:
+        bound = with_unit(values["bound_bytes_per_item", layering], "bytes")
+        how_far = "are those" if wire <= NEAR else f"are {excess(wire)} that"
+        yield f" Each item once over each link takes {bound}: those of {layering} {how_far}."
 
 
-def _and(names: list[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
-
-
-def _delivery(values: dict[tuple[str, str], float], manifest: Manifest) -> str:
-    subscribers = len(manifest.nodes("subscriber"))
-    expected = manifest.expected_deliveries
-    shares = {x: values["delivered", x] for x in manifest.layerings}
-    if all(delivered == expected for delivered in shares.values()):
-        every = "Both layerings" if len(shares) == 2 else "Every layering"
-        if expected == manifest.workload.items * subscribers:
-            items = pretty(manifest.workload.items)
-            whom = f"all {subscribers} subscribers" if subscribers != 1 else "the subscriber"
-            return f"{every} delivered all {items} items to {whom}."
-        return f"{every} made all {pretty(expected)} deliveries that were expected."
-    whole = [layering for layering, delivered in shares.items() if delivered == expected]
-    counts = [f"{pretty(n)} under {layering}" for layering, n in shares.items() if n != expected]
-    if whole:
-        counts.append(f"all under {_and(whole)}")
-    return f"Of {pretty(expected)} deliveries expected, {_and(counts)} took place."
-
-
-def _caveats(values: dict[tuple[str, str], float], manifest: Manifest) -> Iterator[str]:
-    yield (
-        f"All of this is one run with seed {manifest.seed}, so it has no confidence intervals; "
-        f"feednet run {manifest.scenario} --repeat 10 repeats it with ten seeds and gives them."
-    )
-    if any(values["delivered_share", x] != 100 for x in manifest.layerings):
-        yield "Latencies are those of items that arrived; what never arrived has none."
-    for metric, what in (("twice", "twice"), ("out_of_order", "out of order")):
-        faulty = {x: values[metric, x] for x in manifest.layerings if values[metric, x]}
-        for layering, count in faulty.items():
-            yield f"A defect: {layering} delivered {with_unit(count, 'items')} {what}."
+def _notes(values: Values, manifest: Manifest) -> Iterator[str]:
+    yield f"All of this is one run with seed {manifest.seed}, so it has no confidence intervals."
+    for layering, why in unranked(values, manifest.layerings).items():
+        if why.startswith("delivered"):
+            yield (
+                f"{layering} {why} of what was expected: what never arrived has no latency, so its own is "
+                "not ranked."
+            )
+    if manifest.layerings and all(values["latency_p99", x] is None for x in manifest.layerings):
+        counts = [values["delivered", x] or 0 for x in manifest.layerings]
+        if any(counts):
+            yield (
+                f"Of {pretty(max(counts))} deliveries the slowest hundredth are too few for a 99th "
+                "percentile; it takes 299."
+            )
     for layering in manifest.layerings:
         if dropped := values["capture_drops", layering]:
             yield (

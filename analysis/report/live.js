@@ -72,8 +72,8 @@ function poll(feed) {
   script.onload = script.onerror = () => {
     script.remove();
     const age = Date.now() - news.state.updated_ms;
-    const isOver = news.state.phase === "over";
-    silent.hidden = isOver || age < SILENT_MS;
+    const isOver = news.state.phase === "over" && !news.state.pending;
+    silent.hidden = news.state.phase === "over" || age < SILENT_MS;
     silent.querySelector("span").textContent = `for ${Math.round(age / 1000)} s`;
     if (!isOver) setTimeout(poll, POLL_MS, feed);
   };
@@ -89,6 +89,6 @@ function poll(feed) {
     });
   });
   feednetLive(page.data.live);
-  if (page.data.live.phase !== "over") poll(document.getElementById("live").dataset.feed);
+  if (page.data.live.phase !== "over" || page.data.live.pending) poll(document.getElementById("live").dataset.feed);
   root.dataset.ready = "true";
 })();

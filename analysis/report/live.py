@@ -7,7 +7,8 @@ fetch nothing else, and leaves the reader where he is. The last page holds its n
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from analysis.live import NOTHING, Followed
@@ -15,7 +16,7 @@ from analysis.pit.model import State
 from analysis.pit.tables import NETWORK
 from analysis.report import page
 from analysis.report.numbers import pretty
-from analysis.report.plot import COLOURS, Figure, Menu, Spec, figure, line, with_menus
+from analysis.report.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.wire import KINDS
 
 MOST_ROWS = 40
@@ -52,9 +53,8 @@ def figures(capture: Followed, shown: Shown) -> list[Figure]:
 def node_rows(capture: Followed, shown: Shown) -> list[list[str]]:
     """Return the table of nodes: node, feeds, newest, missing, and PIT entries and bytes at their peak."""
     newest, missing, feeds = _feeds_by_node(capture)
-    names = {*newest, *(name for name in capture.peaks if name != NETWORK)}
     rows = []
-    for name in [*shown.ordered([*names]), *([NETWORK] if NETWORK in capture.peaks else [])]:
+    for name in [*_nodes(capture, shown), *([NETWORK] if NETWORK in capture.peaks else [])]:
         peak = capture.peaks.get(name, NOTHING)
         amounts = [feeds.get(name), newest.get(name), missing.get(name), peak.entries, peak.bytes]
         rows.append(["whole network" if name == NETWORK else name, *map(pretty, amounts)])
@@ -143,50 +143,86 @@ def _packets(capture: Followed, shown: Shown) -> Figure:
 
 
 def _pit(capture: Followed, shown: Shown) -> Figure:
-    peaks = {name: peak for name, peak in capture.peaks.items() if name != NETWORK}
-    busiest = sorted(peaks, key=lambda name: (-peaks[name][0], name))[:COLOURS]
     places = range(_end(capture) + 1)
+
+    def most(name: str, column: int) -> list[int]:
+        """Return the most that a node held in each slice."""
+        kept = capture.pit.get(name, {})
+        amounts, state = [], 0
+        for place in places:
+            cell = kept.get(place)
+            amounts.append(state if cell is None else cell[0][column])
+            state = state if cell is None else cell[1][column]
+        return amounts
 
     def draw(of: str, what: str) -> tuple[list[Spec], Spec]:
         column = State._fields.index(what)
-        data = []
-        names = [NETWORK] if of == "whole network" else shown.ordered(busiest)
-        for at, name in enumerate(names):
-            kept = capture.pit.get(name, {})
-            amounts, state = [], 0
-            for place in places:
-                cell = kept.get(place)
-                amounts.append(state if cell is None else cell[0][column])
-                state = state if cell is None else cell[1][column]
-            title = "whole network" if name == NETWORK else name
-            told = {"hovertemplate": f"%{{y}} {what} from %{{x:.2f}} s", "meta": None}
-            data.append(line(at, title, [_seconds(capture, place) for place in places], amounts, "hv") | told)
+        if of == "each node":
+            names = _nodes(capture, shown)
+            return _map(capture, {name: most(name, column) for name in names}, max, what)
+        seconds = [_seconds(capture, place) for place in places]
+        told = {"hovertemplate": f"%{{y}} {what} from %{{x:.2f}} s", "meta": None}
         layout = {
-            "showlegend": True,
             "xaxis": _time_axis(capture),
             "yaxis": {"title": {"text": f"PIT {what}, most in a slice"}, "rangemode": "tozero"},
             "uirevision": capture.name,
         }
-        return data, layout
+        return [line(1, of, seconds, most(NETWORK, column), "hv") | told], layout
 
     return with_menus(
         "pit",
         "PIT over time, by node",
-        "Lines over time: what the PIT of each node held, of those with the highest peaks",
+        "A map: a row for each node, time to the right, darker where its PIT held more; or the whole network",
         [Menu("of", ["each node", "whole network"]), Menu("PIT", list(State._fields))],
         draw,
         ("node", "from, s", "most in the slice"),
     )
 
 
+def _nodes(capture: Followed, shown: Shown) -> list[str]:
+    """Return all nodes: those of the run, and whatever else has been seen."""
+    seen = {node for node, _ in capture.progress}
+    return shown.ordered([*({*shown.nodes, *capture.peaks, *seen} - {NETWORK})])
+
+
+def _map(
+    capture: Followed,
+    rows: Mapping[str, Sequence[float]],
+    merged: Callable[[Sequence[float]], float],
+    what: str,
+) -> tuple[list[Spec], Spec]:
+    """Return the map of values by slice, a row for each name; `merged` makes one of those of a column."""
+    slices = _end(capture) + 1
+    each = -(-slices // MOST_COLUMNS)
+    begins = range(0, slices, each)
+    width = each * capture.slices.width / 1e9
+    table = [[merged(values[begin : begin + each]) for begin in begins] for values in rows.values()]
+    data: Spec = {
+        "type": "heatmap",
+        "x": [round((at + 0.5) * width, 4) for at in range(len(begins))],
+        "y": list(rows),
+        "z": table,
+        "zmin": 0,
+        "zmax": max((value for row in table for value in row), default=0) or 1,
+        "colorscale": "--heat",
+        "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
+        "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
+    }
+    layout = {
+        "xaxis": {"title": {"text": "time, s"}, "range": [0, round(len(begins) * width, 4)]},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+        "height": 110 + 17 * max(len(rows), 6),
+        "uirevision": capture.name,
+    }
+    return [data], layout
+
+
 def _loads(capture: Followed, shown: Shown) -> Figure:
-    end = _end(capture) + 1
-    merged = -(-end // MOST_COLUMNS)
-    amounts: dict[tuple[str, int], list[int]] = {}
+    amounts: dict[str, dict[int, list[int]]] = {}
     totals: Counter[str] = Counter()
     for (interface, direction, _, place), (frames, size) in capture.loads.items():
         if not shown.sent or direction == "out":
-            cell = amounts.setdefault((interface, place // merged), [0, 0])
+            cell = amounts.setdefault(interface, {}).setdefault(place, [0, 0])
             cell[0] += frames
             cell[1] += size
             totals[interface] += size
@@ -194,32 +230,17 @@ def _loads(capture: Followed, shown: Shown) -> Figure:
     chosen = sorted(
         (name for name, _ in totals.most_common(MOST_ROWS)), key=lambda name: (order.get(name, 0), name)
     )
-    columns = range(-(-end // merged))
-    width = merged * capture.slices.width / 1e9
+    places, seconds = range(_end(capture) + 1), capture.slices.width / 1e9
 
     def draw(what: str) -> tuple[list[Spec], Spec]:
         place, unit = (1, 1000) if what == "kB/s" else (0, 1)
-        table = [
-            [round(amounts.get((name, at), (0, 0))[place] / unit / width, 2) for at in columns]
+        rates = {
+            shown.links.get(name, name): [
+                amounts[name].get(at, (0, 0))[place] / unit / seconds for at in places
+            ]
             for name in chosen
-        ]
-        data: Spec = {
-            "type": "heatmap",
-            "x": [round((at + 0.5) * width, 4) for at in columns],
-            "y": [shown.links.get(name, name) for name in chosen],
-            "z": table,
-            "zmin": 0,
-            "colorscale": "--heat",
-            "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
-            "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
         }
-        layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, round(len(columns) * width, 4)]},
-            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
-            "height": 110 + 17 * max(len(chosen), 6),
-            "uirevision": capture.name,
-        }
-        return [data], layout
+        return _map(capture, rates, lambda values: round(fmean(values), 2), what)
 
     return with_menus(
         "load",
@@ -244,36 +265,28 @@ def _feeds_by_node(capture: Followed) -> tuple[Counter[str], Counter[str], Count
 
 
 def _progress(capture: Followed, shown: Shown) -> Figure:
-    newest, _, _ = _feeds_by_node(capture)
-    # Who publishes is in front, and the most telling of the others are those that are behind.
-    late = sorted(newest, key=lambda name: (newest[name], name))
-    first = [name for name in shown.nodes[:1] if name in newest]
-    names = list(dict.fromkeys([*first, *late]))[:COLOURS]
     by_node: dict[str, list[dict[int, int]]] = {}
     for (node, _), series in capture.newest.items():
         by_node.setdefault(node, []).append(series)
     places = range(_end(capture) + 1)
-    data = []
-    for at, name in enumerate(shown.ordered(names)):
+
+    def newest(name: str) -> list[int]:
         amounts = [0] * len(places)
-        for series in by_node[name]:
+        for series in by_node.get(name, ()):
             state = 0
             for place in places:
                 state = series.get(place, state)
                 amounts[place] += state
-        told = {"hovertemplate": "item %{y} by the slice at %{x:.2f} s", "meta": None}
-        data.append(line(at, name, [_seconds(capture, place) for place in places], amounts, "hv") | told)
-    layout: Spec = {
-        "showlegend": True,
-        "xaxis": _time_axis(capture),
-        "yaxis": {"title": {"text": "newest item, sum over feeds"}, "rangemode": "tozero"},
-        "uirevision": capture.name,
-    }
+        return amounts
+
+    data, layout = _map(
+        capture, {name: newest(name) for name in _nodes(capture, shown)}, lambda values: values[-1], "item"
+    )
     return figure(
         "progress",
         "Newest item by node",
-        "Lines over time: the number of the newest item that each node has seen, those behind first",
+        "A map: a row for each node, time to the right, darker the newer the newest item that it has seen",
         data,
         layout,
-        ("node", "from, s", "newest item, sum over feeds"),
+        ("node", "time, s", "newest item, sum over feeds"),
     )

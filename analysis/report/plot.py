@@ -168,7 +168,7 @@ def shares_within(
     name: str, title: str, text: str, quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str
 ) -> Figure:
     """Return the cumulative distribution of times: for each layering (name, n, quantile function in ms)."""
-    return figure(name, title, text, *shares(quantiles, what), shares_columns(what))
+    return figure(name, f"{title} (CDF)", text, *shares(quantiles, what), shares_columns(what))
 
 
 def shares_columns(what: str) -> tuple[str, ...]:

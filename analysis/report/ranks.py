@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from analysis.compare import METRICS, Metric
+from analysis.compare import METRICS, Metric, is_time, why_unranked
 from analysis.report.plot import Rows
 
 ALIKE = 1.01
@@ -10,12 +10,16 @@ ALIKE = 1.01
 
 
 class Standing(NamedTuple):
-    """A layering on an axis: its value, its rank from 1, and `shade`, from 1 (first) to 0 (last)."""
+    """A layering on an axis: its value, its rank from 1, and `shade`, from 1 (first) to 0 (last).
+
+    `why` says why it has a value and no rank, if so.
+    """
 
     layering: str
     value: float | None
     rank: int | None
     shade: float
+    why: str = ""
 
 
 class Axis(NamedTuple):
@@ -29,18 +33,27 @@ class Axis(NamedTuple):
 def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
     """Rank layerings on every axis that some of them have a value on.
 
-    Those of like value (ALIKE) share the better rank; the next one's counts all before it.
+    Those of like value (ALIKE) share the better rank; the next one's counts all before it. Layerings that did
+    not finish have no ranks among times: analysis.compare.why_unranked says so.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
+    keys = {metric for metric, _ in values}
+    whys = {x: why_unranked({key: values[key, x] for key in keys}) for x in layerings}
     axes = []
     for metric in METRICS:
         known = {x: values[metric.key, x] for x in layerings if values[metric.key, x] is not None}
         if metric.axis and known:
-            ranks = _ranks(known, is_lower_better=metric.better == "lower")
-            last = max(ranks.values())
+            said = whys if is_time(metric) else {}
+            fair = {x: value for x, value in known.items() if not said.get(x)}
+            ranks = _ranks(fair, is_lower_better=metric.better == "lower")
+            last = max(ranks.values(), default=1)
             standings = [
                 Standing(
-                    x, known.get(x), ranks.get(x), (last - ranks[x]) / (last - 1 or 1) if x in ranks else 0
+                    x,
+                    known.get(x),
+                    ranks.get(x),
+                    (last - ranks[x]) / (last - 1 or 1) if x in ranks else 0,
+                    said.get(x, "") if x in known else "",
                 )
                 for x in layerings
             ]

@@ -4,9 +4,9 @@ whether chance could have made it so."""
 from collections.abc import Iterator
 from statistics import fmean
 
-from analysis.compare import METRICS, Metric
+from analysis.compare import METRICS, WHOLE, Metric, why_unranked
 from analysis.keys import NET
-from analysis.report.findings import WHOLE, Told
+from analysis.report.findings import Told
 from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.ranks import alike
 from analysis.study import Estimate, Point, Study
@@ -65,8 +65,9 @@ def caveats(study: Study) -> Iterator[str]:
     """Yield what is to be known of the figures."""
     if any(_is_short(study, x, point) for x in study.layerings for point in study.points):
         yield (
-            "Latencies are those of items that arrived. Where a layering delivered less than "
-            f"{WHOLE:g} % of what was expected, it is not ranked."
+            "Latencies are those of items that arrived. Where a layering did not keep up, was still "
+            f"delivering when the run ended, or delivered less than {WHOLE:g} % of what was expected, "
+            "it is not ranked."
         )
     seeds: dict[Point, set[int]] = {point: set() for point in study.points}
     for (_, _, point), samples in study.samples.items():
@@ -225,8 +226,12 @@ def _growth(study: Study) -> Iterator[Told]:
 
 
 def _is_short(study: Study, layering: str, point: Point) -> bool:
-    share = study.values.get(("delivered_share", layering, point))
-    return share is not None and share.mean < WHOLE
+    known = {
+        key: value.mean
+        for key in ("delivered_share", "fell_behind", "cut_off")
+        if (value := study.values.get((key, layering, point))) is not None
+    }
+    return bool(why_unranked(known))
 
 
 def _at(study: Study, points: list[Point]) -> str:

@@ -26,7 +26,7 @@ KINDS = {
     "interest": ("Interests", "--interest"),
     "lli": ("LLIs", "--lli"),
     "nack": ("Nacks", "--nack"),
-    "idle": ("FeedState alone", "--idle"),
+    "idle": ("FeedState, acknowledgements", "--idle"),
     "data": ("Data", "--data"),
     "fragment": ("later fragments", "--fragment"),
     "segment": ("TCP segments", "--fragment"),

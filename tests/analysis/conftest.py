@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the analysis, and a run that was made by hand."""
+"""One session of each engine for all tests of the analysis, and a run that was made by hand."""
 
 import os
 import tempfile
@@ -9,13 +9,26 @@ from handmade import write_run
 from pyspark.sql import SparkSession
 from short_runs import Measured, measured
 
-from analysis.session import spark_session
+from analysis.engine import Chosen, session
+from analysis.session import CONNECT, spark_session
 
 os.environ.setdefault("FEEDNET_CACHE", "")  # tests leave nothing behind
 
+SAIL = Chosen("sail")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before a test and its fixtures: the engine that they are for."""
+    names = getattr(item, "fixturenames", ())
+    if "jvm_start" in names:
+        os.environ.pop(CONNECT, None)
+    elif "spark" in names:
+        session(SAIL)
+
 
 @pytest.fixture(scope="session")
-def spark_start() -> tuple[SparkSession, str]:
+def jvm_start() -> tuple[SparkSession, str]:
     """The session, and everything that was written to standard error and output while it started."""
     with tempfile.TemporaryFile() as said:
         saved = [(number, os.dup(number)) for number in (1, 2)]
@@ -33,8 +46,15 @@ def spark_start() -> tuple[SparkSession, str]:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_start: tuple[SparkSession, str]) -> SparkSession:
-    return spark_start[0]
+def jvm(jvm_start: tuple[SparkSession, str]) -> SparkSession:
+    """Spark itself, for what only it does, and for what it must do as Sail does."""
+    return jvm_start[0]
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """What the transformations are tested with: Sail, which starts in no time."""
+    return session(SAIL)
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,19 @@ from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, to_uri
 from forwarder.wire.packet import make_data, make_interest
+from testbed.files import CAPTURE, COUNTERS, EVENTS, sealed
 
 MS = 1_000_000
 HOP = 10 * MS
 END = 500 * MS
+TIMES = {
+    "start_ns": 0,
+    "first_ns": 100 * MS,
+    "last_ns": 300 * MS,
+    "settle_ns": 300 * MS,
+    "stop_ns": 450 * MS,
+    "end_ns": END,
+}
 FEED = component(8, b"demo") + component(8, bytes(range(32)))
 FEED_URI = to_uri(FEED)
 NAME_LENGTH = len(FEED) + 3
@@ -163,18 +172,28 @@ def write_run(directory: Path) -> None:
             text = "".join(json.dumps(row) + "\n" for row in rows)
             (where / f"{name}.jsonl").write_text(text, encoding="utf-8")
         runs[layering] = {
-            "start_ns": 0,
-            "end_ns": END,
+            **TIMES,
             "sample_interval_ns": 5 * MS,
             "capture": {"frames": frames, "dropped": 0},
         }
+    for name in ("scenario.json", "feed.jsonl"):
+        (directory / name).touch()
     (directory / "manifest.json").write_text(json.dumps(manifest(runs)), encoding="utf-8")
+    seal(directory)
+
+
+def seal(directory: Path) -> None:
+    """Write the sizes and digests of a run's files into its manifest, as when a run ends."""
+    path = directory / "manifest.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(told | {"files": sealed(directory, told["runs"])}), encoding="utf-8")
 
 
 def manifest(runs: dict[str, Any]) -> dict[str, Any]:
     """Return the run's manifest."""
     roles = {"p": "publisher", "r": "forwarder", "s": "subscriber"}
     return {
+        "format": 2,
         "feednet": "0.1.0",
         "scenario": "handmade",
         "title": "Three items by hand",
@@ -202,6 +221,11 @@ def manifest(runs: dict[str, Any]) -> dict[str, Any]:
         "timeline": [{"time_ns": 150 * MS, "event": "link-down", "link": "r--s"}],
         "software": {},
         "runs": runs,
+        "files": {
+            f"{layering}/{name}": {"bytes": 0, "sha256": ""}
+            for layering in STORIES
+            for name in (CAPTURE, EVENTS, COUNTERS)
+        },
     }
 
 

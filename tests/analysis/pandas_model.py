@@ -45,6 +45,13 @@ def quantile(values: Any, share: float) -> float | None:
     return float(np.quantile(np.array(values, np.float64), share)) if values else None
 
 
+def quarters(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Cut rows into four parts; of a remainder the first parts have one more each."""
+    size, more = divmod(len(rows), 4)
+    ends = [size * k + min(k, more) for k in range(5)]
+    return [rows.iloc[begin:end] for begin, end in pairwise(ends)]
+
+
 class Model:
     """One layering of a run."""
 
@@ -52,6 +59,8 @@ class Model:
         self.manifest = json.loads((run / "manifest.json").read_text())
         self.layering, self.turn = layering, self.manifest["runs"][layering]
         self.start, self.end = self.turn["start_ns"], self.turn["end_ns"]
+        first, last = self.turn["first_ns"], self.turn["last_ns"]
+        self.publishing = (first, last if last > first else self.end)
         topology, load = self.manifest["topology"], self.manifest["workload"]
         self.links, self.roles = topology["links"], {x["name"]: x["role"] for x in topology["nodes"]}
         self.fork = self.manifest.get("fork") or {"feed": None, "after": None, "publisher": None}
@@ -150,6 +159,7 @@ class Model:
             "published": len(published.drop_duplicates(ITEM)),
             "delivered": len(own),
             "delivered_share": per(len(own) * 100, sum(self.manifest["workload"]["expected"].values())),
+            **self.keeping_up(own),
             "twice": twice,
             "out_of_order": late,
             "beyond_fork": sum(row["purpose"] == "beyond" for row in self.deliveries),
@@ -157,6 +167,25 @@ class Model:
             "errors": int((self.events["event"] == "error").sum()),
             "capture_drops": self.turn["capture"]["dropped"],
         }
+
+    def keeping_up(self, own: list[dict[str, Any]]) -> dict[str, int]:
+        """How many subscribers fell behind, and how many were cut off (analysis/keeping_up.py says when)."""
+        load, behind, cut = self.manifest["workload"], 0, 0
+        ended = self.turn["stop_ns"]
+        moment = min(10**9, (ended - self.turn["settle_ns"]) // 2)
+        for node in set(load["expected"]) - set(load["paced"]):
+            rows = sorted((row["published"], row["time"], row["late"]) for row in own if row["node"] == node)
+            cut += len(rows) < load["expected"][node] and any(time > ended - moment for _, time, _ in rows)
+            there = pd.DataFrame(
+                [(made, late) for made, time, late in rows if late == time - made], columns=["made", "late"]
+            )
+            if len(there) >= 40:
+                a, b, c, d = (part["late"].median() for part in quarters(there))
+                begin, *_, end = (part["made"].median() for part in quarters(there))
+                grows = there["made"].rank().corr(there["late"].rank()) >= 0.8
+                much = d >= 2 * a and d - a >= (end - begin) / 100
+                behind += bool(grows and much and min(c - b, d - c) >= (d - a) / 10)
+        return {"fell_behind": behind, "cut_off": cut}
 
     def latency(self) -> dict[str, Any]:
         own = [row for row in self.deliveries if row["purpose"] == "subscribed"]
@@ -172,11 +201,13 @@ class Model:
                 waits.append((came - max(join["time"], made)) / 1e6)
         gaps = [gap / 1e6 for gap in self.gaps(own)]
         return {
-            **{f"latency_p{q}": quantile(late, q / 100) for q in (50, 95, 99)},
+            "latency_p50": quantile(late, 0.5),
+            "latency_p95": quantile(late, 0.95) if len(late) >= 59 else None,
+            "latency_p99": quantile(late, 0.99) if len(late) >= 299 else None,
             "latency_max": max(late, default=None),
             "bound_p50": quantile(bounds, 0.5),
             "latency_ratio_p50": quantile(ratios, 0.5),
-            "latency_ratio_p95": quantile(ratios, 0.95),
+            "latency_ratio_p95": quantile(ratios, 0.95) if len(late) >= 59 else None,
             "first_item_p50": quantile(waits, 0.5),
             "first_item_max": max(waits, default=None),
             "recovery_p50": quantile(gaps, 0.5),
@@ -225,14 +256,14 @@ class Model:
         tables = {node: pit.states for node, pit in self.pits.items()}
         whole, result = together(tables.values()), {}
         for which, what in enumerate(("entries", "bytes")):
-            nodes = {n: mean_and_peak(t, which, self.start, self.end) for n, t in tables.items()}
+            nodes = {n: mean_and_peak(t, which, *self.publishing) for n, t in tables.items()}
             result[f"pit_{what}_mean"] = sum(mean for mean, _ in nodes.values()) / len(nodes)
             result[f"pit_{what}_peak"] = max(peak for _, peak in nodes.values())
-            of_all = mean_and_peak(whole, which, self.start, self.end)
+            of_all = mean_and_peak(whole, which, *self.publishing)
             result[f"pit_{what}_network"], result[f"pit_{what}_network_peak"] = of_all
-        peaks = {n: mean_and_peak(t, 0, self.start, self.end)[1] for n, t in tables.items()}
+        peaks = {n: mean_and_peak(t, 0, *self.publishing)[1] for n, t in tables.items()}
         shares = [peaks[node] / len(there) for node, there in feeds.items()]
-        credit = [mean_and_peak(table, 2, self.start, self.end)[0] for table in tables.values()]
+        credit = [mean_and_peak(table, 2, *self.publishing)[0] for table in tables.values()]
         return {
             **result,
             "pit_entries_per_feed": max(shares, default=None),
@@ -253,7 +284,7 @@ class Model:
         return {
             **shares,
             "pit_lifetime_p50": quantile(lasted, 0.5),
-            "pit_lifetime_p95": quantile(lasted, 0.95),
+            "pit_lifetime_p95": quantile(lasted, 0.95) if len(lasted) >= 59 else None,
             "pit_aggregation": per(
                 sum(life["in"] for life in passed_on), sum(life["out"] for life in passed_on)
             ),

@@ -315,11 +315,12 @@ def together(nodes: Iterable[dict[int, tuple[int, int, int]]]) -> dict[int, tupl
 
 
 def mean_and_peak(table: dict[int, tuple[int, ...]], which: int, start: int, end: int) -> tuple[float, int]:
-    """Return the mean over time and the highest of entries (which = 0), bytes (1) or credit (2)."""
+    """Return the mean from `start` to `end`, and the highest at any time: of entries (which = 0), bytes (1)
+    or credit (2)."""
     times = sorted(table)
     area = sum(
         table[time][which] * (min(until, end) - max(time, start))
         for time, until in zip(times, [*times[1:], end], strict=True)
-        if until > start
+        if until > start and time < end
     )
     return area / (end - start), max((state[which] for state in table.values()), default=0)

@@ -1,6 +1,9 @@
 """Tables of network-layer packets, written by hand."""
 
-from analysis.schema import PACKETS
+import pyarrow as pa
+
+from analysis.engine import frame
+from analysis.schema import PACKETS, PACKETS_ARROW
 
 _USUAL = {
     "layering": "x",
@@ -18,7 +21,7 @@ _USUAL = {
 }
 
 
-def messages(spark, *rows):
+def packets(*rows):
     """Return packets as analysis.reassemble gives them, numbered as they stand here. What comes in has its
     addresses the other way round, if it does not give any."""
     table = []
@@ -26,9 +29,14 @@ def messages(spark, *rows):
     for number, row in enumerate(rows, 1):
         turned = {"src": "10.0.0.2", "dst": "10.0.0.1"} if row.get("direction") == "in" else {}
         whole = {"frame": number} | _USUAL | turned | row
-        table.append(tuple(whole.get(name) for name in PACKETS.names))
+        table.append({name: whole.get(name) for name in PACKETS.names})
     # What analysis.reassemble makes of whole packets, less what is about fragments.
-    return spark.createDataFrame(table, PACKETS)
+    return pa.Table.from_pylist(table, PACKETS_ARROW)
+
+
+def messages(spark, *rows):
+    """Return the same as a DataFrame."""
+    return frame(spark, packets(*rows), PACKETS)
 
 
 def interest(name, time, direction="out", lifetime=4000, **fields):

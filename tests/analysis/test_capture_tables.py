@@ -204,15 +204,15 @@ def test_tables_are_kept_if_there_is_no_page(spark, tmp_path, monkeypatch):
     assert not (out / "report.html").exists()
 
 
-def test_joined_packets_are_written_by_time(spark, tmp_path, monkeypatch):
+def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
     from analysis import partitions
 
     monkeypatch.setattr(partitions, "_ROW_GROUP", 1 << 10)
     rows = [("x", f"n{at % 2}", f"i{at % 4}", at * 7919 % 20_000, at) for at in range(20_000)]
-    packets = spark.createDataFrame(
+    packets = jvm.createDataFrame(
         rows, "layering string, node string, interface string, time long, frame long"
     )
-    partitions.write_by_time(packets.repartition(3), tmp_path / "out")
+    partitions.write_by_time(packets.repartition(3), tmp_path / "out", here=False)
     groups = []
     for path in (tmp_path / "out").glob("run=x/node=n0/interface=i0/*.parquet"):
         groups += [(group.least, last) for group, last in row_groups(path, {})]

@@ -167,19 +167,19 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_a_report(cluster, captured, spark):
+def test_a_report(cluster, captured, jvm):
     local = captured.with_name("local")
     shutil.copytree(captured, local)
-    analyze(local)
-    on_cluster(cluster, ["report", captured.name], captured.parent)
+    analyze(local, engine="spark", all_tables=True)
+    on_cluster(cluster, ["report", captured.name, "--all-tables"], captured.parent)
     assert_same_tables(captured / "tables", local / "tables")
     assert (captured / "report.html").read_bytes() == (local / "report.html").read_bytes()
 
 
-def test_the_tables_of_captures(cluster, captured, spark):
+def test_the_tables_of_captures(cluster, captured, jvm):
     captures = [f"{x}={captured.name}/{x}/capture.pcapng" for x in ("poll", "lli")]
     on_cluster(cluster, ["analyze", *captures, "--out", "there"], captured.parent)
-    done = command(["analyze", *captures, "--out", "here"], captured.parent)
+    done = command(["analyze", *captures, "--engine", "spark", "--out", "here"], captured.parent)
     assert done.returncode == 0, done.stderr
     here, there = captured.with_name("here"), captured.with_name("there")
     assert_same_tables(there, here)
@@ -187,20 +187,22 @@ def test_the_tables_of_captures(cluster, captured, spark):
     assert json.loads((there / "summary.json").read_text()) == json.loads((here / "summary.json").read_text())
 
 
-def test_a_sweep_of_a_users_own_scenario(cluster, spark, tmp_path):
+def test_a_sweep_of_a_users_own_scenario(cluster, jvm, tmp_path):
     shutil.copy(ROOT / "testbed" / "scenarios" / "fanout.toml", tmp_path / "mine.toml")
     settings = [*SCENARIO, "--sweep", "loss=0,5", "--repeat", "2"]
     on_cluster(cluster, ["run", "mine.toml", *settings, "--on-spark", "--out", "there"], tmp_path)
     here, there = tmp_path / "here", tmp_path / "there"
     options = {"items": 8, "layerings": ("poll", "lli")}
-    jobs = sweep.plan(str(tmp_path / "mine.toml"), [sweep.parse_axis("loss=0,5")], 2, options)
+    jobs = sweep.plan(
+        str(tmp_path / "mine.toml"), [sweep.parse_axis("loss=0,5")], 2, options, ["feednet", "run"]
+    )
     for job in jobs:
         sweep.emulate(job, here)
         for name in ("capture.pcapng", "events.jsonl", "counters.jsonl"):
             for layering in options["layerings"]:
                 path = Path(job.place, layering, name)
                 assert (here / path).read_bytes() == (there / path).read_bytes(), path
-    sweep.measure(jobs, here, "feednet run", None, lambda *_: None)
+    sweep.measure(jobs, here, "feednet run", None, "spark", lambda *_: None)
     assert rows(there / "measures.parquet") == rows(here / "measures.parquet")
     (_, _, origin, _), (scenario, title, _, records) = read_sweep(there), read_sweep(here)
     write_study(here / "study.html", study(scenario, title, records, [origin]))

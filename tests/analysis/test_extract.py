@@ -84,12 +84,12 @@ def test_every_frame_is_a_row_in_its_directory(captures, tmp_path, size):
 
 
 @pytest.mark.spark
-def test_with_spark_it_is_the_same(spark, captures, tmp_path):
+def test_with_spark_it_is_the_same(jvm, captures, tmp_path):
     alone, with_spark = tmp_path / "alone", tmp_path / "spark"
     here = extract(pieces(captures, 500), alone, BY, None)
-    assert extract(pieces(captures, 500), with_spark, BY, spark) == here
+    assert extract(pieces(captures, 500), with_spark, BY, jvm) == here
     assert rows_of(with_spark) == rows_of(alone)
-    read_back = spark.read.parquet(str(with_spark))
+    read_back = jvm.read.parquet(str(with_spark))
     assert read_back.count() == sum(report.frames for report in here)
 
 

@@ -306,7 +306,7 @@ def until_it_ends(query):
 
 
 @pytest.mark.spark
-def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
+def test_through_spark_with_a_restart_from_the_checkpoint(jvm, tmp_path):
     """Another process appends to two captures; the query writes Parquet, is stopped half-way and started
     again."""
     captures = {}
@@ -317,7 +317,7 @@ def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
     out, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
 
     def start(**trigger):
-        packets = follow_captures(spark, captures, most_bytes=1 << 19)
+        packets = follow_captures(jvm, captures, most_bytes=1 << 19)
         stream = packets.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
         return stream.trigger(**trigger).start(str(out))
 
@@ -327,7 +327,7 @@ def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
     try:
         patiently(lambda: start(processingTime="100 milliseconds"), until_rows_are_in).stop()
         stopped_at = sum(os.path.getsize(path) for path in paths)
-        seen = spark.read.parquet(str(out)).count()
+        seen = jvm.read.parquet(str(out)).count()
         assert 0 < seen < 50_000, f"stopped when {stopped_at} bytes were written"
         go_on.touch()
         query = patiently(lambda: start(processingTime="100 milliseconds"), until_rows_are_in)
@@ -338,28 +338,28 @@ def test_through_spark_with_a_restart_from_the_checkpoint(spark, tmp_path):
     finally:
         writer.kill()
         writer.wait()
-    found = spark.read.parquet(str(out)).orderBy("layering", "frame").toArrow().to_pylist()
+    found = jvm.read.parquet(str(out)).orderBy("layering", "frame").toArrow().to_pylist()
     expected = [row for name in sorted(captures) for row in rows(captures[name][0], name)]
     assert len(found) == 50_000
     assert found == expected
 
 
 @pytest.mark.spark
-def test_a_real_capture_at_once(spark, tmp_path):
+def test_a_real_capture_at_once(jvm, tmp_path):
     for name, story in {"poll": poll(), "lli": lli()}.items():
         write_capture(tmp_path / name, story)
-    packets = follow_captures(spark, {name: [str(tmp_path / name)] for name in ("lli", "poll")}, "interface")
+    packets = follow_captures(jvm, {name: [str(tmp_path / name)] for name in ("lli", "poll")}, "interface")
     stream = packets.writeStream.format("memory").queryName("real").trigger(availableNow=True)
     patiently(stream.start, until_it_ends)
-    found = spark.table("real").orderBy("layering", "frame").toArrow().to_pylist()
+    found = jvm.table("real").orderBy("layering", "frame").toArrow().to_pylist()
     assert found == [row for name in ("lli", "poll") for row in rows(tmp_path / name, name, "interface")]
 
 
 @pytest.mark.spark
-def test_what_ends_a_query_says_so_in_one_line(spark, tmp_path):
+def test_what_ends_a_query_says_so_in_one_line(jvm, tmp_path):
     path = tmp_path / "c"
     path.write_bytes(b"no capture at all, but long enough")
-    packets = follow_captures(spark, {"x": [str(path)]})
+    packets = follow_captures(jvm, {"x": [str(path)]})
     stream = packets.writeStream.format("memory").queryName("refused").trigger(availableNow=True)
     with pytest.raises(PySparkException, match=r"CaptureError: .*c: byte 0: no pcap or pcapng file"):
         patiently(stream.start, until_it_ends)

@@ -192,11 +192,11 @@ def test_slices_double_and_keep_their_sums(times, origin):
 
 
 @pytest.mark.spark
-def test_spark_counts_and_chooses(spark, tmp_path):
+def test_spark_counts_and_chooses(jvm, tmp_path):
     from analysis.source import read_captures
 
     write_capture(tmp_path / "c", poll())
-    packets = read_captures(spark, {"x": tmp_path / "c"}).select(*live.NEEDED).cache()
+    packets = read_captures(jvm, {"x": tmp_path / "c"}).select(*live.NEEDED).cache()
     rows = rows_of(tmp_path / "c")
 
     def key(row):

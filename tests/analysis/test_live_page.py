@@ -57,18 +57,35 @@ def test_plots_hold_what_was_counted(captures):
     width = captures["poll"].slices.width / 1e9
     sent = sum(frames for (_, way, _, _), (frames, _) in captures["poll"].loads.items() if way == "out")
     assert sum(sum(trace["y"]) * width for trace in packets.spec["data"]) == pytest.approx(sent)
-    assert [trace["name"] for trace in pit.spec["data"]] == ["p", "s", "r"]
     for key, variant in pit.spec["variants"].items():
         of, what = key.split("|")
         place = ["entries", "bytes", "ranges", "credit"].index(what)
-        for trace in variant["data"]:
-            name = "*" if of == "whole network" else trace["name"]
-            assert max(trace["y"]) == captures["poll"].peaks[name][place]
+        (trace,) = variant["data"]
+        if of == "whole network":
+            assert max(trace["y"]) == captures["poll"].peaks["*"][place]
+            continue
+        assert trace["y"] == ["p", "s", "r"]
+        assert (trace["zmin"], trace["zmax"]) == (0, max(map(max, trace["z"])) or 1)
+        assert [max(row) for row in trace["z"]] == [
+            captures["poll"].peaks[name][place] for name in trace["y"]
+        ]
     assert load.spec["data"][0]["y"] == ["p to r", "r to p", "r to s", "s to r"]
-    assert [trace["y"][-1] for trace in progress.spec["data"]] == [3, 3, 3]
+    assert [row[-1] for row in progress.spec["data"][0]["z"]] == [3, 3, 3]
     rows = node_rows(captures["poll"], SHOWN)
     assert [row[:4] for row in rows[:3]] == [[node, "1", "3", "0"] for node in "psr"]
     assert len(rows[0]) == len(NODE_COLUMNS)
+
+
+def test_every_node_of_the_run_is_shown(captures):
+    """Those too that have not sent or received anything yet, and however many there are."""
+    nodes = [*SHOWN.nodes, *(f"n{k}" for k in range(40))]
+    shown = SHOWN._replace(nodes=nodes)
+    _, pit, _, progress = figures(captures["poll"], shown)
+    assert pit.spec["data"][0]["y"] == progress.spec["data"][0]["y"] == nodes
+    assert max(map(max, pit.spec["data"][0]["z"][3:])) == 0
+    rows = node_rows(captures["poll"], shown)
+    assert [row[0] for row in rows] == [*nodes, "whole network"]
+    assert rows[-2] == ["n39", "–", "–", "–", "0", "0"]
 
 
 def test_a_capture_without_frames_has_plots_too():
@@ -107,7 +124,7 @@ def test_a_browser_takes_in_news_and_leaves_the_reader_where_he_is(tmp_path, cap
     looked = """
       await until(() => text("headline") === "running <b> & 2");
       const plot = (id) => page.plots.find((item) => item.element.id === id);
-      const before = [text("headline"), plot("pit").element.data.length];
+      const before = [text("headline"), plot("pit").element.data[0].y.length];
       const buttons = [...document.querySelectorAll("nav button")];
       choose('select[data-plot="pit"]', "whole network");
       feednetLive({ ...news.state, updated_ms: 9, headline: "later", phase: "over" });

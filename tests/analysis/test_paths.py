@@ -1,11 +1,11 @@
 """The paths that items ought to take, and the tables of the setting that come of them."""
 
-from handmade import FEED_URI, MS, STORIES, manifest
+from handmade import FEED_URI, MS, STORIES, TIMES, manifest
 
 from analysis.manifest import Manifest
 from analysis.paths import delivery_paths
 
-TURN = {"start_ns": 0, "end_ns": 500 * MS, "sample_interval_ns": 5 * MS}
+TURN = {**TIMES, "sample_interval_ns": 5 * MS}
 
 
 def paths(nodes, links):

@@ -168,8 +168,8 @@ def test_a_node_is_split_where_cores_would_be_idle():
 
 
 @pytest.mark.spark
-def test_with_spark_as_without(spark, packets, tmp_path):
-    pit.scan(packets, tmp_path, spark)
+def test_with_spark_as_without(jvm, packets, tmp_path):
+    pit.scan(packets, tmp_path, jvm)
     check(tmp_path)
 
 

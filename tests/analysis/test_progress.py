@@ -1,13 +1,15 @@
 """Progress of feeds, what packets tell that happened, and latency in captures, worked out by hand."""
 
+import pyarrow as pa
 import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
+from analysis.engine import frame
 from analysis.events import noted_in_run, told_by_packets
-from analysis.overhead import overhead, seen_once, summed
+from analysis.overhead import overhead, seen_once
 from analysis.progress import captured_latency, feed_progress, sightings
 from analysis.stages import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
-from analysis.transactions import transactions
+from analysis.transactions import Follower, moments_of
 
 pytestmark = pytest.mark.spark
 
@@ -16,6 +18,14 @@ def same_columns(table, documented):
     return [(field.name, field.dataType) for field in table.schema] == [
         (field.name, field.dataType) for field in documented.spark
     ]
+
+
+def moments(spark, packets):
+    """Return what the transactions of some packets tell, as analysis.events takes it."""
+    following = Follower()
+    in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
+    told = moments_of(pa.concat_tables([following.push(in_order), following.finish()]))
+    return frame(spark, told.append_column("layering", pa.repeat("x", len(told))))
 
 
 STORY = [
@@ -71,7 +81,7 @@ def test_what_packets_tell(spark):
         interest("/late", 69, lifetime=2),  # the capture ends before it does
     )
     items = sightings(packets)
-    table = told_by_packets(transactions(packets), items, feed_progress(items, packets), packets)
+    table = told_by_packets(moments(spark, packets), items, feed_progress(items, packets), packets)
     assert same_columns(table, EVENTS)
     assert set(rows(table, "layering", "node", "source")) == {("x", "a", "packets")}
     assert rows(table, "time", "event", "interface", "name", "feed", "seq", "bytes") == [
@@ -93,7 +103,7 @@ def test_what_came_in_a_stream_has_a_size_of_its_own(spark):
         spark, refused, nack(refused, 9), item(1, 10) | in_stream, item(1, 11) | in_stream, item(2, 12)
     )
     items = sightings(packets)
-    table = told_by_packets(transactions(packets), items, feed_progress(items, packets), packets)
+    table = told_by_packets(moments(spark, packets), items, feed_progress(items, packets), packets)
     assert rows(table, "event", "bytes") == [("duplicate", 60), ("nack", 60)]
 
 
@@ -164,6 +174,6 @@ def test_frames_of_captures_count_once(spark):
         interest("/a", 6, "in", frame_bytes=32, src=None),
         interest("/a", 7, "in", frame_bytes=64, layering="y"),
     )
-    frames = summed(seen_once(packets))
+    frames = seen_once(packets)
     assert rows(frames, "layering", "node", "frames", "frame_bytes") == [("x", "a", 4, 45), ("y", "a", 1, 64)]
     assert same_columns(overhead(frames), OVERHEAD)

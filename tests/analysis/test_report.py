@@ -5,7 +5,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from handmade import FEED_URI, MS, manifest
+from handmade import FEED_URI, MS, TIMES, manifest
 
 from analysis.compare import METRICS
 from analysis.crossings import CROSSINGS
@@ -13,15 +13,17 @@ from analysis.manifest import Manifest
 from analysis.pit.outcomes import OUTCOMES
 from analysis.report import Tables, render, resource, unpacked
 from analysis.report.findings import findings
+from analysis.report.glossary import TERMS, explained
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
 from analysis.report.plot import COLOURS, DASHES, places
 from analysis.report.ranks import rank
 from analysis.report.topology import describe, draw, loads
+from analysis.text import headlines
 from testbed.layerings import LAYERINGS
 
 
 def made_manifest(**changes):
-    run = {"start_ns": 0, "end_ns": 500 * MS, "sample_interval_ns": 5 * MS, "capture": {"frames": 10}}
+    run = {**TIMES, "sample_interval_ns": 5 * MS, "capture": {"frames": 10}}
     return Manifest.model_validate(manifest({"poll": run, "lli": run}) | changes)
 
 
@@ -29,7 +31,8 @@ def made_comparison(poll=2.0, lli=1.0, **values):
     rows = []
     for place, metric in enumerate(METRICS):
         usual = {"delivered": (3.0, 3.0), "delivered_share": (100.0, 100.0), "bytes_per_item": (114.0, 114.0)}
-        usual |= dict.fromkeys(("capture_drops", "twice", "out_of_order"), (0.0, 0.0))
+        faults = ("capture_drops", "twice", "out_of_order", "fell_behind", "cut_off")
+        usual |= dict.fromkeys(faults, (0.0, 0.0))
         pair = values.get(metric.key, usual.get(metric.key, (poll, lli)))
         for position, (layering, value) in enumerate(zip(("poll", "lli"), pair, strict=True)):
             ratio = value / pair[0] if position and pair[0] and value is not None else None
@@ -105,6 +108,7 @@ def made_tables(**changes):
         faults=[],
         flows=[],
         queue=[],
+        keeping_up=[],
         pit_heat=[
             {"layering": "poll", "node": "r", "slice": k, "entries": 0.5 * k, "bytes": 8.0} for k in (0, 1)
         ],
@@ -152,9 +156,9 @@ def crossed(*rows):
     )
 
 
-def told_of(comparison, made=None, losses=()):
+def told_of(comparison, made=None, losses=(), behind=()):
     made = made or made_manifest()
-    return findings(comparison, rank(comparison, made.layerings), made, list(losses))
+    return findings(comparison, rank(comparison, made.layerings), made, list(losses), list(behind))
 
 
 def held(page):
@@ -201,32 +205,158 @@ def test_comparisons(value, base, said):
     assert compared(value, base, "fewer", "more") == said
 
 
+def sentences(told):
+    """Return the findings by lead, with plain spaces."""
+    return {t.lead.replace(NARROW_SPACE, " "): t.text.replace(NARROW_SPACE, " ") for t in told.told}
+
+
 def test_findings_name_both_figures_whichever_way_they_fall():
-    for poll, lli, word in ((8.0, 2.0, "4 times fewer"), (2.0, 8.0, "4 times more")):
-        told = told_of(made_comparison(poll, lli))
-        interests = next(t for t in told if "Interests." in t.lead)
-        assert interests.lead == f"lli: {word} Interests."
-        assert pretty(poll) in interests.text
-        assert pretty(lli) in interests.text
-    slower = told_of(made_comparison(latency_p50=(10.0, 30.0)))
-    assert "lli: 3 times higher median latency." in [t.lead for t in slower]
+    for poll, lli, best, worst in ((8.0, 2.0, "lli", "poll"), (2.0, 8.0, "poll", "lli")):
+        told = sentences(told_of(made_comparison(poll, lli)))
+        lead = f"Interests for each item delivered: fewest under {best}, 4 times fewer than under {worst}."
+        assert told[lead] == f"2 Interests under {best} and 8 under {worst}."
+    slower = sentences(told_of(made_comparison(latency_p50=(10.0, 30.0))))
+    assert "Median latency: lowest under poll, 3 times lower than under lli." in slower
 
 
 def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
-    whole = [t.text for t in told_of(made_comparison())]
-    assert whole[0] == "Both layerings delivered all 3 items to the subscriber."
+    whole = told_of(made_comparison())
+    assert whole.told[0].text == "Both layerings delivered all 3 items to the subscriber."
     comparison = made_comparison(
         delivered=(3.0, 2.0), delivered_share=(100.0, 66.7), capture_drops=(0.0, 7.0)
     )
-    told = [t.text for t in told_of(comparison)]
-    assert told[0] == "Of 3 deliveries expected, 2 under lli and all under poll took place."
-    assert any(text.startswith("Latencies are those of items that arrived") for text in told)
-    assert any(text.startswith(f"The capture of lli lost 7{NARROW_SPACE}frames") for text in told)
+    told = told_of(comparison)
+    assert told.told[0] == (
+        "Not all arrived.",
+        "Of 3 deliveries expected, 2 under lli and all under poll took place.",
+    )
+    # What is missing makes nothing faster: lli has no place where times are compared.
+    assert any(note.startswith("lli delivered 66.7 % of what was expected") for note in told.notes)
+    assert not any("atency" in t.lead for t in told.told)
+    assert any(note.startswith(f"The capture of lli lost 7{NARROW_SPACE}frames") for note in told.notes)
 
 
-def test_findings_leave_out_what_is_unknown():
-    told = told_of(made_comparison(latency_p50=(None, 30.0)))
-    assert not any("median" in t.lead for t in told)
+def test_findings_leave_out_what_is_unknown_and_what_another_seed_would_change():
+    assert not any("edian" in lead for lead in sentences(told_of(made_comparison(latency_p50=(None, 30.0)))))
+    close = told_of(made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4), interests_per_item=(1.0, 1.0007)))
+    assert list(sentences(close)) == ["Nothing is missing."]
+    assert close.headline == "poll is first on the one axis."
+    assert told_of(made_comparison(1.0, 1.0)).headline == "No layering is ahead of another."
+
+
+def test_there_is_a_headline_and_at_most_seven_findings():
+    told = told_of(made_comparison(), losses=[LOSS, LOSS | {"layering": "poll", "recovery_ns": 400 * MS}])
+    assert len(told.told) == 7
+    assert all(t.lead for t in told.told)
+    assert re.fullmatch(r"lli is first on \d+ of \d+ axes; poll on \d+\.", told.headline)
+    page = render(made_manifest(), made_tables())
+    assert f'<p class="headline">{told_of(made_comparison()).headline}</p>' in page
+
+
+BEHIND = {
+    "layering": "poll",
+    "node": "s",
+    "expected": 150,
+    "delivered": 141,
+    "waiting": 120,
+    "at_last": 3,
+    "quarters_ms": [2240.0, 8000.0, 14600.0, 19200.0],
+    "correlation": 0.99,
+    "fell_behind": True,
+    "cut_off": True,
+}
+
+
+def test_a_layering_that_did_not_keep_up_is_said_to_and_not_ranked_by_latency():
+    late = made_comparison(fell_behind=(1.0, 0.0), cut_off=(1.0, 0.0), latency_p50=(9000.0, 75.0))
+    told = told_of(
+        late, behind=[BEHIND, BEHIND | {"layering": "lli", "fell_behind": False, "cut_off": False}]
+    )
+    assert told.headline.startswith("poll did not keep up. ")
+    said = sentences(told)
+    assert said["poll did not keep up, so no latency is ranked there."].endswith(
+        "from the first quarter of items to the last: 120 of 150 under poll (at s, from 2.24 s to 19.2 s)."
+    )
+    assert said["poll was still delivering when the run ended."].endswith("lacked items: 3 under poll.")
+    assert not any("atency" in lead for lead in list(said)[3:])
+    page = render(made_manifest(), made_tables(comparison=late))
+    why = "did not keep up, still delivering when the run ended"
+    assert f"poll ({why})." in page
+    assert f'<td class="number unsure" title="{why}">9\N{NARROW NO-BREAK SPACE}000</td>' in page
+    assert "the best value" not in page
+
+
+def test_too_few_samples_are_said_to_be_too_few():
+    few = made_comparison(latency_p95=(None, None), latency_p99=(None, 7.0), fairness=(None, None))
+    page = render(made_manifest(), made_tables(comparison=few))
+    assert page.count('title="too few samples for a 95th percentile">too few</td>') == 2
+    assert page.count('title="too few samples for a 99th percentile">too few</td>') == 1
+    assert "Fairness between flows, Jain" not in page
+    none = told_of(made_comparison(latency_p99=(None, None)))
+    assert any("too few for a 99th percentile; it takes 299" in note for note in none.notes)
+
+
+def test_a_terminal_is_told_five_figures_of_each_layering():
+    rows = made_comparison(
+        delivered_share=(94.0, 100.0),
+        latency_p50=(11234.5, 75.25),
+        interests_per_item=(3.5, 0.02),
+        pit_entries_mean=(3.9, 0.98),
+        bytes_per_item=(None, 812.0),
+        fell_behind=(1.0, 0.0),
+    )
+    assert headlines(rows) == (
+        "      delivered  median latency  Interests     PIT entries     bytes\n"
+        "              %              ms   per item  mean of a node  per item\n"
+        "poll         94          11234*        3.5             3.9         -\n"
+        "lli         100           75.25       0.02            0.98       812\n"
+        "* poll: did not keep up\n"
+    )
+
+
+def test_the_page_says_what_was_run():
+    command = "feednet run line --loss 5 --strategy asf --net emulated"
+    made = made_manifest(
+        command=command,
+        commit="0123456789ab",
+        strategies={"/": "asf"},
+        processor="2 × A fine processor",
+        titles={"poll": "asking", "lli": "telling (RDR)"},
+    )
+    page = render(made, made_tables())
+    facts = page[page.index('<dl class="facts">') : page.index("</header>")]
+    for said in (
+        f"<code>{command}</code>",
+        "asf for /",
+        "2 × A fine processor",
+        "feednet 0.1.0 (commit 0123456789ab)",
+        "unlimited rate, 10 ms delay, no loss",
+        f"500{NARROW_SPACE}ms a layering: 200{NARROW_SPACE}ms of publishing after 100{NARROW_SPACE}ms, ",
+        f"150{NARROW_SPACE}ms to settle, 50{NARROW_SPACE}ms to drain",
+    ):
+        assert said in facts, said
+    assert f"To run it with ten seeds: <code>{command} --repeat 10</code>" in page
+    assert "window 1" in page
+    assert "--repeat" not in render(made_manifest(), made_tables())
+    assert "best-route, as NFD has it" in render(made_manifest(), made_tables())
+
+
+def test_terms_are_explained_where_they_stand():
+    page = render(made_manifest(), made_tables())
+    for term in ("PIT", "LLI", "CDF", "FeedState"):
+        assert re.search(rf'<abbr title="{re.escape(TERMS[term])}">{term}s?</abbr>', page), term
+    assert explained("<b>RDR</b> & PITs") == (
+        f'&lt;b&gt;<abbr title="{TERMS["RDR"]}">RDR</abbr>&lt;/b&gt; &amp; '
+        f'<abbr title="{TERMS["PIT"]}">PITs</abbr>'
+    )
+    assert explained("SPITE") == "SPITE"
+
+
+def test_words_of_the_table_are_defined():
+    page = render(made_manifest(), made_tables())
+    method = page[page.index("How this was measured") :]
+    assert "<dt>Interests over a link, per credit window</dt>" in method
+    assert "FeedState and the acknowledgements of links are not among them; frames and bytes count" in method
 
 
 def test_excess_over_a_bound():
@@ -240,18 +370,20 @@ def test_excess_over_a_bound():
 
 
 def test_findings_tell_how_near_the_bounds_are():
-    near = told_of(made_comparison(latency_ratio_p50=(9.0, 1.03), wire_ratio=(9.0, 1.08)))
-    leads = [t.lead for t in near]
-    assert "lli delivers at one-way path delay." in leads
-    assert f"lli: 8{NARROW_SPACE}% over the fewest bytes possible." in leads
-    far = told_of(made_comparison(latency_ratio_p50=(9.0, 4.0)))
-    assert "lli: 4 times one-way path delay." in [t.lead for t in far]
+    near = sentences(told_of(made_comparison(latency_ratio_p50=(9.0, 1.03), wire_ratio=(9.0, 1.08))))
+    late = next(text for lead, text in near.items() if lead.startswith("Median latency"))
+    assert late.endswith(" With nothing in the way an item takes 1 ms: the median of lli is that.")
+    even = made_comparison(wire_ratio=(9.0, 1.08), bytes_per_item=(9.0, 3.0))
+    wire = next(text for lead, text in sentences(told_of(even)).items() if lead.startswith("Bytes"))
+    assert wire.endswith(" Each item once over each link takes 1 bytes: those of lli are 8 % over that.")
+    far = sentences(told_of(made_comparison(latency_ratio_p50=(9.0, 4.0))))
+    assert any(text.endswith("the median of lli is 4 times that.") for text in far.values())
 
 
 def test_findings_name_what_must_not_happen():
-    told = [t.text for t in told_of(made_comparison(twice=(0.0, 2.0), out_of_order=(1.0, 0.0)))]
-    assert f"A defect: lli delivered 2{NARROW_SPACE}items twice." in told
-    assert f"A defect: poll delivered 1{NARROW_SPACE}items out of order." in told
+    told = told_of(made_comparison(twice=(0.0, 2.0), out_of_order=(1.0, 0.0))).told
+    assert ("A defect:", f"2{NARROW_SPACE}items under lli delivered twice.") in told
+    assert ("A defect:", f"1{NARROW_SPACE}items under poll delivered out of order.") in told
 
 
 def wide_comparison(layerings, **values):
@@ -270,27 +402,23 @@ def wide_manifest(layerings):
     return made
 
 
-def test_of_many_layerings_findings_say_where_the_subject_wins_and_where_it_loses():
+def test_findings_are_told_of_every_layering():
     layerings = ["pull", "poll", "lli", "sync"]
     comparison = wide_comparison(
         layerings,
-        delivered=(3.0, 3.0, 3.0, 2.0),
-        delivered_share=(100.0, 100.0, 100.0, 66.7),
-        latency_p50=(40.0, 30.0, 20.0, 21.0),
+        latency_p50=(40.0, 30.0, 20.0, 20.1),
         interests_per_item=(2.0, 1.0, 0.1, 0.1),
         pit_bytes_mean=(3.0, 4.0, 2.0, 1.0),
     )
-    told = {t.lead: t.text for t in told_of(comparison, wide_manifest(layerings))}
-    # Delivered, median latency and Interests; all else is alike, save PIT bytes.
-    assert (
-        told["lli is first on 3 of 4 axes:"]
-        == "alone on median latency; with others on delivered and Interests."
+    told = told_of(comparison, wide_manifest(layerings))
+    assert told.headline == "sync is first on 3 of 3 axes; lli on 2."
+    said = sentences(told)
+    assert said["Median latency: lowest under lli and sync, 2 times lower than under pull."].startswith(
+        "20 ms under lli, 20.1 under sync, 30 under poll and 40 under pull"
     )
-    assert told["lli loses on PIT bytes:"] == (
-        f"2{NARROW_SPACE}bytes, against 1{NARROW_SPACE}bytes under sync (which delivered 66.7 %); "
-        "place 2 of 4."
-    )
-    assert not any("poll" in lead for lead in told)
+    assert said[
+        "Interests for each item delivered: fewest under lli and sync, 20 times fewer than under pull."
+    ]
 
 
 def test_ranks_are_shared_by_values_that_are_alike():
@@ -513,7 +641,7 @@ def test_three_layerings_stand_side_by_side():
     three.runs["third"] = three.runs["lli"]
     page = render(three, made_tables(comparison=made_comparison() + third))
     assert "third / poll" in page
-    assert "third: 2 times fewer Interests." in page
+    assert "2 times fewer than under poll." in page
     assert "Every layering delivered all 3 items" in page
     assert [trace["name"] for trace in figures(page)["interests"]["data"]] == ["poll", "lli", "third"]
 
@@ -624,8 +752,7 @@ def test_recovery_after_a_loss_is_told_with_its_n():
         LOSS | {"layering": "poll", "recovery_ns": 400 * MS},
         LOSS | {"layering": "poll", "seq": 3, "recovery_ns": None},
     ]
-    told = {t.lead: t.text for t in told_of(made_comparison(), losses=losses)}
-    said = told["lli mends a link’s loss soonest."].replace(NARROW_SPACE, " ")
+    said = sentences(told_of(made_comparison(), losses=losses))["lli mends a link’s loss soonest."]
     assert said == (
         "Half of the items that a link lost were there after 50 ms under lli (n = 2) and 400 ms under poll "
         "(n = 1), counted from when they were due. Never there: 1 under poll."
@@ -637,8 +764,7 @@ def test_recovery_after_a_loss_is_told_with_its_n():
 
 
 def test_one_run_is_not_sold_for_more():
-    told = [t.text for t in told_of(made_comparison())]
-    assert any("one run with seed 1, so it has no confidence intervals" in text for text in told)
+    assert "one run with seed 1, so it has no confidence intervals" in told_of(made_comparison()).notes[0]
 
 
 def test_a_page_is_not_large():

@@ -5,8 +5,10 @@ import pytest
 from handmade import MS
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis.crossings import CROSSINGS, ENDS, crossings, hop_delays, journeys, link_load, losses, match
+from analysis.engine import frame
 from analysis.schema import PACKETS
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
@@ -77,7 +79,7 @@ def crossed(spark, *said):
         usual | {"sender": a, "receiver": b, "seq": n, "sent": sent, "received": received}
         for a, b, n, sent, received in said
     ]
-    return spark.createDataFrame([tuple(row[name] for name in CROSSINGS.names) for row in made], CROSSINGS)
+    return frame(spark, pa.Table.from_pylist(made, to_arrow_schema(CROSSINGS)), CROSSINGS)
 
 
 @pytest.mark.spark

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from analysis.engine import frame
 from analysis.errors import AnalysisError
-from analysis.session import check_java, check_master, frame, spark_session
+from analysis.session import check_java, check_master, spark_session
 
 
 def fake_java(directory, text, status=0):
@@ -93,21 +94,21 @@ def test_a_master_that_is_not_there():
 
 
 @pytest.mark.spark
-def test_the_start_is_silent_and_shared(spark_start):
-    session, said = spark_start
+def test_the_start_is_silent_and_shared(jvm_start):
+    session, said = jvm_start
     assert said == ""
     assert spark_session() is session
 
 
 @pytest.mark.spark
-def test_settings(spark):
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
-    assert spark.conf.get("spark.ui.enabled") == "false"
+def test_settings(jvm):
+    assert jvm.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert jvm.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert jvm.conf.get("spark.ui.enabled") == "false"
 
 
 @pytest.mark.spark
-def test_rows_after_an_empty_batch_are_not_lost(spark):
+def test_rows_after_an_empty_batch_are_not_lost(jvm):
     some = pa.table({"a": [1, 2]})
     table = pa.concat_tables([some, some.slice(0, 0), some])
-    assert frame(spark, table).count() == len(table) == 4
+    assert frame(jvm, table).count() == len(table) == 4

@@ -32,14 +32,14 @@ def expected(path, name):
         )
 
 
-def test_one_row_a_frame(spark, capture):
-    packets = source.read_captures(spark, {"x": capture})
+def test_one_row_a_frame(jvm, capture):
+    packets = source.read_captures(jvm, {"x": capture})
     assert packets.schema == PACKETS
     assert [tuple(row) for row in packets.orderBy("frame").collect()] == list(expected(capture, "x"))
 
 
-def test_captures_are_numbered_each_for_itself(spark, capture):
-    rows = source.read_captures(spark, {"x": capture, "y": capture}).collect()
+def test_captures_are_numbered_each_for_itself(jvm, capture):
+    rows = source.read_captures(jvm, {"x": capture, "y": capture}).collect()
     frames = list(range(1, len(list(read(capture))) + 1))
     for name in ("x", "y"):
         assert sorted(row.frame for row in rows if row.layering == name) == frames
@@ -54,8 +54,8 @@ def test_pieces_number_frames_through(capture, monkeypatch):
     assert frames == list(range(1, len(list(read(capture))) + 1))
 
 
-def test_a_damaged_capture_names_file_and_byte(spark, capture, tmp_path):
+def test_a_damaged_capture_names_file_and_byte(jvm, capture, tmp_path):
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(capture.read_bytes()[:-10])
     with pytest.raises(PySparkException, match=r"CaptureError: .*cut\.pcapng: byte \d+"):
-        source.read_captures(spark, {"x": cut}).count()
+        source.read_captures(jvm, {"x": cut}).count()

@@ -33,7 +33,7 @@ def test_tables_of_a_run_are_as_documented(spark, tmp_path):
     from analysis.pipeline import analyze
 
     write_run(tmp_path)
-    analyze(tmp_path)
+    analyze(tmp_path, all_tables=True)
     for table in TABLES:
         path = tmp_path / "tables" / f"{table.name}.parquet"
         partitions = {} if path.is_file() else {"layering": "layering"}

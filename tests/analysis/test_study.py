@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from handmade import FEED_URI, MS, manifest
+from handmade import FEED_URI, MS, TIMES, manifest
 from test_report import figures
 
 from analysis.compare import METRICS
@@ -43,7 +43,7 @@ def analyzed(tmp_path):
     def make(
         name: str, loss: float, frames: tuple[float | None, float | None], began: int = 0, **changes: object
     ) -> Run:
-        turn = {"start_ns": began, "end_ns": began + 500 * MS, "sample_interval_ns": MS}
+        turn = {key: value + began for key, value in TIMES.items()} | {"sample_interval_ns": MS}
         made = manifest({"poll": turn, "lli": turn}) | changes
         made["topology"]["links"][1]["loss_percent"] = loss
         directory: Path = tmp_path / name

@@ -1,33 +1,53 @@
 """Interests and what answered them, on tables small enough to work out by hand."""
 
+import pyarrow as pa
 import pytest
-from table import data, interest, item, lli, messages, nack, rows
+from hypothesis import given
+from hypothesis import strategies as st
+from table import data, interest, item, lli, nack, packets
 
 from analysis.stages import TRANSACTIONS
-from analysis.transactions import transactions
+from analysis.transactions import Follower
 
-pytestmark = pytest.mark.spark
 SHORT = ("name", "time", "last", "interests", "outcome", "answered", "rtt_ns", "data_name", "items")
 
 
+def transactions(table):
+    """Return the transactions of all packets at once."""
+    following = Follower()
+    in_order = table.sort_by([("time", "ascending"), ("frame", "ascending")])
+    return pa.concat_tables([following.push(in_order), following.finish()])
+
+
+def columns_of(rows, *columns):
+    """Return columns of some transactions as sorted tuples."""
+    return sorted((tuple(row[name] for name in columns) for row in rows.to_pylist()), key=repr)
+
+
 @pytest.fixture
-def follow(spark):
+def follow():
     """Takes packets; returns columns of their transactions, sorted."""
-    return lambda packets, *columns: rows(transactions(messages(spark, *packets)), *columns or SHORT)
+
+    def followed(given, *columns):
+        rows = columns_of(transactions(packets(*given)), *columns or SHORT)
+        if "repeats" not in columns:
+            return rows
+        at = columns.index("repeats")
+        flat = [[tuple(moment.values()) for moment in row[at]] for row in rows]
+        return [(*row[:at], moments, *row[at + 1 :]) for row, moments in zip(rows, flat, strict=True)]
+
+    return followed
 
 
-def test_the_columns_are_those_documented(spark):
-    table = transactions(messages(spark, interest("/a", 1), lli(1, 2, 1))).drop("expires", "repeats")
-    assert [(field.name, field.dataType) for field in table.schema] == [
-        (field.name, field.dataType) for field in TRANSACTIONS.spark
-    ]
+def test_the_columns_are_those_documented():
+    table = transactions(packets(interest("/a", 1), lli(1, 2, 1))).drop_columns(["expires", "repeats"])
+    assert table.schema == pa.schema([field for field in TRANSACTIONS.arrow if field.name != "layering"])
 
 
-def test_an_interest_and_its_data(spark):
+def test_an_interest_and_its_data():
     asked = interest("/a", 10, can_be_prefix=True, must_be_fresh=True, feed="/f", seq=3, frame_bytes=90)
-    [row] = transactions(messages(spark, asked, data("/a", 35))).collect()
-    assert row.asDict() == {
-        "layering": "x",
+    [row] = transactions(packets(asked, data("/a", 35))).to_pylist()
+    assert row == {
         "node": "a",
         "interface": "a-eth0",
         "direction": "out",
@@ -246,3 +266,47 @@ def test_an_lli_again_before_an_answer_is_a_retransmission(follow):
 
 def test_credit_beyond_all_numbers(follow):
     assert follow([lli(5, (1 << 63) - 1, 0), item(1 << 62, 1)], "items") == [(1,)]
+
+
+# --- cut into windows -------------------------------------------------------------------------------------
+
+DIGEST = "/sha256digest=" + "ab" * 32
+NAMES = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/f/seq=1", "/f/seq=2", "/a" + DIGEST]
+ENDS = st.sampled_from([{}, {}, {"direction": None}, {"dst": "224.0.23.170"}, {"interface": "a-eth1"}])
+WAYS = st.sampled_from(["in", "out"])
+LIVES = st.sampled_from([0, 1, 3, 20, (1 << 63) - 1, None])
+ASKED = st.builds(
+    lambda name, way, life, prefix, fresh, more: (
+        interest(name, 0, way, life, can_be_prefix=prefix, must_be_fresh=fresh) | more
+    ),
+    *(st.sampled_from(NAMES), WAYS, LIVES, st.booleans(), st.booleans(), ENDS),
+)
+GRANTED = st.builds(
+    lambda seq, credit, way, life: lli(seq, credit, 0, way, lifetime_ns=life),
+    *(st.integers(1, 3), st.sampled_from([0, 1, 2, (1 << 63) - 1]), WAYS, LIVES),
+)
+ANSWERED = st.one_of(
+    st.builds(lambda name, way, more: data(name, 0, way) | more, st.sampled_from(NAMES), WAYS, ENDS),
+    st.builds(lambda seq, way: item(seq, 0, way), st.integers(1, 4), WAYS),
+    st.builds(lambda of, way: nack(of, 0, way), st.one_of(ASKED, GRANTED), WAYS),
+)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.one_of(ASKED, GRANTED, ANSWERED)), min_size=1, max_size=30),
+    st.sets(st.integers(1, 29)),
+)
+def test_windows_do_not_show(story, cuts):
+    time, rows = 0, []
+    for later, packet in story:
+        time += later
+        rows.append(packet | {"time": time})
+    table = packets(*rows)
+    times = table["time"].to_pylist()
+    whole = [cut for cut in sorted(cuts) if cut < len(rows) and times[cut] > times[cut - 1]]
+    following, parts = Follower(), []
+    for low, high in zip([0, *whole], [*whole, len(rows)], strict=True):
+        parts.append(following.push(table.slice(low, high - low)))
+    parts.append(following.finish())
+    names = parts[0].column_names
+    assert columns_of(pa.concat_tables(parts), *names) == columns_of(transactions(table), *names)

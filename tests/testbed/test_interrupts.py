@@ -95,13 +95,14 @@ def analysed(tmp_path):
 @pytest.mark.parametrize(
     ("command", "begun"),
     [
-        ("report run", "run/tables.partial/messages.parquet"),
-        ("analyze trace.pcap --out out", "out.partial/transactions"),
-        ("compare run run2 --out study.html", "run2/tables.partial/messages.parquet"),
+        ("report run --engine spark", "run/tables.partial/messages.parquet"),
+        ("report run --engine sail", "run/tables.partial/packets.parquet"),
+        ("analyze trace.pcap --out out --engine spark", "out.partial/transactions"),
+        ("compare run run2 --out study.html --engine spark", "run2/tables.partial/messages.parquet"),
         ("watch trace.pcap", "trace.pcap.live.js"),
     ],
 )
-def test_what_uses_spark_stops_too(analysed, command, begun):
+def test_what_analyses_stops_too(analysed, command, begun):
     if "run2" in command:
         chosen = load("line", layerings=("lli",), items=60, seed=2)
         running.run(chosen, workload.load(chosen), "emulated", "asked for", analysed / "run2")
@@ -109,7 +110,7 @@ def test_what_uses_spark_stops_too(analysed, command, begun):
     before = {path for path in analysed.rglob("*") if path.is_file()}
     with Feednet(*command.split(), cwd=analysed) as process:
         wait_for((analysed / begun).exists, begun)
-        assert java(process)
+        assert bool(java(process)) == ("sail" not in command)
         process.press_ctrl_c()
         status, _, complained = process.ended()
         assert (status, complained) == (130, "feednet: interrupted")
@@ -134,7 +135,7 @@ def test_a_sweep_on_spark_stops_too(tmp_path, number, status):
 
 @pytest.mark.spark
 def test_while_spark_starts(analysed):
-    with Feednet("report", "run", cwd=analysed) as process:
+    with Feednet("report", "run", "--engine", "spark", cwd=analysed) as process:
         wait_for(lambda: java(process), "Spark")
         process.press_ctrl_c()
         status, _, complained = process.ended()
@@ -150,7 +151,7 @@ def test_while_spark_starts(analysed):
 
 @pytest.mark.spark
 def test_spark_ends_with_a_process_that_is_killed(analysed):
-    with Feednet("report", "run", cwd=analysed) as process:
+    with Feednet("report", "run", "--engine", "spark", cwd=analysed) as process:
         wait_for(lambda: java(process), "Spark")
         process.process.kill()
         process.ended()

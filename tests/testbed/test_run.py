@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 from simulation import load_of, scenario
 
 from captures import pcapng
+from testbed import provenance
 from testbed import run as running
 from testbed.cli import feednet
 from testbed.errors import UserError
@@ -95,6 +98,59 @@ def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
     assert {each["node"] for each in events if each["event"] == "delivered"} == {"a_1", "b", "d"}
 
 
+def test_the_manifest_says_what_was_run_and_where(tmp_path: Path) -> None:
+    what = [
+        "--items",
+        "10",
+        "--layering",
+        "lli",
+        "--strategy",
+        "asf",
+        "--set",
+        "lli.credit=16",
+        "--loss",
+        "2",
+    ]
+    how = ["--no-report", "--out", str(tmp_path / "run")]
+    CliRunner().invoke(feednet, ["run", "line", *how, *what, "--net", "emulated"], catch_exceptions=False)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    # The words in the order of --help; `auto` is not repeated, but what it came to.
+    words = manifest["command"].split()
+    assert words[:3] == ["feednet", "run", "line"]
+    assert words[-2:] == ["--net", "emulated"]
+    assert sorted(words[3:-2]) == sorted(what)
+    assert manifest["strategies"] == {"/": "asf"}
+    assert manifest["parameters"]["lli"]["credit"] == 16
+    assert manifest["commit"] == provenance.commit()
+    assert re.fullmatch(r"\d+ × .+", manifest["processor"])
+    turn = manifest["runs"]["lli"]
+    first, last, settle, stop, end = (
+        turn[f"{name}_ns"] - turn["start_ns"] for name in ("first", "last", "settle", "stop", "end")
+    )
+    assert first == 500_000_000 < last == settle < stop
+    assert (stop - settle, end - stop) == (20_000_000_000, 1_500_000_000)
+    again = tmp_path / "again"
+    CliRunner().invoke(feednet, [*words[1:], "--no-report", "--out", str(again)], catch_exceptions=False)
+    assert digests(again) == digests(tmp_path / "run")
+
+
+def test_the_commit_is_that_of_this_code_and_of_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "testbed" / "provenance.py"
+    foreign.parent.mkdir()
+    foreign.touch()
+    for command in (
+        ["init", "-q"],
+        ["-c", "user.name=n", "-c", "user.email=e", "commit", "--allow-empty", "-qmx"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    monkeypatch.setattr(provenance, "_HERE", foreign)
+    assert provenance.commit() is None  # there is a commit, but the file is not of it
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    assert re.fullmatch(r"[0-9a-f]{12}\+", str(provenance.commit()))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -127,6 +183,13 @@ def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
             "--impairment relay: these runs are emulated",
         ),
         (["fanout", "--no-report", "--master", "local"], "--master local: only the analysis runs on Spark"),
+        (["fanout", "--no-report", "--engine", "sail"], "--engine sail: only the analysis has an engine"),
+        (["fanout", "--repeat", "2", "--on-spark", "--engine", "sail"], "--engine sail: --on-spark runs all"),
+        (
+            ["fanout", "--all-tables", "--no-report"],
+            "--all-tables: only the report of one run has tables; le",
+        ),
+        (["fanout", "--all-tables", "--repeat", "2"], "--all-tables: only the report of one run"),
         (["fanout", "--repeat", "2", "--jobs", "2", "--on-spark"], "--jobs, --on-spark: "),
         (["line", "--sweep", "loss=0,5", "--loss", "3"], "--sweep loss=0, --loss 3.0: both say the same"),
         (["line", "--sweep", "items=4,5", "--items", "3"], "--sweep items=4, --items 3: both say the same"),

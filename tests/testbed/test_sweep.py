@@ -29,7 +29,9 @@ SHORT = {"layerings": ("lli",), "items": 4}
 
 
 def planned(*texts, repeat=1, **options):
-    return sweep.plan("line", [sweep.parse_axis(text) for text in texts], repeat, SHORT | options)
+    return sweep.plan(
+        "line", [sweep.parse_axis(text) for text in texts], repeat, SHORT | options, ["feednet", "run"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,9 @@ def test_a_sweep_is_checked_whole_before_anything_runs(texts, repeat, said):
 
 def test_a_sweep_has_a_directory_for_each_setting_and_seed():
     jobs = planned("loss=0,5", "lli.credit=4,8", repeat=2, seed=7)
+    assert jobs[1].command == (
+        "feednet run --sweep=topology.link.loss_percent=0 --sweep=parameters.lli.credit=4 --seed 8"
+    )
     assert [job.place for job in jobs][:3] == [
         "loss_percent=0,credit=4/seed=7",
         "loss_percent=0,credit=4/seed=8",
@@ -192,10 +197,11 @@ def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     told = []
     sweep.emulate_on_spark(jobs, tmp_path, "local[2]", lambda *say: told.append(say))
     assert [say[0] for say in told] == [1, 2, 3, 4]
-    page = sweep.measure(jobs, tmp_path, "feednet run line", "local[2]", lambda *_: None)
+    page = sweep.measure(jobs, tmp_path, "feednet run line", "local[2]", "auto", lambda *_: None)
     assert page == tmp_path / "study.html"
     scenario, _, origin, records = read_sweep(tmp_path)
     assert (scenario, origin.command) == ("line", "feednet run line")
+    assert f"Spark {origin.software['Spark']}" in page.read_text()
     assert {record.settings["net"] for record in records} == {"emulator"}
     assert [(record.settings[LOSS], record.seed) for record in records] == [(0, 1), (0, 2), (20, 1), (20, 2)]
     assert all(record.values["delivered_share"] == 100 for record in records)

@@ -32,6 +32,7 @@ from testbed import workload
 from testbed.cli import feednet
 from testbed.errors import UserError
 from testbed.timeline import Timeline
+from testbed.watch import _go_on_serving
 from testbed.watch_target import find_target
 from testbed.watch_view import View, lag_told, served
 
@@ -63,11 +64,11 @@ def told(path):
 def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
+    from analysis.engine import frame
     from analysis.pit.files import scan
     from analysis.reading import Findings, Reading, plain, read_packets
     from analysis.reassemble import reassemble
     from analysis.schema import PACKETS
-    from analysis.session import frame
     from captures.files import cut
 
     decoded = [
@@ -257,6 +258,40 @@ def test_the_page_is_served_and_nothing_else(tmp_path):
                 urlopen(url + path)
     with served(view, None) as url:
         assert url == ""
+
+
+def test_the_server_outlives_the_report(tmp_path, capsys):
+    """A page that is opened when the run is over leads to its report, which comes later."""
+    run = tmp_path / "x"
+    run.mkdir()
+    written = []
+
+    class Ended(View):
+        def write_page(self):
+            written.append(self.is_pending)
+
+    query = SimpleNamespace(lock=Lock(), followed={})
+    view = Ended(find_target([run]), query, tmp_path / "x.live.html", is_served=True)
+    view.page.write_text("the page")
+    with served(view, 0) as url:
+        serving = Thread(target=_go_on_serving, args=(view, 1.0, lambda _: None, lambda: None))
+        serving.start()
+        with pytest.raises(HTTPError):
+            urlopen(f"{url}x/report.html")
+        time.sleep(0.3)
+        (run / "report.html").write_text("the report")
+        since = time.monotonic()
+        serving.join(60)
+        assert urlopen(f"{url}x/report.html").read() == b"the report"
+    assert time.monotonic() - since >= 0.9  # --idle counts from the report
+    assert written == [False]  # once more, as the report is there now
+    assert not View(find_target([run]), query, view.page).is_pending  # of a file nobody would be told
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    _go_on_serving(view, None, lambda _: None, interrupted)  # ends as it should
+    assert "end with Ctrl-C" in capsys.readouterr().out
 
 
 def test_the_last_page_waits_for_the_batch_that_is_being_added_up(tmp_path, monkeypatch):

@@ -9,22 +9,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 from analysis import captured, captured_names, stages
+from analysis.engine import cached, frame, named
 from analysis.errors import AnalysisError
 from analysis.manifest import Happening
 from analysis.partitions import read
 from analysis.pit import levels
-from analysis.pit.tables import NETWORK
+from analysis.pit.levels import Span
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.plot import Rows
 from analysis.report.state import WHAT
 from analysis.schema import PARTITIONS
-from analysis.session import frame
-from analysis.slices import thinned
 from analysis.stages import Table
-from analysis.tasks import cached, in_parallel
+from analysis.tasks import in_parallel
 
 MOST_PREFIXES = 20
 DEEPEST = 8
@@ -38,16 +36,10 @@ POINTS = 60_000
 """Points of PIT curves in the page, about."""
 
 
-class Span(NamedTuple):
-    """When a run's first and last frame were captured, ns."""
-
-    start_ns: int
-    end_ns: int
-
-
 class Gathered(NamedTuple):
     """What the page shows: rows of analysis.captured, and what the reports of the captures say."""
 
+    engine: str
     layerings: list[str]
     runs: dict[str, Span]
     reports: Mapping[str, Mapping[str, Any]]
@@ -103,7 +95,7 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
         raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
     with cached(captured.sightings(packets, spans)) as seen:
-        given = _Given(spark, packets, spans, seen, tables)
+        given = _Given(spark, packets, runs, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
             lambda: _wire(given, several=len(nodes) > len(with_frames)),
@@ -112,7 +104,12 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
         )
     return Gathered(
-        layerings=layerings, runs=runs, reports=reports, interfaces=interfaces, **ChainMap(*parts)
+        engine=named(spark),
+        layerings=layerings,
+        runs=runs,
+        reports=reports,
+        interfaces=interfaces,
+        **ChainMap(*parts),
     )
 
 
@@ -121,6 +118,7 @@ class _Given(NamedTuple):
 
     spark: SparkSession
     packets: DataFrame
+    runs: Mapping[str, Span]
     spans: DataFrame
     seen: DataFrame
     tables: Path
@@ -128,7 +126,7 @@ class _Given(NamedTuple):
     def read(self, table: Table) -> DataFrame:
         """Return a table, empty if it is not there."""
         found = _read(self.spark, self.tables, table, "run")
-        return self.spark.createDataFrame([], table.spark) if found is None else found
+        return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
 
 
 def _wire(given: _Given, several: bool) -> dict[str, Rows]:
@@ -154,60 +152,51 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
                 captured.distribution(pair, "delay_ns", "layering", "pair"), "layering", "pair", "bucket"
             )
     once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
-    # Not cached: of Parquet only the columns are read that a figure is made of.
     requests = captured.asked(given.read(stages.TRANSACTIONS), once)
-    plain = requests.where(F.col("kind") == "interest")
+    plain = captured_names.prefixed(requests.where(F.col("kind") == "interest"))
     where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
     where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
     told = plain.withColumn("who", where.otherwise(F.col("node")))
-    found["answers"] = _rows(captured.answers(told, "layering", "who"), "layering", "who")
-    if found["answers"]:
-        found["nacks"] = _rows(captured.nacks(plain), "layering", "nack_reason")
-        times = captured.distribution(told, "rtt_ns", "layering", "who")
-        found["rtt"] = _rows(times, "layering", "who", "bucket")
-        found |= _by_prefix(plain)
+    with cached(captured.tallied(told, "layering", "who", "prefix", "nack_reason")) as tallies:
+        found["answers"] = _rows(captured.answers(tallies, "layering", "who"), "layering", "who")
+        if found["answers"]:
+            found["nacks"] = _rows(captured.nacks(tallies), "layering", "nack_reason")
+            times = captured.round_trips(tallies, "layering", "who")
+            found["rtt"] = _rows(times, "layering", "who", "bucket")
+            found |= _by_prefix(tallies)
     return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
 
 
-def _by_prefix(requests: DataFrame) -> dict[str, Rows]:
+def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
     """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
-    named = captured_names.prefixed(requests)
-    with cached(captured.answers(named, "layering", "prefix")) as counts:
-        depths = _rows(captured_names.depths(counts, DEEPEST), "depth")
-        fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
-        depth = max(fitting, default=1)
-        if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
-            depth += 1
-        sums = [name for name in counts.columns if name not in ("layering", "prefix")]
-        shorter = counts.withColumn("prefix", captured_names.cut("prefix", depth))
-        totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
-        top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
-        chosen = F.col("prefix").isin([row["prefix"] for row in top])
-        by_prefix = shorter.where(chosen).groupBy("layering", "prefix")
-        rows = _rows(by_prefix.agg(*(F.sum(name).alias(name) for name in sums)), "layering", "prefix")
-    of_top = named.withColumn("prefix", captured_names.cut("prefix", depth)).where(chosen)
-    times = captured.distribution(of_top, "rtt_ns", "layering", "prefix")
-    return {"prefixes": rows, "rtt_prefixes": _rows(times, "layering", "prefix", "bucket")}
+    depths = _rows(captured_names.depths(tallies, DEEPEST), "depth")
+    fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
+    depth = max(fitting, default=1)
+    if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
+        depth += 1
+    shorter = tallies.withColumn("prefix", captured_names.cut("prefix", depth))
+    totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
+    top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
+    of_top = shorter.where(F.col("prefix").isin([row["prefix"] for row in top]))
+    by_prefix = ("layering", "prefix")
+    return {
+        "prefixes": _rows(captured.answers(of_top, *by_prefix), *by_prefix),
+        "rtt_prefixes": _rows(captured.round_trips(of_top, *by_prefix), *by_prefix, "bucket"),
+    }
 
 
 def _state(given: _Given, lines: int) -> dict[str, Rows]:
     """What the nodes' PITs held."""
-    occupancy = given.read(stages.PIT_OCCUPANCY)
     by_node = ("layering", "node")
     what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    with cached(levels.held(occupancy, given.spans)) as states:
-        summary = _rows(captured.pit_summary(states), *by_node)
-        curves = thinned(occupancy, given.spans, by_node, what, bins) if summary else None
-        heat = levels.heat(states.where(F.col("node") != NETWORK)) if summary else None
-        found = {
-            "pit_summary": summary,
-            "pit_curves": _rows(curves, *by_node, "time") if curves is not None else [],
-            "pit_heat": _rows(heat, *by_node, "slice") if heat is not None else [],
-        }
+    found = levels.scan(given.tables / stages.PIT_OCCUPANCY.name, given.runs, what, bins, given.spark)
     intervals = given.read(stages.PIT_INTERVALS)
     lives = captured.distribution(captured.lifetimes(intervals), "life_ns", *by_node)
-    return found | {
+    return {
+        "pit_summary": found["summary"],
+        "pit_curves": found["curves"] if found["summary"] else [],
+        "pit_heat": found["heat"],
         "outcomes": _rows(captured.outcomes(intervals), *by_node, "kind", "outcome"),
         "lifetimes": _rows(lives, *by_node, "bucket"),
     }
@@ -275,8 +264,8 @@ def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFram
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
     """Return rows for Spark; if there are none, with `columns`, texts."""
     if rows:
-        return spark.createDataFrame(pa.Table.from_pylist(rows))
-    return spark.createDataFrame([], StructType([StructField(name, StringType()) for name in columns]))
+        return frame(spark, pa.Table.from_pylist(rows))
+    return frame(spark, pa.schema([(name, pa.string()) for name in columns]).empty_table())
 
 
 def _rows(table: DataFrame, *order: str) -> Rows:

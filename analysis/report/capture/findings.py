@@ -171,11 +171,12 @@ def _round_trip(given: "Gathered", share: float) -> dict[str, float]:
 def _round_trips(given: "Gathered") -> Iterator[Told]:
     halves, most = (_round_trip(given, share) for share in (0.5, 0.95))
     counts = _sums(given.rtt, "count")
-    times = {run: (half, most[run], counts[run]["count"]) for run, half in halves.items()}
+    times = {run: (half, most.get(run, 0.0), counts[run]["count"]) for run, half in halves.items()}
 
     def write(told: tuple[float, float, int]) -> str:
         half, most, count = told
-        return f"{duration(half)}, 95 % within {duration(most)} (n = {pretty(count)})"
+        tail = f", 95\N{NARROW NO-BREAK SPACE}% within {duration(most)}" if most else ""
+        return f"{duration(half)}{tail} (n = {pretty(count)})"
 
     if times:
         yield Told("Round trips:", f"half of all answers came within {across(times, given, write)}.")

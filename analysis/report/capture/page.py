@@ -146,6 +146,7 @@ def render(given: Gathered) -> str:
         title=title,
         compared="Captures",
         layerings=given.layerings,
+        engine=given.engine,
         captures=[_capture(given, run) for run in given.layerings],
         interfaces=given.interfaces,
         findings=capture_findings(given, ways),

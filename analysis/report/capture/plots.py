@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from analysis.captured import SLICES
 from analysis.overhead import LAYERS
+from analysis.quantiles import TAILS, are_enough
 from analysis.report.plot import (
     Figure,
     Menu,
@@ -30,6 +31,9 @@ from analysis.report.plot import (
 )
 from analysis.report.state import MOST_NODES, OUTCOME_STACK, node_heat
 from analysis.report.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
+
+_LAYER_NAMES = {"ip": "IP", "udp": "UDP or TCP"}
+"""What layers are called in captures of any kind; a run of ours has UDP over IPv4 alone."""
 
 ALL = "all"
 MOST_OF_TRAFFIC = 12
@@ -121,7 +125,11 @@ def layers(overhead: Rows, scene: Scene) -> Figure | None:
         "What the bytes were, by layer",
         "Stacked bars, one for each capture: the share of the bytes that each protocol layer took",
         amounts,
-        [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS],
+        [
+            (layer, _LAYER_NAMES.get(layer, title), shade)
+            for layer in LAYERS
+            for title, shade in [LAYER_LOOKS[layer]]
+        ],
         "layer",
         scene,
         "% of the bytes:",
@@ -329,6 +337,8 @@ def shortened(names: Sequence[str], most: int = 28) -> dict[str, str]:
 
 
 def quantile(rows: Rows, share: float) -> float | None:
-    """Return a quantile of captured.distribution, ns; None if there is nothing."""
+    """Return a quantile of captured.distribution, ns; None if there is nothing, or less than a tail takes."""
+    if share in TAILS.values() and not are_enough(sum(row["count"] for row in rows), share):
+        return None
     found = quantiles_of(rows)
     return found[round(share * (len(found) - 1))] * 1e6 if found else None

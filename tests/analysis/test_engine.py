@@ -1,0 +1,171 @@
+"""Which engine is chosen, and that both make the same tables and the same pages."""
+
+import math
+import re
+import shutil
+from importlib import metadata
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from short_runs import ROUGH, emulate
+
+from analysis import engine
+from analysis.engine import SMALL_BYTES, Chosen, check, choose, frame, session
+from analysis.errors import AnalysisError
+from analysis.pipeline import analyze
+from analysis.report import unpacked
+from testbed.cli import feednet
+
+LAYERINGS = ("pull", "persistent", "lli", "lli-selective")
+
+
+# --- choosing ---------------------------------------------------------------------------------------------
+
+
+def test_small_captures_are_for_sail_and_large_ones_for_spark():
+    assert choose("auto", None, SMALL_BYTES) == Chosen("sail")
+    assert choose("auto", None, SMALL_BYTES + 1) == Chosen("spark")
+    assert choose("auto", "local[2]", 1) == Chosen("spark", "local[2]")
+    assert choose("sail", None, SMALL_BYTES + 1) == Chosen("sail")
+    assert choose("spark", None, 1) == Chosen("spark")
+
+
+def test_without_sail_there_is_spark(monkeypatch):
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    assert choose("auto", None, 1) == Chosen("spark")
+    with pytest.raises(AnalysisError) as refused:
+        choose("sail", None, 1)
+    assert str(refused.value) == "--engine sail: it is not installed: pip install 'feednet[sail]'"
+
+
+def test_a_pyspark_that_sail_does_not_take(monkeypatch):
+    found = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "4.3.0" if name == "pyspark" else found(name))
+    assert choose("auto", None, 1).name == "spark"
+    with pytest.raises(AnalysisError, match=r"it does not work with PySpark 4\.3\.0: pip install"):
+        check("sail", None)
+
+
+def test_sail_has_no_master():
+    with pytest.raises(AnalysisError, match="leave --master out"):
+        check("sail", "spark://somewhere:7077")
+
+
+def test_sail_needs_no_java(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check("auto", None)
+    check("sail", None)
+    for asked, master in (("spark", None), ("auto", "local[1]")):
+        with pytest.raises(AnalysisError, match="Java"):
+            check(asked, master)
+
+
+# --- what differs between them ----------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_tables_are_handed_over_whole(spark):
+    table = pa.table(
+        {
+            "number": pa.array([1, None], pa.int64()),
+            "text": pa.array([None, "ü"]),
+            "list": pa.array([None, [1.5, None]], pa.list_(pa.float64())),
+        }
+    )
+    assert frame(spark, table).toArrow().to_pylist() == table.to_pylist()
+    empty = frame(spark, table.slice(0, 0)).toArrow()
+    assert [(field.name, field.type) for field in empty.schema] == [(f.name, f.type) for f in table.schema]
+
+
+@pytest.mark.spark
+def test_engines_take_turns_in_a_process(jvm):
+    from pyspark.sql import functions as F  # noqa: N812
+
+    for _ in range(2):
+        for chosen in (Chosen("sail"), Chosen("spark")):
+            there = session(chosen, small=True)
+            assert engine.is_sail(there) == (chosen.name == "sail")
+            assert there.range(3).agg(F.sum("id").alias("n")).toArrow()["n"].to_pylist() == [3]
+
+
+# --- the same tables --------------------------------------------------------------------------------------
+
+
+def rows_of(path):
+    """Return the names and types of a table's columns, and its rows, sorted."""
+    table = pq.read_table(path)
+    names = sorted(table.column_names)
+    kinds = [str(table.schema.field(name).type).replace(" not null", "") for name in names]
+    rows = [tuple(row[name] for name in names) for row in table.to_pylist()]
+    return list(zip(names, kinds, strict=True)), sorted(rows, key=lambda row: repr(tuple(map(rounded, row))))
+
+
+def rounded(value):
+    if isinstance(value, list):
+        return [*map(rounded, value)]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def is_near(one, other):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(is_near, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    return one == other
+
+
+def check_alike(one, other):
+    """Compare the tables of two directories, all of them; return how many there are."""
+    names = {path.name for path in one.iterdir() if path.is_dir() or path.suffix == ".parquet"}
+    assert names == {path.name for path in other.iterdir() if path.is_dir() or path.suffix == ".parquet"}
+    for name in sorted(names):
+        (columns, rows), (others, found) = rows_of(one / name), rows_of(other / name)
+        assert columns == others, name
+        assert len(rows) == len(found), name
+        for row, same in zip(rows, found, strict=True):
+            assert is_near(row, same), (name, columns)
+    return len(names)
+
+
+def shown(page):
+    """Return a page's text with its data unpacked, and the engine that it names."""
+    text = page.read_text(encoding="utf-8")
+    named = re.search(r"\b(?:Sail|Spark) \d+(?:\.\d+)*", text)
+    assert named
+    packed = re.search(r'id="data">(.*?)</script>', text)
+    return text.replace(packed[1], unpacked(packed[1])).replace(named[0], "ENGINE"), named[0]
+
+
+@pytest.fixture(scope="module")
+def rough(tmp_path_factory):
+    """A run in which all goes wrong that can."""
+    home = tmp_path_factory.mktemp("rough")
+    (home / "rough.toml").write_text(ROUGH)
+    emulate(home / "sail", str(home / "rough.toml"), layerings=LAYERINGS)
+    shutil.copytree(home / "sail", home / "spark")
+    return home
+
+
+@pytest.mark.spark
+def test_a_run_on_both_engines(rough, jvm):
+    pages = {name: shown(analyze(rough / name, engine=name, all_tables=True)) for name in ("sail", "spark")}
+    assert check_alike(rough / "sail" / "tables", rough / "spark" / "tables") == 37
+    assert pages["sail"][0] == pages["spark"][0]
+    assert pages["sail"][1] == f"Sail {metadata.version('pysail')}"
+    assert pages["spark"][1] == f"Spark {metadata.version('pyspark')}"
+
+
+@pytest.mark.spark
+def test_captures_on_both_engines(rough, jvm):
+    for name in ("sail", "spark"):
+        captures = [f"{x}={rough / 'sail' / x / 'capture.pcapng'}" for x in LAYERINGS]
+        arguments = ["analyze", *captures, "--out", str(rough / f"of-{name}"), "--engine", name]
+        said = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
+        assert said.exit_code == 0
+    assert check_alike(rough / "of-sail", rough / "of-spark") == 8
+    pages = {name: shown(rough / f"of-{name}" / "report.html") for name in ("sail", "spark")}
+    assert pages["sail"][0] == pages["spark"][0]
+    assert pages["sail"][1] == f"Sail {metadata.version('pysail')}"
