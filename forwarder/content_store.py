@@ -11,7 +11,7 @@ from forwarder.wire.packet import Data, Interest
 
 MS = 1_000_000
 _LASTING = 4096
-"""Capacity from which on what is taken in can be had for some seconds."""
+"""Packets. In a store this large, Data stay for the seconds in which a looping Interest may come back."""
 _MOST_STALE = 512
 """Packets that a look-up by prefix tries: with many stale ones in the way, it costs less to ask again."""
 
@@ -70,7 +70,7 @@ class ContentStore:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether what is taken in can be had for as long as a copy of its Interest may come back."""
+        """Whether Data stay for as long as a looping Interest may come back."""
         return self._room >= _LASTING and self.serves
 
     @property

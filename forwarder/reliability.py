@@ -59,8 +59,8 @@ class Reliability:
 
     Args:
         payload: largest frame, bytes.
-        first: TxSequence of the first frame; random, or an acknowledgement that was meant for a frame from
-            before a restart could be taken for one of a new frame.
+        first: TxSequence of the first frame; random, so that a late acknowledgement from before a restart
+            matches no new frame.
 
     Attributes:
         payload: see above; may be changed.

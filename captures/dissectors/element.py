@@ -120,7 +120,7 @@ class Element(Packet, metaclass=_ElementClass):
 
     @classmethod
     def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
-        """Tell whether the first element of a type for applications is ours, and not of others; by class.
+        """Tell whether this element is ours: types from 240 are free for any application.
 
         `fields` are those before it.
         """

@@ -442,7 +442,7 @@ local SELECTORS = index({
     { 17, "ChildSelector", "number", "child_selector", silent = true },
     { 18, "MustBeFresh", "flag", "must_be_fresh" },
 })
--- Types from 240 are for applications: what forwarders do not heed is of others.
+-- Types from 240 are free for any application: what forwarders do not heed is not ours.
 local function is_credit(size, r)
     return is_nni(size) and r.name.item
 end

@@ -152,7 +152,7 @@ def _item(packet: Interest | Data) -> int | None:
 
 
 def _credit(packet: Interest) -> int | None:
-    """Return the credit of an LLI; None of a classic Interest, which may hold that element of others."""
+    """Return the credit of an LLI; None for a classic Interest, in which others may use that type."""
     return None if _item(packet) is None else packet.send_credit
 
 

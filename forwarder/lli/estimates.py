@@ -48,11 +48,12 @@ class Rtt:
         if self.smoothed is None or measured > self.smoothed // 8:
             self.sample(measured)
 
-    def ambiguous(self, measured: int) -> None:
-        """Take in the time from asking again to an answer, ns, which may answer what was asked before.
+    def sample_ambiguous(self, measured: int) -> None:
+        """Learn from an answer to a repeated request; `measured`: ns since the repetition.
 
-        So it is no sample (Karn). But if it is as was to be expected, what was asked before got lost. If not,
-        the time-out is too short, and is lengthened until an answer comes in time.
+        It is no sample (Karn): it may answer either. After about a round trip, it answers the repetition: the
+        first request was lost, and the time-out is right. Otherwise it answers the first request: the
+        time-out is too short, and is doubled until an answer comes in time.
         """
         if self.smoothed is None:
             return

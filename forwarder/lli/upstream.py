@@ -225,7 +225,7 @@ class Upstream:
         self._asked_twice: set[int] = set()  # of them: what came is no measure of the round trip (Karn)
         self._pulled: dict[int, int] = {}  # item -> when to ask for it again, ns
         self._pulled_again: dict[int, int] = {}  # item -> when it was asked for again, ns
-        self._repeats_soon = False  # to ask again has brought the last item that was pulled
+        self._repeats_soon = False  # a repetition brought the item that was pulled last
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
@@ -295,7 +295,7 @@ class Upstream:
                 # The first answer has come from as far away as the upstream had to ask.
                 self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
             else:
-                self._rtt.ambiguous(now - self._asked_at)
+                self._rtt.sample_ambiguous(now - self._asked_at)
             self._unanswered = False
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
@@ -330,7 +330,7 @@ class Upstream:
         if seq < self.head:
             self._missing.pop(seq, None)
             if seq in self._asked_twice:
-                self._rtt.ambiguous(now - self._repaired[seq])
+                self._rtt.sample_ambiguous(now - self._repaired[seq])
             elif seq in self._repaired:
                 self._rtt.sample_of_repair(now - self._repaired[seq])
         else:

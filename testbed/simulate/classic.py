@@ -81,7 +81,7 @@ class Classic:
         self.exchanges = Exchanges(
             frozenset(node.name for node in story.nodes if parse(node.strategy)[0].PROBES)
         )
-        self.announced_until = 0
+        self._announced_until = 0
         self._story = story
         self._note = note
         self._count = count
@@ -123,7 +123,7 @@ class Classic:
         )
         names = [self._names[log.name]]
         if layering.multicast is not None or layering.persistent:
-            self.announced_until = stop
+            self._announced_until = stop
         if layering.multicast is not None and layering.multicast.among_all:
             names.append(layering.multicast.prefix(self._names[log.name]))
         self._attach(log.node, f"{log.name}/", application, names)
@@ -184,15 +184,7 @@ class Classic:
                     found[node].append((multicast.prefix(self._names[log.name]), there))
         return found
 
-    def options(self, node: Node) -> dict[str, object]:
-        """Return options of a node's forwarder."""
-        return {
-            "cs_capacity": node.packets,
-            "pit_capacity": node.pending,
-            "persistent": any(log.layering == "persistent" for log in self._story.logs),
-        }
-
-    def start(self, node: Node, host: Host, faces: dict[str, int]) -> None:
+    def start(self, node: Node, host: Host) -> None:
         """Attach a node's applications to its host, which is new, and route to them and to neighbours."""
         forwarder = host.forwarder
         strategy, parameters = parse(node.strategy)
@@ -208,8 +200,6 @@ class Classic:
         forwarder.regions |= {
             name_of(prefix.name) for prefix in self._story.prefixes if node.name in prefix.producers
         }
-        for peer, face in faces.items():
-            self.route(node.name, forwarder, peer, face)
 
     def route(self, node: str, forwarder: Forwarder, peer: str, face: int) -> None:
         """Route to a neighbour what leads there."""
@@ -268,16 +258,17 @@ class Classic:
         for client in self._clients:
             client.stop(now)
 
-    def longest(self) -> int:
-        """Return how long after the end something may be left, ns."""
-        lifetimes = [
-            int(step.what[5]) for step in self._story.steps if step.do == "ask" and len(step.what) > 5
-        ]
+    def longest(self, now: int) -> int:
+        """Return how long forwarders may hold state after applications have stopped at `now`, ns."""
+        steps = [step for step in self._story.steps if step.do == "ask" and len(step.what) > 5]
+        lifetimes = [int(step.what[5]) for step in steps]
         lifetimes += [
             LAYERINGS[log.layering].parameters.model_validate({}).lifetime_ms for log in self._story.logs
         ]
         delays = [prefix.delay * US for prefix in self._story.prefixes]
-        return max(lifetimes, default=0) * MS_NS + max(delays, default=0) + MEMORY_NS + NONCE_LIFETIME
+        announced = max(self._announced_until - now, 0)
+        own = max(lifetimes, default=0) * MS_NS + max(delays, default=0)
+        return own + announced + MEMORY_NS + NONCE_LIFETIME
 
     def check_empty(self, name: str, host: Host, now: int) -> None:
         """Check that a host has forgotten what is over."""

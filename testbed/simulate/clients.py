@@ -10,9 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from forwarder.host import Application
-from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest, parse_lp
+from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest
 from forwarder.wire.name import DIGEST_COMPONENT_BYTES, GENERIC, IMPLICIT_DIGEST, component, ends_with_digest
-from forwarder.wire.packet import DATA, Interest, make_data, make_interest, parse_data, parse_interest
+from forwarder.wire.packet import Interest, make_data, make_interest
 from ssb_over_ndn.subscriber import Subscription
 from testbed.simulate.actors import US, Turns
 from testbed.simulate.exchanges import Exchanges
@@ -163,28 +163,24 @@ class Asker:
     def receive(self, packet: bytes, now: int) -> None:
         """Take in Data or a Nack."""
         self._turns.turn(now)
-        lp = parse_lp(packet)
-        if lp.fragment[:1] == bytes((DATA,)):
-            data = parse_data(lp.fragment)
-            frame = read_packet(lp.fragment)
+        frame = read_packet(packet)
+        if frame.kind == "data":
             for key in [key for key in self._pending if frame.satisfies(key)]:
                 if self._pending[key].expiry <= now:
                     continue  # refused, and not asked for again
                 answered = self._pending.pop(key)
                 self._answered.add(answered.nonce)
-                wish = answered.wish
-                if lp.fragment != answer(wish.prefix, data.name):
+                if frame.wire != answer(answered.wish.prefix, frame.name):
                     raise Violation("outcome", self.label, "is given Data that are not the producer's")
                 self._tell(now, "is answered")
-        elif lp.nack_reason is not None:
-            interest = parse_interest(lp.fragment)
-            pending = self._pending.get((interest.name, interest.can_be_prefix, interest.must_be_fresh))
-            if interest.nonce in self._answered:
+        elif frame.kind == "nack":
+            pending = self._pending.get(frame.key)
+            if frame.nonce in self._answered:
                 return  # by Data that it does not know to be stale, and that another Interest brought
             if pending is None or pending.expiry <= now:
                 raise Violation("outcome", self.label, "is given a Nack for no Interest that is pending")
-            if pending.nonce == interest.nonce:
-                self._refused(pending, lp.nack_reason, now)
+            if pending.nonce == frame.nonce:
+                self._refused(pending, frame.reason, now)
 
     def take_outputs(self) -> list[bytes]:
         """Return the Interests to be sent."""

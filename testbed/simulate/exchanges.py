@@ -103,7 +103,7 @@ class Exchanges:
                 del here.upstream[key]
                 here.answered[key] = now
         elif frame.kind == "nack":
-            asked = here.upstream.get(_key(frame), {})
+            asked = here.upstream.get(frame.key, {})
             if peer in asked and asked[peer][0] == frame.nonce:
                 del asked[peer]
 
@@ -147,7 +147,7 @@ class Exchanges:
         self._owed.clear()
 
     def _interest_came(self, here: _Node, peer: str, frame: Frame, now: int) -> None:
-        key = _key(frame)
+        key = frame.key
         asked = here.asked.setdefault(peer, {})
         ask = asked.get(key)
         if ask is None or ask.ended >= 0 or ask.expiry <= now:
@@ -174,7 +174,7 @@ class Exchanges:
         passage.last_from = peer
 
     def _check_interest(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
-        key = _key(frame)
+        key = frame.key
         passage = here.passages.get((frame.name, frame.nonce))
         if passage is None:
             if node not in self._probing:
@@ -250,7 +250,7 @@ class Exchanges:
                 "refusal", node, f"sends {peer} a Nack for an Interest that it does not have from there"
             )
         passage.refused[peer] += 1
-        key = _key(frame)
+        key = frame.key
         if key in here.asked.get(peer, {}):
             here.asked[peer][key].is_doubtful = True
         ask = here.asked.get(peer, {}).get(key)
@@ -272,10 +272,6 @@ class Exchanges:
 def is_application(peer: str) -> bool:
     """Tell an application's face from a neighbour's by its label."""
     return "/" in peer
-
-
-def _key(frame: Frame) -> Key:
-    return frame.name, frame.can_be_prefix, frame.must_be_fresh
 
 
 def _is_open(ask: _Ask, now: int) -> bool:

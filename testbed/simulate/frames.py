@@ -52,6 +52,11 @@ class Frame(NamedTuple):
     is_persistent: bool = False
     freshness_ms: int = 0
 
+    @property
+    def key(self) -> Key:
+        """What tells an Interest, also a Nack's, from another."""
+        return self.name, self.can_be_prefix, self.must_be_fresh
+
     def satisfies(self, key: Key) -> bool:
         """Tell whether it is Data that satisfy an Interest, but for being fresh."""
         name, can_be_prefix, _ = key

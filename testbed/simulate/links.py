@@ -97,7 +97,9 @@ def routes(story: Story, origins: Sequence[Sequence[str]]) -> dict[str, list[Hop
             hops = sorted((distance[peer] + 1, peer) for peer in peers if peer in distance)
             if story.routing != "all":
                 hops = [(cost, peer) for cost, peer in hops if distance[peer] < distance[node]]
-            if story.routing in ("single", "none"):
-                hops = hops[: story.routing == "single"]
+            if story.routing == "single":
+                hops = hops[:1]
+            elif story.routing == "none":
+                hops = []
             routes[node].append([(peer, cost) for cost, peer in hops])
     return routes

@@ -317,7 +317,7 @@ SLOWER: dict[str, tuple[Patch, ...]] = {
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
 }
-"""Bugs that no invariant shows: what asks again in other ways makes them good. They cost time."""
+"""Bugs that break no invariant, since other retries make up for them. They cost time."""
 
 
 @contextmanager

@@ -5,9 +5,9 @@ story's parts. First the frames' luck is pinned: what befell them is written out
 piece by piece. A part that goes takes along what refers to it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from testbed.simulate.story import Link, Node, Prefix, Step, Story, Subscriber
 from testbed.simulate.world import play
@@ -150,46 +150,36 @@ def _without(story: Story, node: Node) -> Iterator[Story]:
 
 def _plainer(story: Story, fails: Fails) -> Story:
     """Put what is special back to what is usual, one thing at a time."""
+    usual = asdict(Node(""))
     for index, node in enumerate(story.nodes):
-        changes: tuple[dict[str, object], ...] = (
-            {"push": True},
-            {"cache_items": 256},
-            {"packets": 64},
-            {"strategy": "best-route"},
-            {"pending": Node.pending},
-        )
-        for change in (asdict(Node(node.name)), *changes):
-            plain = replace(story.nodes[index], **change)
-            candidate = replace(story, nodes=_put(story.nodes, index, plain))
-            story = _first((candidate,) if plain != story.nodes[index] else (), fails) or story
+        traits = ("push", "cache_items", "packets", "strategy", "pending")
+        changes = [usual | {"name": node.name}, *({trait: usual[trait]} for trait in traits)]
+        story = _changed(story, "nodes", index, changes, fails)
     for index, link in enumerate(story.links):
-        for plain_link in (
-            Link(link.a, link.b),
-            replace(link, rate_kbit=None, mtu=1500),
-            replace(link, reliable=False),
-        ):
-            candidate = replace(story, links=_put(story.links, index, plain_link))
-            story = _first((candidate,) if plain_link != story.links[index] else (), fails) or story
+        changes = [asdict(Link(link.a, link.b)), {"rate_kbit": None, "mtu": Link.mtu}, {"reliable": False}]
+        story = _changed(story, "links", index, changes, fails)
     for index, wanted in enumerate(story.subscribers):
-        for change in ({"pause": 0, "batch": 1}, {"lifetime_ms": 10_000}, {"credit": 8}, {"credit": 2}):
-            plain_sub = replace(story.subscribers[index], **change)  # type: ignore[arg-type]
-            candidate = replace(story, subscribers=_put(story.subscribers, index, plain_sub))
-            changed = plain_sub != story.subscribers[index] and wanted.credit != 2
-            story = _first((candidate,) if changed else (), fails) or story
-    for number, prefix in enumerate(story.prefixes):
-        plain_prefixes = [Prefix(prefix.name, prefix.producers)]
-        plain_prefixes += [replace(prefix, producers=(node,)) for node in prefix.producers]
-        plain_prefixes += [replace(prefix, delay=0), replace(prefix, size=100)]
-        for plain_prefix in plain_prefixes:
-            candidate = replace(story, prefixes=_put(story.prefixes, number, plain_prefix))
-            story = _first((candidate,) if plain_prefix != story.prefixes[number] else (), fails) or story
+        changes = [{"pause": 0, "batch": 1}, {"lifetime_ms": 10_000}, {"credit": 8}, {"credit": 2}]
+        story = _changed(story, "subscribers", index, changes if wanted.credit != 2 else [], fails)
+    for index, prefix in enumerate(story.prefixes):
+        changes = [asdict(Prefix(prefix.name, prefix.producers))]
+        changes += [{"producers": (node,)} for node in prefix.producers]
+        changes += [{"delay": 0}, {"size": Prefix.size}]
+        story = _changed(story, "prefixes", index, changes, fails)
     for index, feed in enumerate(story.feeds):
-        plain_feeds = [replace(feed, format="native", pool=index)]
-        if feed.devices:
-            plain_feeds.append(replace(feed, devices=feed.devices[:1], fork=None))
-        for plain_feed in plain_feeds:
-            candidate = replace(story, feeds=_put(story.feeds, index, plain_feed))
-            story = _first((candidate,) if plain_feed != story.feeds[index] else (), fails) or story
+        changes = [{"format": "native", "pool": index}]
+        changes += [{"devices": feed.devices[:1], "fork": None}] if feed.devices else []
+        story = _changed(story, "feeds", index, changes, fails)
+    return story
+
+
+def _changed(story: Story, parts: str, index: int, changes: Iterable[dict[str, Any]], fails: Fails) -> Story:
+    """Change fields of one part, one change after the other; keep each with which the story still fails."""
+    for change in changes:
+        before = getattr(story, parts)
+        changed: dict[str, Any] = {parts: _put(before, index, replace(before[index], **change))}
+        if changed[parts] != before and fails(candidate := replace(story, **changed)):
+            story = candidate
     return story
 
 

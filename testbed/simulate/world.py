@@ -236,9 +236,7 @@ class _World:
             self._classic.stop(self.now)
             for place in self._places.values():
                 self._prod(place)
-            lifetime = max(
-                lifetime, self._classic.longest() + max(self._classic.announced_until - self.now, 0)
-            )
+            lifetime = max(lifetime, self._classic.longest(self.now))
         self._run_until(self.now + lifetime + LINGER_NS)
         if self._classic is not None:
             self._check_classic(self._classic)
@@ -330,7 +328,8 @@ class _World:
             return [peer for peer, cable in cables.items() if cable.up]
         hops = [peer for peer, _ in self._routes[place][feed] if peer != before]
         known = [peer for peer in hops if cables[peer].up or not cables[peer].signalled]
-        return known[:1] if known and cables[known[0]].up else [peer for peer in known if cables[peer].up]
+        up = [peer for peer in known if cables[peer].up]
+        return up[:1] if up[:1] == known[:1] else up
 
     def _all_is_well(self) -> None:
         """Nothing more happens: from now on subscribers have time to catch up."""
@@ -371,19 +370,12 @@ class _World:
         for (a, _), wire in self._wires.items():
             if a == place.name:
                 self._add_face(place, wire)
-        for peer in place.faces:
-            cable = self._wires[place.name, peer].cable
-            if not cable.up and cable.signalled:
-                host.set_link(place.faces[peer], up=False, now=self.now)
         for device in place.devices:
             forwarder.fib.add(device.feed, host.attach(device))
-        for feed, hops in zip(self._names, self._routes[place.name], strict=True):
-            for peer, cost in hops:
-                forwarder.fib.add(feed, place.faces[peer], cost)
         for reader in place.readers:
             host.attach(reader)
         if self._classic is not None:
-            self._classic.start(spec, host, place.faces)
+            self._classic.start(spec, host)
 
     def _add_face(self, place: _Place, wire: Wire) -> None:
         """Make a node's face to the far end of a wire."""
@@ -401,6 +393,14 @@ class _World:
             wire.reader = FrameReader()
         else:
             self._link_began(wire.a, wire.b)
+        for feed, hops in zip(self._names, self._routes[place.name], strict=True):
+            for hop, cost in hops:
+                if hop == wire.b:
+                    host.forwarder.fib.add(feed, number, cost)
+        if self._classic is not None:
+            self._classic.route(place.name, host.forwarder, wire.b, number)
+        if not wire.cable.up and wire.cable.signalled:
+            host.set_link(number, up=False, now=self.now)
 
     def _link_began(self, node: str, peer: str) -> None:
         """Note that a node's link service has begun anew."""
@@ -681,16 +681,6 @@ class _World:
         del place.peers[face]
         host.remove_face(face, self.now)
         self._add_face(place, self._wires[place.name, peer])
-        face = place.faces[peer]
-        for feed, hops in zip(self._names, self._routes[place.name], strict=True):
-            for hop, cost in hops:
-                if hop == peer:
-                    host.forwarder.fib.add(feed, face, cost)
-        cable = self._wires[place.name, peer].cable
-        if not cable.up and cable.signalled:
-            host.set_link(face, up=False, now=self.now)
-        if self._classic is not None:
-            self._classic.route(place.name, host.forwarder, peer, face)
         self._prod(place)
 
     def _restart(self, place: _Place, signalled: bool) -> None:

@@ -63,7 +63,7 @@ def test_answers_that_only_come_after_the_time_out_lengthen_it() -> None:
     before, asked = rtt.timeout(), 0
     while rtt.timeout() < trip and asked < 10:
         again = rtt.timeout()  # after the first time of asking, to which the answer belongs
-        rtt.ambiguous(trip - again)
+        rtt.sample_ambiguous(trip - again)
         asked += 1
     assert (rtt.timeout(), asked) == (4 * before, 2)
     rtt.sample(trip)
@@ -74,17 +74,17 @@ def test_answers_to_the_last_time_of_asking_leave_the_time_out_as_it_is() -> Non
     rtt = steady(100 * MS)
     before = rtt.timeout()
     for measured in (100, 80, 120):
-        rtt.ambiguous(measured * MS)
+        rtt.sample_ambiguous(measured * MS)
         assert rtt.timeout() == before
-    rtt.ambiguous(20 * MS)
+    rtt.sample_ambiguous(20 * MS)
     assert rtt.timeout() == 2 * before
-    rtt.ambiguous(110 * MS)
+    rtt.sample_ambiguous(110 * MS)
     assert rtt.timeout() == before
     for _ in range(10):
-        rtt.ambiguous(20 * MS)
+        rtt.sample_ambiguous(20 * MS)
     assert rtt.timeout() == 8 * before
     unknown = Rtt()
-    unknown.ambiguous(20 * MS)
+    unknown.sample_ambiguous(20 * MS)
     assert unknown.timeout() == INITIAL_TIMEOUT
 
 
