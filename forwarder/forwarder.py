@@ -411,19 +411,22 @@ class Forwarder:
         entry = self.pit.find(interest)
         # What is heard again on a shared link has been somewhere else.
         heard = face.number if face.link_type is LinkType.POINT_TO_POINT else -1
-        if (entry is not None and entry.is_loop(heard, nonce)) or (
-            len(self.dead_nonces) and self.dead_nonces.has(name, nonce, now)
-        ):
-            counters.looped += 1
-            self._send_nack(face, interest.wire, DUPLICATE, token)
-            return
+        is_loop = entry is not None and entry.is_loop(heard, nonce)
         persistent = self._persistent and is_persistent(interest)
-        if not persistent:  # such a one asks for what is to come
+        if not is_loop and not persistent:  # such a one asks for what is to come
             if data := self.cs.find(interest, now):
                 counters.cs_hits += 1
                 self._send_data(face, data.wire, token)
                 return
             counters.cs_misses += 1
+        if is_loop or (
+            len(self.dead_nonces)
+            and self.dead_nonces.has(name, nonce, now)
+            and (entry is None or not entry.waits_for(face.number, nonce))
+        ):
+            counters.looped += 1
+            self._send_nack(face, interest.wire, DUPLICATE, token)
+            return
 
         expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
         record = InRecord(face.number, nonce, expiry, token, interest.wire, persistent)

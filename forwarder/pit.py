@@ -131,6 +131,10 @@ class PitEntry:
         """Return when it was sent last, ns; it has been sent."""
         return max([record.sent for record in self.out_records])
 
+    def waits_for(self, face: int, nonce: int) -> bool:
+        """Tell whether an Interest with this nonce has come from a face, and is the newest from there."""
+        return any(record.face == face and record.nonce == nonce for record in self.in_records)
+
     def is_loop(self, face: int, nonce: int) -> bool:
         """Tell whether an Interest from `face` with `nonce` has been here before, and left.
 

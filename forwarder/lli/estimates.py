@@ -71,6 +71,10 @@ class Rtt:
         )
         return min(base << max(min(tries, 10), self._backoff), MAX_TIMEOUT)
 
+    def unanswered(self) -> None:
+        """Note that all tries were in vain: perhaps the round trip has grown beyond them."""
+        self._backoff = min(self._backoff + 1, _MOST_BACKOFF)
+
     def reorder_delay(self) -> int:
         """Return how long an item may be late before it counts as lost, ns."""
         quarter = (self.smoothed or INITIAL_TIMEOUT // 8) // 4

@@ -68,5 +68,9 @@ class Reissues:
                 return nonce, face
         return None
 
+    def forget(self) -> None:
+        """Let go of those that wait: there is no way for them."""
+        self._waiting.clear()
+
     def _is_sent(self, now: int, *, is_own: bool) -> None:
         self.is_due, self._sent_at, self._is_own = True, now, is_own

@@ -546,7 +546,9 @@ class FeedTable:
         """Ask; and pass on the reissued LLI whose turn it is, though there be nothing new to ask for."""
         reissues = entry.reissues
         is_turn = bool(entry.ranges) and reissues.has_turn(now, alone=cause is None)
-        passed_on = reissues.take(entry.ranges, now) if is_turn and self._find_way(entry, now) else None
+        if is_turn and not self._find_way(entry, now):
+            reissues.forget()
+        passed_on = reissues.take(entry.ranges, now) if is_turn else None
         self._ask(entry, now, passed_on or cause)
         if passed_on is not None and reissues.is_due:
             self._send_llis(entry, entry.upstream.touch(now), passed_on, now)

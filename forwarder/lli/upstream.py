@@ -11,7 +11,7 @@ ASKING     recovery time-out, doubling (RFC 6298)       repeats the LLI; after M
 OPEN       longest silence to be expected, doubling;    probes with the LLI: a lost tail shows no gap
            half the lifetime of what was asked          repeats the LLI, to outlive it
 REPAIRING  reordering delay, then recovery time-out     asks for what is missing
-PULLING    each Interest's lifetime; as REPAIRING       asks for the item again
+PULLING    each Interest's lifetime, or half of it      asks for the first one again
 SILENT     as ASKING, slowly                            repeats the LLI, in case nobody else can be asked
 """
 
@@ -176,12 +176,12 @@ class Upstream:
         "_missing",
         "_pace",
         "_pulled",
-        "_pulled_again",
         "_quiet_since",
         "_recent_gap",
         "_recovery",
         "_repaired",
-        "_repeats_soon",
+        "_repeat_at",
+        "_repeated",
         "_rtt",
         "_sample",
         "_sent_at",
@@ -224,8 +224,8 @@ class Upstream:
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
         self._asked_twice: set[int] = set()  # of them: what came is no measure of the round trip (Karn)
         self._pulled: dict[int, int] = {}  # item -> when to ask for it again, ns
-        self._pulled_again: dict[int, int] = {}  # item -> when it was asked for again, ns
-        self._repeats_soon = False  # a repetition brought the item that was pulled last
+        self._repeated = (0, 0)  # the pull that was repeated last: item, when (ns)
+        self._repeat_at = NEVER  # when to repeat the first pull early, ns
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
@@ -300,7 +300,6 @@ class Upstream:
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
             self._pulled.clear()
-            self._pulled_again.clear()
             self._unanswered = False
             self._move(Event.ANSWER)
         self._look_for_gaps()
@@ -320,8 +319,8 @@ class Upstream:
         self._losses = max(self._losses - 1, 0)
         self._last_arrival = self._quiet_since = now
         if self._pulled.pop(seq, None) is not None:
-            again = self._pulled_again.pop(seq, None)
-            self._repeats_soon = again is not None and now - again <= _SOON
+            is_due_to_that = seq == self._repeated[0] and now <= self._repeated[1] + _SOON
+            self._repeat_at = now + self._rtt.timeout() if is_due_to_that else NEVER
         self.window.arrived(self._credit)
         if bare and not self._answered_once and seq == self._asked_first:
             self._unanswered = False
@@ -367,7 +366,6 @@ class Upstream:
         """Wait for items of a range, and no others."""
         self._missing = {seq: due for seq, due in self._missing.items() if first <= seq <= last}
         self._pulled = {seq: end for seq, end in self._pulled.items() if first <= seq <= last}
-        self._pulled_again = {seq: at for seq, at in self._pulled_again.items() if first <= seq <= last}
         self._look_for_gaps()
         self._schedule()
 
@@ -394,7 +392,7 @@ class Upstream:
         if now < self.deadline:
             return []
         if self.state is State.PULLING:
-            return self._repair(now) + self._pull_again(now)
+            return self._repair(now) + self._pull_early(now) + self._pull_again(now)
         if self._missing:
             return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
         if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._tail_timeout()):
@@ -447,6 +445,7 @@ class Upstream:
         least = 0 if self._is_heard else (INITIAL_TIMEOUT << self._max_tries) - INITIAL_TIMEOUT
         if self._tries >= self._max_tries and now >= self._begun_at + least:
             self._move(Event.UNANSWERED)
+            self._rtt.unanswered()
 
     def _look_for_gaps(self) -> None:
         if self.state is State.PULLING:
@@ -543,22 +542,27 @@ class Upstream:
         if lifetime_ms <= 0:
             return []
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
-        wait = lifetime_ms * MS // (2 if self._tries else 1)
-        if self._repeats_soon and not self._tries:
-            wait = min(wait, self._rtt.timeout())
-        self._pulled[seq] = now + wait
-        if seq in self._pulled_again:
-            self._pulled_again[seq] = now
+        self._pulled[seq] = now + lifetime_ms * MS // (2 if self._tries else 1)
         self._sent_at = now
         self.expiry = max(self.expiry, now + lifetime_ms * MS)
         return [Lli(seq, 1, lifetime_ms)]
+
+    def _pull_early(self, now: int) -> list[Lli]:
+        """Repeat the first pull while it is pending, where that has brought the one before."""
+        if now < self._repeat_at:
+            return []
+        self._repeat_at = NEVER
+        if self.next not in self._pulled:
+            return []
+        self._repeated = (self.next, now)
+        return self._pull_one(self.next, now)
 
     def _pull_again(self, now: int) -> list[Lli]:
         ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
         llis = []
         if ended:
             self._time_out(now)
-            self._pulled_again.update(dict.fromkeys(ended, now))
+            self._repeated = (ended[0], now)
             llis = self._pull_one(ended[0], now)
             for seq in ended[1:]:
                 del self._pulled[seq]  # until want() finds that an item has come
@@ -580,7 +584,8 @@ class Upstream:
             self.deadline = NEVER
             return
         if self.state is State.PULLING:
-            self.deadline = min((*self._pulled.values(), *self._missing.values()), default=NEVER)
+            early = self._repeat_at if self.next in self._pulled else NEVER
+            self.deadline = min((*self._pulled.values(), *self._missing.values(), early))
         elif self._missing:
             self.deadline = min(self._missing.values())
         else:

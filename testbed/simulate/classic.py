@@ -258,8 +258,11 @@ class Classic:
         for client in self._clients:
             client.stop(now)
 
-    def longest(self, now: int) -> int:
-        """Return how long forwarders may hold state after applications have stopped at `now`, ns."""
+    def longest(self, pushed: int, now: int) -> int:
+        """Return how long forwarders may hold state after applications have stopped at `now`, ns.
+
+        `pushed`: the longest lifetime of an LLI, which is an Interest to who cannot push.
+        """
         steps = [step for step in self._story.steps if step.do == "ask" and len(step.what) > 5]
         lifetimes = [int(step.what[5]) for step in steps]
         lifetimes += [
@@ -267,7 +270,7 @@ class Classic:
         ]
         delays = [prefix.delay * US for prefix in self._story.prefixes]
         announced = max(self._announced_until - now, 0)
-        own = max(lifetimes, default=0) * MS_NS + max(delays, default=0)
+        own = max(max(lifetimes, default=0) * MS_NS, pushed) + max(delays, default=0)
         return own + announced + MEMORY_NS + NONCE_LIFETIME
 
     def check_empty(self, name: str, host: Host, now: int) -> None:

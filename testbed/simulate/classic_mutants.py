@@ -13,8 +13,8 @@ from forwarder.pit import Pit, PitEntry
 from forwarder.reassembly import Reassembler
 from forwarder.reliability import Reliability
 from forwarder.suppression import Suppression
-from forwarder.wire.lp import LpPacket
-from forwarder.wire.packet import Interest, parse_interest
+from forwarder.wire.lp import NO_ROUTE, LpPacket
+from forwarder.wire.packet import Interest, parse_data, parse_interest
 from ssb_over_ndn.fetch import CongestionWindow, Fetcher
 from ssb_over_ndn.pull import Question
 from testbed.simulate.mutants import Make, Patch
@@ -127,6 +127,19 @@ def _any_way(original: Any) -> Callable[..., Any]:
     return lambda self, entry, face, interest, hops, is_scoped: hops
 
 
+def _nack_as_well(original: Any) -> Callable[..., Any]:
+    def on_data(self: Forwarder, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
+        entries = [entry for entry in self.pit.match(parse_data(packet)) if not entry.passed]
+        records = [record for entry in entries for record in entry.in_records]
+        original(self, face, packet, header, now)
+        for record in records:
+            asker = self.faces[record.face]
+            if record.expiry > now and asker is not face and not asker.is_local:
+                self._send_nack(asker, record.wire, NO_ROUTE, record.token)
+
+    return on_data
+
+
 CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "PIT entry not removed after Data": (Patch(Pit, "remove", _returns(None)),),
     "Data sent back": (Patch(Forwarder, "_on_data", _back_too),),
@@ -142,6 +155,7 @@ CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "repetition suppressed for ever": (Patch(Suppression, "lets_through", _once),),
     "MustBeFresh ignored": (Patch(ContentStore, "find", _stale),),
     "first Nack passed on": (Patch(Forwarder, "_on_nack", _first_nack),),
+    "Nack after Data": (Patch(Forwarder, "_on_data", _nack_as_well),),
     "Nack after the lifetime": (Patch(Forwarder, "_refuse", _late_nack),),
     "acknowledged before it came": (Patch(Reliability, "receive", _next_too),),
     "repeated frames passed on": (Patch(Reliability, "receive", _repeats_passed_on),),

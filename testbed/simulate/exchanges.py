@@ -251,9 +251,10 @@ class Exchanges:
             )
         passage.refused[peer] += 1
         key = frame.key
-        if key in here.asked.get(peer, {}):
-            here.asked[peer][key].is_doubtful = True
         ask = here.asked.get(peer, {}).get(key)
+        if ask is not None:
+            self._check_first(ask, passage, node, peer, frame)
+            ask.is_doubtful = True
         waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
         is_again = passage.is_known or sum(passage.came.values()) > 1
         is_again &= bool(waited) or passage.source != peer
@@ -267,6 +268,12 @@ class Exchanges:
             )
         if ask is not None and ask.last == frame.nonce:
             ask.ended = now
+
+    def _check_first(self, ask: _Ask, passage: _Passage, node: str, peer: str, frame: Frame) -> None:
+        """Check that a Nack is the first outcome of an Interest."""
+        is_certain = not ask.is_doubtful and passage.came[peer] == 1 and not ask.passed
+        if ask.ended >= 0 and is_certain and frame.nonce in ask.nonces:
+            raise Violation("refusal", node, f"sends {peer} a Nack for an Interest that has been answered")
 
 
 def is_application(peer: str) -> bool:

@@ -136,7 +136,8 @@ def _nodes(story: Story, fails: Fails) -> Story:
 def _without(story: Story, node: Node) -> Iterator[Story]:
     nodes = tuple(other for other in story.nodes if other != node)
     links = tuple(link for link in story.links if node.name not in (link.a, link.b))
-    steps = tuple(step for step in story.steps if node.name not in step.what)
+    # An Interest's selectors are letters, too.
+    steps = tuple(s for s in story.steps if node.name not in (s.what[:1] if s.do == "ask" else s.what))
     smaller = replace(story, nodes=nodes, links=links, steps=steps)
     yield smaller
     around = [link for link in story.links if node.name in (link.a, link.b)]

@@ -236,7 +236,7 @@ class _World:
             self._classic.stop(self.now)
             for place in self._places.values():
                 self._prod(place)
-            lifetime = max(lifetime, self._classic.longest(self.now))
+            lifetime = self._classic.longest(lifetime, self.now)
         self._run_until(self.now + lifetime + LINGER_NS)
         if self._classic is not None:
             self._check_classic(self._classic)

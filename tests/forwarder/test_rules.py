@@ -470,3 +470,24 @@ def test_what_an_announcement_needs() -> None:
     node.core.announce(1, b"x", 2)
     assert heard == [(1, b"x", 2)]
     assert node.core.find_announcement(b"n", 0) == b"n!"
+
+
+def test_a_small_store_answers_the_copy_of_an_interest() -> None:
+    node = Node()
+    node.route("/a", 2)
+    node.core.cs.capacity = 64
+    node.receive(1, interest("/a/1", 7))
+    node.data(2, "/a/1")
+    node.core.receive(3, interest("/a/1", 7), 0)
+    ((face, packet),) = sent(node)
+    assert (face, parse_lp(packet).nack_reason) == (3, None)
+
+
+def test_the_copy_of_a_pending_interest_is_no_loop_when_its_upstream_has_gone() -> None:
+    node = Node()
+    node.route("/a", 2)
+    node.core.receive(1, interest("/a/1", 7), 0)
+    sent(node)
+    node.core.remove_face(2, 0)
+    node.core.receive(1, interest("/a/1", 7), 0)
+    assert [lp.nack_reason for lp in opened(node)] != [DUPLICATE]

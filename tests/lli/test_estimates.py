@@ -178,3 +178,15 @@ def test_the_window_only_ever_doubles_back_and_grows_by_one(events: list[tuple[b
             window.arrived(in_use)
             assert window.size in (before, None, (before or 0) + 1)
         assert window.size is None or window.size >= Window.SMALLEST
+
+
+def test_tries_in_vain_lengthen_the_time_out_for_who_tries_next() -> None:
+    rtt = steady(10 * MS)
+    before = rtt.timeout()
+    rtt.unanswered()
+    assert rtt.timeout() == 2 * before
+    for _ in range(10):
+        rtt.unanswered()
+    assert rtt.timeout() == 8 * before
+    rtt.sample(700 * MS)
+    assert rtt.timeout() >= 700 * MS // 8

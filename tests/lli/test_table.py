@@ -859,3 +859,29 @@ def test_the_branches_of_the_tests_are_what_they_are_meant_to_be() -> None:
     assert item(FEED[FORKED_AT - 1]).previous == item(BRANCH[0]).previous
     assert item(FEED[FORKED_AT - 1]).id != item(BRANCH[0]).id
     assert FEED[0].author == BRANCH[0].author == WRITER.ref
+
+
+def test_a_reissued_lli_that_may_go_nowhere_wakes_nobody() -> None:
+    """Its hop limit lets it reach this node's application, and no further; then that application ends."""
+    relay = Relay(route=False)
+    relay.core.faces.clear()
+    relay.core.add_face(UP, local=True)
+    for face in (A, C):
+        relay.core.add_face(face)
+    relay.core.fib.add(LOGS, UP, 0)
+    relay.core.fib.add(LOGS, C, 10)
+    relay.lli(A, 1, 8, hop_limit=1)
+    relay.give(UP, idle(0, 8))
+    while not relay.wait(MS):  # until it probes
+        pass
+    relay.give(UP, idle(0, 8))
+    relay.lli(A, 1, 8, hop_limit=1, fresh=True)
+    relay.core.remove_face(UP, relay.now)
+    relay.out()
+    end = relay.now + 5_000 * MS
+    wakes = 0
+    while (deadline := relay.core.next_deadline()) is not None and deadline <= end and wakes < 100:
+        relay.now = max(relay.now, deadline)
+        relay.core.wake(relay.now)
+        wakes += 1
+    assert wakes < 100

@@ -793,4 +793,4 @@ def test_where_repeated_pulls_bring_the_items_the_next_are_repeated_soon_until_o
     assert up.wake(soon) == [Lli(3, 1, PULL_LIFETIME_MS)]
     up.arrived(3, soon + 600 * MS, bare=True)  # too late to be due to that
     up.want(8, NEVER, soon + 600 * MS)
-    assert up.deadline == soon + 600 * MS + PULL_LIFETIME_MS * MS
+    assert up.deadline == now + 10 * MS + PULL_LIFETIME_MS * MS

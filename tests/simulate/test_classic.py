@@ -89,7 +89,7 @@ def test_the_command_shrinks_draws_saves_and_replays(tmp_path: Path) -> None:
         assert "replay: feednet simulate --classic --seed " in failed.output
         assert "VIOLATED  unasked" in failed.output
         saved = Story.from_json(json.loads(story.read_text()))
-        assert len(saved.nodes) <= 3
+        assert len(saved.nodes) <= 4
         assert len(saved.steps) <= 3
     held = CliRunner().invoke(simulate, ["--story", str(story)])
     assert held.exit_code == 0
