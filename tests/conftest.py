@@ -5,6 +5,7 @@ theirs, so that nothing that a user has installed or set changes what they see.
 """
 
 import os
+import signal
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(home.cleanup)
     for name in OF_THE_USER:
         os.environ.pop(name, None)
+    for number in (signal.SIGINT, signal.SIGQUIT):  # ignored in what a shell starts in the background
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.default_int_handler)
     os.environ |= {"HOME": home.name, "WIRESHARK_CONFIG_DIR": f"{home.name}/wireshark", "LC_ALL": "C.UTF-8"}
 
 
