@@ -466,6 +466,8 @@ class Upstream:
         asked_in_vain = not self._repaired.keys().isdisjoint(due)
         if asked_in_vain:
             self._time_out(now)
+            if not self._asked_twice.isdisjoint(due):
+                self._rtt.unanswered()
             self._asked_twice.update(self._repaired.keys() & due)
         if self.known_tip > self.limit:  # it is the credit that slows the upstream down, and it is too much
             self.congested(now)

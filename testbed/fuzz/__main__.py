@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -51,10 +52,12 @@ def fuzz(
         folder = Path(name)
         unpack(read(SEEDS / f"{target}.hex") or {"nothing": b"\0"}, folder / "seeds")
         corpus.mkdir(parents=True, exist_ok=True)
+        # Linux counts into a process's largest size what its parent had when it forked.
+        memory = _MEMORY_MB + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         arguments = [
             f"-artifact_prefix={folder}/",
             f"-timeout={_SLOW.get(target, 5)}",
-            f"-rss_limit_mb={_MEMORY_MB}",
+            f"-rss_limit_mb={memory}",
         ]
         arguments += [f"-seed={seed}"] * (seed > 0) + [f"-runs={runs}"] * (runs > 0)
         arguments += [f"-max_total_time={seconds}"] * (seconds > 0)
