@@ -13,7 +13,7 @@ PERSISTENT: Final = 0xFA
 
 
 def make_persistent(interest: bytes) -> bytes:
-    """Return an Interest packet made persistent."""
+    """Return an Interest packet made persistent; it must hold no other application's element of that type."""
     _, start, end = read_header(interest, 0, len(interest))
     return element(interest[0], interest[start:end] + element(PERSISTENT))
 

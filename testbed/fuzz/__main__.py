@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile

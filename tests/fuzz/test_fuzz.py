@@ -17,7 +17,7 @@ from testbed.fuzz.targets import TARGETS, change
 
 SEED = 1
 SECONDS = 5
-WITHIN = {"wire": 20_000, "node": 20_000, "management": 2_000}
+WITHIN = {"wire": 20_000, "node": 20_000, "management": 8_000}
 """Inputs that it may take to find a planted bug."""
 
 LONG_HUNTS = {
