@@ -29,6 +29,8 @@ PAGES = "pages"
 _SLOW = {"captures": 60}
 """Seconds that no input may take, 5 unless told; many small files on a busy machine take their time."""
 _MEMORY_MB = 1024
+_ATTEMPTS = 3
+"""libFuzzer's clock may strike while a process ends that has not yet written what failed."""
 
 
 class Result(NamedTuple):
@@ -63,18 +65,21 @@ def fuzz(
         arguments += [f"-seed={seed}"] * (seed > 0) + [f"-runs={runs}"] * (runs > 0)
         arguments += [f"-max_total_time={seconds}"] * (seconds > 0)
         command = [sys.executable, "-m", "testbed.fuzz.engine", target, bug, str(folder / "seeds")]
-        done = subprocess.run(
-            [*command, *arguments, str(corpus), str(folder / "seeds")],
-            env=os.environ | {"PYTHONHASHSEED": "0"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        failed = [
-            path for path in sorted(folder.iterdir()) if path.is_file() and "slow-unit" not in path.name
-        ]
+        for _ in range(_ATTEMPTS):
+            done = subprocess.run(
+                [*command, *arguments, str(corpus), str(folder / "seeds")],
+                env=os.environ | {"PYTHONHASHSEED": "0"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            failed = [
+                path for path in sorted(folder.iterdir()) if path.is_file() and "slow-unit" not in path.name
+            ]
+            if failed or done.returncode != -signal.SIGALRM:
+                break
         counts = re.findall(r"^#(\d+)\t.*? cov: (\d+)", done.stdout, re.MULTILINE) or [("0", "0")]
         if done.returncode and not failed:
             raise UserError(f"the fuzzer has ended with {done.returncode}:\n{done.stdout[-2000:]}")
