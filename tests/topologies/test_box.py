@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 from topologies import box
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
 PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
 
 # Runs a program in a box, as a command line would. BOX_GRACE_S shortens a test's patience.
