@@ -77,7 +77,11 @@ def test_round_trips_without_root():
 def interpreter_of(as_user):
     """A Python that a user may run and that finds Mininet and this project, and its environment."""
     mininet = Path(sys.modules["mininet"].__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{mininet}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{mininet}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     for python in (sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")):
         # In a user namespace of its own, as the box will be: what nobody inherits from root ends there.
         argv = [*as_user, "unshare", "--user", "--", str(python), "-c", "import mininet.net, topologies"]
