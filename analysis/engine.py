@@ -30,9 +30,6 @@ from pyspark.sql.types import StructType
 from analysis.errors import AnalysisError
 from analysis.session import CONNECT, check_java, check_master, spark_session
 
-ENGINES = ("auto", "spark", "sail")
-"""What a user may ask for; auto: Sail where it is installed and captures are small, on no --master."""
-
 SMALL_BYTES = 256 << 20
 """Captures up to this size in all are small: decoded in this process, and analysed by Sail if it is there."""
 

@@ -93,8 +93,9 @@ def analyze(
 ) -> Path:
     """Analyse a run directory: write its tables and its report; return the report's path.
 
-    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` one
-    of analysis.engine.ENGINES; `all_tables`: also those of analysis.stages that the report does not show.
+    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` is
+    what analysis.engine.choose takes; `all_tables`: also those of analysis.stages that the report does not
+    show.
     Raises AnalysisError, with one line.
     """
     run = Run(Path(run_dir))

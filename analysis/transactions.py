@@ -21,6 +21,7 @@ interface by interface, each a task (scan).
 """
 
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,7 +54,7 @@ MOMENTS = pa.schema([field for field in EVENTS.arrow if field.name not in ("laye
 """Events that transactions tell: `retransmission`, and `expired` of what nothing answered, at the time when
 it would, which may be after the capture's end."""
 
-_OWN = [field.name for field in TRANSACTIONS.arrow if field.name != "layering"]
+_OWN = pa.schema([field for field in TRANSACTIONS.arrow if field.name != "layering"])
 _DIGEST = "/sha256digest="
 _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
 _MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
@@ -85,16 +86,12 @@ def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession
     def follow_one(number: int) -> dict[str, Any]:
         values = order[number]
         part = Path(partition(key, runs[values])) / f"part-{number:05}.parquet"
-        own = pa.schema([field for field in TRANSACTIONS.arrow if field.name != "layering"])
         following = Follower()
-        with WholeFile(out / part, own) as answered, WholeFile(moments / part, MOMENTS) as told:
-            for window in sweep(tasks[values], COLUMNS):
-                rows = following.push(window)
-                answered.write(rows.select(_OWN))
+        with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as told:
+            windows = sweep(tasks[values], COLUMNS)
+            for rows in chain(map(following.push, windows), map(Follower.finish, [following])):
+                answered.write(rows.select(_OWN.names))
                 told.write(moments_of(rows))
-            rows = following.finish()
-            answered.write(rows.select(_OWN))
-            told.write(moments_of(rows))
         return {}
 
     each(spark, follow_one, len(order))

@@ -97,8 +97,8 @@ def plan(
     """Return the runs of a sweep, all checked; raise UserError.
 
     `options` are arguments of testbed.scenario.load for all of them, `words` the command that they come from,
-    without the seed. Each setting is run with `repeat` seeds,
-    from the scenario's on, unless the seed itself is varied.
+    without the seed. Each setting is run with `repeat` seeds, from the scenario's on, unless the seed itself
+    is varied.
     """
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is there twice")

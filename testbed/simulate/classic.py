@@ -236,7 +236,7 @@ class Classic:
             log = self._logs[wanted.log]
             published = sum(time * US <= now for time in log.times)
             if log.node in connected[wanted.node] and not delivery.is_done(published):
-                missing.append((wanted.name, f"has items up to {delivery.held}, and no error"))
+                missing.append((wanted.name, delivery.progress))
         return missing
 
     def _is_owed(self, wish: Wish, connected: set[str]) -> bool:

@@ -17,11 +17,7 @@ from forwarder.wire.lp import NO_ROUTE, LpPacket
 from forwarder.wire.packet import Interest, parse_data, parse_interest
 from ssb_over_ndn.fetch import CongestionWindow, Fetcher
 from ssb_over_ndn.pull import Question
-from testbed.simulate.mutants import Make, Patch
-
-
-def _returns(result: Any) -> Make:
-    return lambda original: lambda *_, **__: result
+from testbed.simulate.mutants import Patch, returns
 
 
 def _unknown(original: Any) -> Callable[..., Any]:
@@ -141,14 +137,14 @@ def _nack_as_well(original: Any) -> Callable[..., Any]:
 
 
 CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
-    "PIT entry not removed after Data": (Patch(Pit, "remove", _returns(None)),),
+    "PIT entry not removed after Data": (Patch(Pit, "remove", returns(None)),),
     "Data sent back": (Patch(Forwarder, "_on_data", _back_too),),
     "Interest sent back": (Patch(Forwarder, "_next_hops", _any_way),),
     "loops unseen": (
-        Patch(PitEntry, "is_loop", _returns(False)),
+        Patch(PitEntry, "is_loop", returns(False)),
         Patch(DeadNonces, "has", _unknown),
     ),
-    "nonces forgotten with their entries": (Patch(DeadNonces, "add", _returns(None)),),
+    "nonces forgotten with their entries": (Patch(DeadNonces, "add", returns(None)),),
     "store taken for lasting": (Patch(ContentStore, "is_lasting", lambda _: property(lambda self: True)),),
     "hop limit not lowered": (Patch(Interest, "next_hop_wire", _not_lowered),),
     "lifetime not renewed": (Patch(Pit, "extend", _not_renewed),),
@@ -163,7 +159,7 @@ CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "TxSequence begins at 0": (Patch(Reliability, "__init__", _from_zero),),
     "packets mixed in reassembly": (Patch(Reassembler, "add", _by_index),),
     "window never recovers": (Patch(CongestionWindow, "congested", _down_to_nothing),),
-    "lost items not asked for again": (Patch(Fetcher, "wake", _returns(None)),),
-    "question asked once": (Patch(Question, "wake", _returns([])),),
+    "lost items not asked for again": (Patch(Fetcher, "wake", returns(None)),),
+    "question asked once": (Patch(Question, "wake", returns([])),),
 }
 """Bugs by name."""

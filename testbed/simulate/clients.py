@@ -126,14 +126,10 @@ class Asker:
         label: its name for reports.
         rng: source of nonces.
         tell: called with (now, text) for how they end.
-
-    Attributes:
-        tries: Interests that it has expressed so far.
     """
 
     def __init__(self, label: str, rng: Random, tell: Tell) -> None:
         self.label = label
-        self.tries = 0
         self._is_open = True
         self._rng = rng
         self._tell = tell
@@ -219,7 +215,6 @@ class Asker:
 
     def _express(self, pending: _Pending, now: int) -> None:
         wish = pending.wish
-        self.tries += 1
         pending.tries += 1
         pending.nonce = self._rng.getrandbits(32)
         pending.expiry = max(pending.expiry, now + wish.lifetime)

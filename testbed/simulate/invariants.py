@@ -180,6 +180,11 @@ class Delivery:
             raise Violation("error", self.where, "a fork is reported in a feed that has none")
         self.error = error
 
+    @property
+    def progress(self) -> str:
+        """How far it has come, for reports."""
+        return f"has items up to {self.held}, and {self.error or 'no error'}"
+
     def is_done(self, published: int) -> bool:
         """Tell whether the application has all of `published` items, or has been told why not."""
         return self.error is not None or self.held >= published

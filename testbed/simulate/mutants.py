@@ -66,7 +66,8 @@ def _cancel_unheard(original: Any) -> Callable[..., Any]:
     return grant
 
 
-def _nothing(result: Any) -> Make:
+def returns(result: Any) -> Make:
+    """Do nothing, and return this."""
     return lambda original: lambda *_, **__: result
 
 
@@ -253,62 +254,62 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "credit off by one": (Patch(Ranges, "grant", _off_by_one),),
     "missed rewind": (Patch(Ranges, "grant", _never_rewound),),
     "cancel unheard": (Patch(Ranges, "grant", _cancel_unheard),),
-    "forgotten expiry": (Patch(Ranges, "expire", _nothing(result=False)),),
+    "forgotten expiry": (Patch(Ranges, "expire", returns(result=False)),),
     "fork accepted": (
-        Patch(FeedCache, "stop", _nothing(result=False)),
-        Patch(resequencer, "dispute", _nothing(None)),
+        Patch(FeedCache, "stop", returns(result=False)),
+        Patch(resequencer, "dispute", returns(None)),
     ),
     "backlink unchecked": (
         Patch(cache, "assertions", _own_id_only),
         Patch(fork, "assertions", _own_id_only),
     ),
-    "signature unchecked": (Patch(items, "check_signature", _nothing(None)),),
+    "signature unchecked": (Patch(items, "check_signature", returns(None)),),
     "proof unchecked": (
         Patch(table, "open_fork", _proof_believed),
         Patch(consumer, "open_fork", _proof_believed),
     ),
-    "proof not propagated": (Patch(FeedTable, "_send_proof", _nothing(None)),),
+    "proof not propagated": (Patch(FeedTable, "_send_proof", returns(None)),),
     "cancel not passed upstream": (Patch(Upstream, "cancel", _and_forget([])),),
     "gap ignored": (Patch(Upstream, "arrived", _gap_unnoticed),),
     "duplicate delivered": (Patch(Consumer, "take_items", _given_twice),),
     "renewal lost": (Patch(Upstream, "want", _never_renewed),),
     "range not dropped with its face": (Patch(FeedTable, "remove_face", _ranges_stay),),
-    "no failover": (Patch(FeedTable, "_fail_over", _nothing(None)),),
+    "no failover": (Patch(FeedTable, "_fail_over", returns(None)),),
     "tail-loss probe missing": (
-        Patch(Upstream, "_patience", _nothing(NEVER // 2)),
+        Patch(Upstream, "_patience", returns(NEVER // 2)),
         Patch(Upstream, "answered", _tip_unheard),
     ),
     "loop not detected": (Patch(FeedTable, "_send_llis", _nonces_forgotten),),
     "Nack ignored": (
-        Patch(FeedTable, "on_nack", _nothing(None)),
-        Patch(Consumer, "_on_nack", _nothing(None)),
+        Patch(FeedTable, "on_nack", returns(None)),
+        Patch(Consumer, "_on_nack", returns(None)),
     ),
     "untaken items granted again": (Patch(FixedCredit, "limit", _untaken_granted),),
     "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
-    "producer's grants kept": (Patch(Producer, "wake", _nothing(None)),),
-    "past not fetched": (Patch(Backfill, "want", _nothing([])),),
+    "producer's grants kept": (Patch(Producer, "wake", returns(None)),),
+    "past not fetched": (Patch(Backfill, "want", returns([])),),
     "reissued LLI dropped": (Patch(Reissues, "take", _dropped_too_soon),),
     "downstream never asked": (Patch(FeedTable, "_hops", _no_downstream),),
-    "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", _nothing(result=False)),),
+    "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", returns(result=False)),),
     "past presumed": (Patch(FeedTable, "_can_progress", _past_presumed),),
-    "silent hop waited for": (Patch(FeedTable, "_tries_for", _nothing(MAX_TRIES)),),
+    "silent hop waited for": (Patch(FeedTable, "_tries_for", returns(MAX_TRIES)),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
     "refused without a word": (Patch(FeedTable, "_refuse_range", _dropped_silently),),
-    "duplicate LLI heeded": (Patch(Ranges, "is_repeated", _nothing(result=False)),),
+    "duplicate LLI heeded": (Patch(Ranges, "is_repeated", returns(result=False)),),
     "nothing sent again": (Patch(Range, "ready", _never_again),),
-    "stray Nack believed": (Patch(FeedEntry, "has_sent", _nothing(result=True)),),
+    "stray Nack believed": (Patch(FeedEntry, "has_sent", returns(result=True)),),
     "no second try": (
         Patch(consumer, "MAX_RETRY", lambda _: NEVER // 2),
         Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
     ),
-    "pulled once": (Patch(Upstream, "_pull_again", _nothing([])),),
+    "pulled once": (Patch(Upstream, "_pull_again", returns([])),),
     "repaired once": (Patch(Upstream, "_repair", _asked_once),),
     "cancel for all": (Patch(Ranges, "drop", _for_all),),
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
-    "probes never rarer": (Patch(Upstream, "_patience", _nothing(50_000_000)),),
-    "nobody shunned": (Patch(FeedTable, "_shunned_until", _nothing(0)),),
-    "idle answer ignored": (Patch(FeedTable, "on_state", _nothing(None)),),
+    "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
+    "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
+    "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
 """Bugs by name."""
 

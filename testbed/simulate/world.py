@@ -300,7 +300,7 @@ class _World:
                 continue  # a proof does not cross a forwarder that nobody has asked for it
             published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
             if reader.subscribed and not reader.delivery.is_done(published):
-                hungry.append((name, f"has items up to {reader.delivery.held}, and no error"))
+                hungry.append((name, reader.delivery.progress))
         return hungry
 
     def _check_caught_up(self, last: int) -> None:

@@ -372,11 +372,8 @@ def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(
     monkeypatch.setattr(stream, "PATIENCE_S", PATIENCE_S)  # on a busy machine it takes more than is usual
 
     async def story(world: World) -> None:
-        world.faces.listen_unix(tmp_path / "sock", limit=5)
         loop = asyncio.get_running_loop()
-        with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
-            await until(lambda: len(world.records) == 2)
-            world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+        async with unix_pair(world, tmp_path / "sock") as (client, producer):
             names = [from_uri(f"/big/{number}") for number in range(window)]
             asked = b"".join(make_interest(name, nonce=nonce) for nonce, name in enumerate(names))
             await loop.sock_sendall(client, asked)
@@ -398,11 +395,8 @@ def test_a_unix_socket_that_is_read_slowly_carries_marks(
     monkeypatch.setattr(stream, "PATIENCE_S", PATIENCE_S)
 
     async def story(world: World) -> None:
-        world.faces.listen_unix(tmp_path / "sock", limit=5)
         loop = asyncio.get_running_loop()
-        with unix_client(tmp_path / "sock") as client, unix_client(tmp_path / "sock") as producer:
-            await until(lambda: len(world.records) == 2)
-            world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+        async with unix_pair(world, tmp_path / "sock") as (client, producer):
             begun = loop.time()
             for number in range(400):
                 name = from_uri(f"/big/{number}")
@@ -460,6 +454,16 @@ def unix_client(path: Path) -> socket.socket:
     sock.connect(str(path))
     sock.setblocking(False)
     return sock
+
+
+@asynccontextmanager
+async def unix_pair(world: World, path: Path) -> AsyncIterator[tuple[socket.socket, socket.socket]]:
+    """Connect a client and a producer of /big."""
+    world.faces.listen_unix(path, limit=5)
+    with unix_client(path) as client, unix_client(path) as producer:
+        await until(lambda: len(world.records) == 2)
+        world.host.forwarder.fib.add(from_uri("/big"), max(world.records))
+        yield client, producer
 
 
 def most_marks(seconds: float) -> int:
