@@ -152,8 +152,8 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
     # Workers start in the user's directory, whose analysis.py is none of ours. Some are told by the JVM.
     conf.setExecutorEnv("PYTHONSAFEPATH", "1")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    if is_local or small:
-        # A cached table keeps its partitions, so the default of 200 costs 200 tasks however small it is.
+    if is_local or small or quick:
+        # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
         conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))
     if small:
         conf.setAll(list(_SMALL.items()))

@@ -294,7 +294,7 @@ class _World:
             index = reader.wanted.feed
             if self._reached[node, index].isdisjoint(self.story.feeds[index].devices):
                 continue
-            if self._has_quotas and reader.told is not None:
+            if self._has_quotas and (reader.told is not None or self._is_refused_unheard(node, index)):
                 continue
             if self._has_legacy and self.story.feeds[index].fork is not None:
                 continue  # a proof does not cross a forwarder that nobody has asked for it
@@ -302,6 +302,21 @@ class _World:
             if reader.subscribed and not reader.delivery.is_done(published):
                 hungry.append((name, reader.delivery.progress))
         return hungry
+
+    def _is_refused_unheard(self, node: str, index: int) -> bool:
+        """Tell whether a forwarder has no place for a feed, and a legacy one may keep the Nack to itself.
+
+        Of two Interests with one name that have come to it, it may send both to one next hop, which takes the
+        second for a repetition of the first, and refuses that alone.
+        """
+        if not self._has_legacy:
+            return False
+        for place in self._reached[node, index]:
+            feeds = self._places[place].host.forwarder.feeds
+            if feeds is not None and len(feeds) >= feeds.store.max_feeds:
+                if feeds.store.find(self._names[index]) is None:
+                    return True
+        return False
 
     def _check_caught_up(self, last: int) -> None:
         for name, state in self._hungry():
