@@ -69,6 +69,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if config.getoption("compiled"):
         left_out = [item for item in items if item.get_closest_marker("patches")]
         config.hook.pytest_deselected(items=left_out)

@@ -311,12 +311,12 @@ class _World:
         """
         if not self._has_legacy:
             return False
-        for place in self._reached[node, index]:
-            feeds = self._places[place].host.forwarder.feeds
-            if feeds is not None and len(feeds) >= feeds.store.max_feeds:
-                if feeds.store.find(self._names[index]) is None:
-                    return True
-        return False
+        tables = [self._places[place].host.forwarder.feeds for place in self._reached[node, index]]
+        return any(
+            len(feeds) >= feeds.store.max_feeds and feeds.store.find(self._names[index]) is None
+            for feeds in tables
+            if feeds is not None
+        )
 
     def _check_caught_up(self, last: int) -> None:
         for name, state in self._hungry():

@@ -30,7 +30,7 @@ from analysis.study import read_sweep, study
 from testbed import sweep
 from testbed.cli import feednet
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {

@@ -18,6 +18,8 @@ from analysis.pipeline import analyze
 from analysis.report import unpacked
 from testbed.cli import feednet
 
+pytestmark = pytest.mark.long
+
 LAYERINGS = ("pull", "persistent", "lli", "lli-selective")
 
 

@@ -22,6 +22,8 @@ from captures.files import cut
 from captures.growing import START, Growing, Place
 from captures.pcapng import CaptureError, Direction, Interface, Writer
 
+pytestmark = pytest.mark.long
+
 
 def pcapng(frames, application="test"):
     """Return a capture with two interfaces, of so many frames of many sizes."""

@@ -15,6 +15,8 @@ from testbed.fuzz.corpus import SEEDS, read, write
 from testbed.fuzz.minimise import failure_of, minimise, snippet
 from testbed.fuzz.targets import TARGETS, change
 
+pytestmark = pytest.mark.long
+
 SEED = 1
 SECONDS = 5
 WITHIN = {"wire": 20_000, "node": 20_000, "management": 8_000}

@@ -12,6 +12,8 @@ from testbed.simulate.shrink import shrink
 from testbed.simulate.story import FORGERIES, MISCHIEF, make_story
 from testbed.simulate.world import play
 
+pytestmark = pytest.mark.long
+
 SEEDS = 1500
 FRESH = 1500
 CHUNK = 500

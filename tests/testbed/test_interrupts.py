@@ -11,6 +11,8 @@ from testbed import run as running
 from testbed import workload
 from testbed.scenario import load
 
+pytestmark = pytest.mark.long
+
 LONG = ["run", "line", "--items", "60", "--layering", "lli", "--sweep", "seed=1..2000", "--no-report"]
 """Minutes, however fast the machine is."""
 JOBS = 3

@@ -22,6 +22,8 @@ from testbed.soak.measure import objects_of
 from testbed.soak.real import Left, Report
 from testbed.soak.virtual import Soak
 
+pytestmark = pytest.mark.long
+
 SEED = 1
 
 
