@@ -10,6 +10,7 @@ MIN_TIMEOUT: Final = 20 * MS
 MAX_TIMEOUT: Final = 4_000 * MS
 _GRANULARITY: Final = 1 * MS
 _MOST_BACKOFF: Final = 3
+_MOST_AMBIGUOUS: Final = 3
 _MIN_REORDER: Final = 500_000
 _MAX_REORDER_SHIFT: Final = 3
 
@@ -21,9 +22,10 @@ class Rtt:
         smoothed: smoothed round-trip time, ns; None before the first sample.
     """
 
-    __slots__ = ("_backoff", "_is_rough", "_reorder_shift", "_variation", "smoothed")
+    __slots__ = ("_ambiguous", "_backoff", "_is_rough", "_reorder_shift", "_variation", "smoothed")
 
     def __init__(self) -> None:
+        self._ambiguous = 0  # answers in a row that were no samples
         self._backoff = 0
         self._is_rough = True
         self.smoothed: int | None = None
@@ -35,7 +37,7 @@ class Rtt:
 
         One that is rough, no more than an upper bound, counts as long as there is none better.
         """
-        self._backoff = 0
+        self._backoff = self._ambiguous = 0
         if self.smoothed is None or (self._is_rough and not is_rough):
             self.smoothed, self._variation = measured, measured // 2
             self._is_rough = is_rough
@@ -53,11 +55,14 @@ class Rtt:
 
         It is no sample (Karn): it may answer either. After about a round trip, it answers the repetition: the
         first request was lost, and the time-out is right. Otherwise it answers the first request: the
-        time-out is too short, and is doubled until an answer comes in time.
+        time-out is too short, and is doubled until an answer comes in time. So it is after _MOST_AMBIGUOUS
+        answers in a row, whenever they come: the round trip that they are held against may be wrong.
         """
         if self.smoothed is None:
             return
-        if abs(measured - self.smoothed) <= max(self.smoothed // 4, 2 * self._variation):
+        self._ambiguous += 1
+        as_expected = abs(measured - self.smoothed) <= max(self.smoothed // 4, 2 * self._variation)
+        if as_expected and self._ambiguous <= _MOST_AMBIGUOUS:
             self._backoff = 0
         else:
             self._backoff = min(self._backoff + 1, _MOST_BACKOFF)

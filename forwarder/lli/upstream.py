@@ -168,6 +168,7 @@ class Upstream:
         "_idle_probes",
         "_is_heard",
         "_is_pushing",
+        "_is_touched",
         "_last_arrival",
         "_longest_gap",
         "_losses",
@@ -234,6 +235,7 @@ class Upstream:
         self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
         self._sample = False  # the next answer tells the round-trip time
+        self._is_touched = False  # touch() has sent an LLI since the last answer
         self._sent_at = 0
         self._quiet_since = 0  # when the last LLI went out or the last item came in
         self._last_arrival = 0
@@ -298,6 +300,7 @@ class Upstream:
                 self._rtt.sample_ambiguous(now - self._asked_at)
             self._unanswered = False
         self._answered_once = self._is_heard = True
+        self._is_touched = False
         if self.state in (State.PULLING, State.SILENT):
             self._pulled.clear()
             self._unanswered = False
@@ -421,6 +424,7 @@ class Upstream:
             return []
         if self._recovery is Recovery.NONE:
             return self._ask(self.head, now)  # who passes on what comes must not get the last item first
+        self._is_touched = True
         return [Lli(self.limit, 1, max((self.expiry - now) // MS, 1))]
 
     def _move(self, event: Event) -> None:
@@ -517,7 +521,8 @@ class Upstream:
         if lifetime_ms <= 0 or first > self.limit:
             self.deadline = NEVER
             return []
-        self._sample = not again and not self._unanswered  # else it could answer the one before (Karn)
+        # Else it could answer the one before (Karn).
+        self._sample = not again and not self._unanswered and not self._is_touched
         self._asked_at = self._sent_at = self._quiet_since = now
         if self._begun_at < 0:
             self._begun_at = now

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
-from forwarder.lli import consumer, table
+from forwarder.lli import consumer, estimates, table
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.credit import FixedCredit
@@ -309,6 +309,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
     "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
+    "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
 """Bugs by name."""

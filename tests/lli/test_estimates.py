@@ -73,12 +73,11 @@ def test_answers_that_only_come_after_the_time_out_lengthen_it() -> None:
 def test_answers_to_the_last_time_of_asking_leave_the_time_out_as_it_is() -> None:
     rtt = steady(100 * MS)
     before = rtt.timeout()
-    for measured in (100, 80, 120):
-        rtt.sample_ambiguous(measured * MS)
-        assert rtt.timeout() == before
+    rtt.sample_ambiguous(120 * MS)
+    assert rtt.timeout() == before
     rtt.sample_ambiguous(20 * MS)
     assert rtt.timeout() == 2 * before
-    rtt.sample_ambiguous(110 * MS)
+    rtt.sample_ambiguous(80 * MS)
     assert rtt.timeout() == before
     for _ in range(10):
         rtt.sample_ambiguous(20 * MS)
@@ -86,6 +85,18 @@ def test_answers_to_the_last_time_of_asking_leave_the_time_out_as_it_is() -> Non
     unknown = Rtt()
     unknown.sample_ambiguous(20 * MS)
     assert unknown.timeout() == INITIAL_TIMEOUT
+
+
+def test_only_so_many_answers_in_a_row_leave_the_time_out_as_it_is() -> None:
+    rtt = steady(100 * MS)
+    before, timeouts = rtt.timeout(), []
+    for _ in range(5):
+        rtt.sample_ambiguous(100 * MS)
+        timeouts.append(rtt.timeout() // before)
+    assert timeouts == [1, 1, 1, 2, 4]
+    rtt.sample(100 * MS)
+    rtt.sample_ambiguous(100 * MS)
+    assert rtt.timeout() <= before
 
 
 def test_reordering_is_a_quarter_of_the_round_trip_until_it_shows_to_be_more() -> None:

@@ -246,6 +246,20 @@ def test_touching_says_nothing_new() -> None:
     assert Upstream(1, Rtt()).touch(0) == []
 
 
+def test_an_answer_that_may_be_to_a_touch_is_no_sample() -> None:
+    rtt = Rtt()
+    up = Upstream(1, rtt)
+    up.want(8, 2000 * MS, 0)
+    up.answered(0, 8, 20 * MS)
+    up.touch(1000 * MS)
+    assert up.want(16, 2000 * MS, 1005 * MS)
+    up.answered(0, 16, 1020 * MS)
+    assert rtt.smoothed == 20 * MS
+    assert up.want(32, 2000 * MS, 1100 * MS)
+    up.answered(0, 32, 1140 * MS)
+    assert rtt.smoothed != 20 * MS
+
+
 def test_what_is_here_is_skipped() -> None:
     up = opened(8)
     up.arrived(1, 20 * MS)
