@@ -335,12 +335,13 @@ class _World:
     def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
         """Return the neighbours that a wish for a feed goes on to, which has come from `before`.
 
-        A legacy forwarder asks others than its cheapest hop only while that one keeps silent. Refused, it
-        begins anew with the cheapest, for ever: where that leads back, classic NDN finds no way, either.
+        It never goes back there. A legacy forwarder asks others than its cheapest hop only while that one
+        keeps silent. Refused, it begins anew with the cheapest, for ever: where that leads back or has no
+        other way, classic NDN finds none, either.
         """
         cables = {b: wire.cable for (a, b), wire in self._wires.items() if a == place}
         if feed is None or self._specs[place].push:
-            return [peer for peer, cable in cables.items() if cable.up]
+            return [peer for peer, cable in cables.items() if cable.up and peer != before]
         hops = [peer for peer, _ in self._routes[place][feed] if peer != before]
         known = [peer for peer in hops if cables[peer].up or not cables[peer].signalled]
         up = [peer for peer in known if cables[peer].up]
