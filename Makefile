@@ -50,17 +50,17 @@ bench: $(STAMPS)/dev $(STAMPS)/compiled
 	@if [ -d $(COMPILED) ]; then $(WITH_COMPILED) $(BIN)/python -m testbed.bench; fi
 
 fuzz: $(STAMPS)/dev
-	@$(BIN)/python -m testbed.fuzz
+	@$(BIN)/python -m testbed.verify.fuzz
 
 soak: $(STAMPS)/dev
-	@$(BIN)/python -m testbed.soak
-	@$(BIN)/python -m testbed.soak --real-minutes 10
+	@$(BIN)/python -m testbed.verify.soak
+	@$(BIN)/python -m testbed.verify.soak --real-minutes 10
 
 bench-decode: $(STAMPS)/dev
-	@$(BIN)/python -m testbed.bench_decode
+	@$(BIN)/python -m testbed.bench.decode
 
 bench-analysis: $(STAMPS)/dev
-	@$(BIN)/python -m testbed.bench_analysis
+	@$(BIN)/python -m testbed.bench.analysis
 
 pictures: $(STAMPS)/dev
 	@$(BIN)/python docs/pictures.py

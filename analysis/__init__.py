@@ -2,7 +2,7 @@
 
 The captures are the only witness. What a node's PIT held, what an item cost and what crossed a link is
 derived from the frames on its interfaces; the forwarders' own counters serve to check that, never to
-replace it. Every step is a function from DataFrames to a DataFrame, in the order of `analysis.pipeline`:
+replace it. Every step is a function from DataFrames to a DataFrame, in the order of `analysis.pipelines.run`:
 
     source -> decode -> reassemble -> pit, latency, overhead -> compare -> report
 

@@ -1,7 +1,7 @@
 """Frames of any usual link type, taken apart one at a time down to the bytes of NDN.
 
-Where analysis/vector.py decodes frames by the thousand, this says what is right, and takes over whatever is
-unusual. Nothing here raises: a frame that cannot be read has a `problem`.
+Where analysis/decode/batch.py decodes frames by the thousand, this says what is right, and takes over
+whatever is unusual. Nothing here raises: a frame that cannot be read has a `problem`.
 
 Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200 (extension headers), 768,
 9293, 1661 and 1662 (PPP). That NDN is 0x0077 in PPP, no standard says: ndnSIM writes its traces so

@@ -15,12 +15,12 @@ from forwarder.wire.lp import open_data
 from forwarder.wire.name import to_uri
 from ssb.generate import generate_feed
 from ssb.message import Message
-from testbed.emulate import Emulation
-from testbed.files import capture_interfaces
-from testbed.nodes import Node
-from testbed.scenario import Scenario
-from testbed.timeline import Timeline
-from testbed.workload import Load, load
+from testbed.experiment.emulate import Emulation
+from testbed.experiment.files import capture_interfaces
+from testbed.experiment.nodes import Node
+from testbed.scenario.model import Scenario
+from testbed.scenario.timeline import Timeline
+from testbed.scenario.workload import Load, load
 
 _FEEDS: dict[int, list[Message]] = {}
 _LOADS: dict[str, Load] = {}

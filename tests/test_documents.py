@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from testbed.cli import feednet
+from testbed.cli.main import feednet
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

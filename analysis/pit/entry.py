@@ -11,7 +11,8 @@ FOREVER = (1 << 63) - 1
 
 
 class Message(NamedTuple):
-    """A network-layer packet at one of the node's interfaces; see analysis.schema.PACKETS for the fields."""
+    """A network-layer packet at one of the node's interfaces; see analysis.decode.schema.PACKETS for the
+    fields."""
 
     time: int
     interface: str
@@ -71,7 +72,7 @@ COUNTED = Step._fields[1:]
 
 
 class Interval(NamedTuple):
-    """An entry that has ended; see analysis.stages.PIT_INTERVALS."""
+    """An entry that has ended; see analysis.tables.schema.PIT_INTERVALS."""
 
     kind: str
     name: str

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analysis.elements import Flags, Ints
+from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.entry import FOREVER, Entry, Ledger, Message
 
 RANGE_BYTES = 28

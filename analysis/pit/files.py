@@ -26,13 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.partitions import WholeFile, directories, partition
 from analysis.pit.entry import State
 from analysis.pit.scan import PitScan
 from analysis.pit.shares import EVERY, Share
 from analysis.pit.window import COLUMNS
-from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tasks import at_once, each
+from analysis.spark.parallel import at_once, each
+from analysis.spark.parquet import WholeFile, directories, partition
+from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,9 +68,10 @@ class Group(NamedTuple):
 def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
     """Write `out`/pit_intervals and `out`/pit_occupancy, partitioned by run, from Parquet of packets.
 
-    `packets` is what analysis.extract has written, in directories by run, node and, if any, interface; of
-    captures with fragments (frag_count > 1), what analysis.reassemble has made of them, written in the same
-    way. Without Spark the work is done here. A run's packets end with the last one of any of its nodes.
+    `packets` is what analysis.spark.to_parquet has written, in directories by run, node and, if any,
+    interface; of captures with fragments (frag_count > 1), what analysis.tables.reassembly has made of them,
+    written in the same way. Without Spark the work is done here. A run's packets end with the last one of any
+    of its nodes.
     """
     packets, out = packets.resolve(), out.resolve()  # tasks work in directories of their own
     nodes: dict[tuple[str, str], list[Group]] = defaultdict(list)

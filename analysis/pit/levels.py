@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from analysis.elements import Ints
-from analysis.partitions import directories
+from analysis.decode.tlv_batch import Ints
 from analysis.pit.files import NETWORK, Group, row_groups, sweep
-from analysis.slices import with_span
-from analysis.tasks import by_group, each
+from analysis.spark.parallel import by_group, each
+from analysis.spark.parquet import directories
+from analysis.tables.slices import with_span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -194,8 +194,8 @@ def drawn(changes: DataFrame, runs: DataFrame, bins: int, *, here: bool) -> tupl
 def scan(
     occupancy: Path, spans: Mapping[str, Span], of: Sequence[str], bins: int, spark: "SparkSession | None"
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return rows of `summary`, `curves` and `heat` of analysis.stages.PIT_OCCUPANCY in directories by run:
-    layering, node and Levels'. A task a run; memory is bounded by nodes and a window of states."""
+    """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
+    run: layering, node and Levels'. A task a run; memory is bounded by nodes and a window of states."""
     occupancy = occupancy.resolve()  # tasks work in directories of their own
     files: dict[str, list[Group]] = defaultdict(list)
     for path in sorted(occupancy.rglob("*.parquet")):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.elements import Flags, Ints
+from analysis.decode.tlv_batch import Flags, Ints
 
 CAN_BE_PREFIX, MUST_BE_FRESH = 2, 1
 KEYS = 4

@@ -86,7 +86,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from analysis.elements import Flags, Ints
+from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.classic import RECORD_BYTES, ClassicEntry, Key, key_of
 from analysis.pit.entry import FOREVER, Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import RANGE_BYTES, FeedEntry

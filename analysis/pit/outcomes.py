@@ -4,10 +4,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.files import NETWORK
-from analysis.quantiles import in_ms, quantile_function
+from analysis.tables.quantiles import in_ms, quantile_function
 
 OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
-"""Outcomes of analysis.stages.PIT_INTERVALS, in the order in which they are shown."""
+"""Outcomes of analysis.tables.schema.PIT_INTERVALS, in the order in which they are shown."""
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
 

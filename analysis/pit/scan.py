@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from analysis.elements import Ints
+from analysis.decode.tlv_batch import Ints
 from analysis.pit.entry import Interval, Message
 from analysis.pit.model import PitModel
 from analysis.pit.results import INTERVALS, STEPS, columns_of, intervals_of, merged, steps_of, table_of

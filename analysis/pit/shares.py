@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.elements import Flags
+from analysis.decode.tlv_batch import Flags
 from analysis.pit.matching import DIGEST
 from analysis.pit.model import FORK
 from analysis.pit.window import encoded, numbers

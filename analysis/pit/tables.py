@@ -2,7 +2,7 @@
 
 Each node's packets go through analysis.pit.scan.PitScan, one node a task: in a DataFrame by reconstruct(), as
 Parquet of any size by scan(). The result is a history of entries and of changes; the other tables here are
-made from it. The forwarders' own counters check it: analysis.pit.truth.
+made from it. The forwarders' own counters check it: analysis.pit.validation.
 
 Occupancy at time t is the state after everything that happened at times <= t.
 """
@@ -13,12 +13,12 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
-from analysis.engine import frame
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.files import NETWORK, scan
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
-from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.spark.engine import frame
+from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 
 __all__ = [
     "HISTORY",
@@ -37,9 +37,9 @@ __all__ = [
 _DELTAS = ("time", *(f"delta_{name}" for name in COUNTED))
 
 HISTORY = StructType([*PIT_INTERVALS.spark.fields, *(StructField(name, LongType()) for name in _DELTAS)])
-"""A row an entry (analysis.stages.PIT_INTERVALS; the rest null), and a row for each moment in which a node's
-table changed: layering, node, time (ns), and the change of each of entries, bytes, ranges and credit, of
-classic entries satisfied by Data that came in since the node's start, and expired since then."""
+"""A row an entry (analysis.tables.schema.PIT_INTERVALS; the rest null), and a row for each moment in which a
+node's table changed: layering, node, time (ns), and the change of each of entries, bytes, ranges and credit,
+of classic entries satisfied by Data that came in since the node's start, and expired since then."""
 
 _HISTORY_ARROW = pa.schema([*PIT_INTERVALS.arrow, *((name, pa.int64()) for name in _DELTAS)])
 _NODE = ("layering", "node")
@@ -48,9 +48,9 @@ _NODE = ("layering", "node")
 def reconstruct(
     messages: DataFrame, breaks: DataFrame, runs: DataFrame | None = None, *, here: bool = False
 ) -> DataFrame:
-    """Return the HISTORY of every node from its network-layer packets (analysis.reassemble).
+    """Return the HISTORY of every node from its network-layer packets (analysis.tables.reassembly).
 
-    Its restarts and signalled link events (analysis.setting.BREAKS) are shown to the model as messages of
+    Its restarts and signalled link events (analysis.run.context.BREAKS) are shown to the model as messages of
     kind "restart", "link-down" and "link-up" at each interface concerned, before all packets of that time.
     `runs` (layering, end_ns) says until when there may have been packets; if it is None, packets end with the
     node's last one. `here`: few packets are followed in this process, which takes less time than starting
@@ -98,7 +98,7 @@ def _reconstruct_node(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
 
 
 def intervals(history: DataFrame) -> DataFrame:
-    """Return analysis.stages.PIT_INTERVALS: a row an entry."""
+    """Return analysis.tables.schema.PIT_INTERVALS: a row an entry."""
     return history.where(F.col("kind").isNotNull()).select(*PIT_INTERVALS.names)
 
 
@@ -123,7 +123,7 @@ def changes(pit_steps: DataFrame) -> DataFrame:
 
 
 def occupancy(pit_changes: DataFrame) -> DataFrame:
-    """Return analysis.stages.PIT_OCCUPANCY from changes()."""
+    """Return analysis.tables.schema.PIT_OCCUPANCY from changes()."""
     return pit_changes.select(*PIT_OCCUPANCY.names)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.elements import Flags, Ints
+from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.classic import RECORD_BYTES
 
 MOST_LIFETIME = 1 << 38

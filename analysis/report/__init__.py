@@ -17,20 +17,20 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from analysis.compare import METRICS, Metric, is_time
 from analysis.files import write_whole
-from analysis.latency import ALL
-from analysis.manifest import Manifest, Run
+from analysis.metrics.registry import METRICS, Metric, is_time
 from analysis.pit.tables import NETWORK
-from analysis.quantiles import TAILS
-from analysis.report import delay, state, wire
+from analysis.report.figures import delay, state, wire
+from analysis.report.figures.journey import journey_data
+from analysis.report.figures.plot import COLOURS, DASHES, Figure, Rows, places
+from analysis.report.figures.topology import draw, loads
 from analysis.report.findings import findings, unranked
 from analysis.report.glossary import TERMS, explained
-from analysis.report.journey import journey_data
 from analysis.report.numbers import NARROW_SPACE, duration, pretty
-from analysis.report.plot import COLOURS, DASHES, Figure, Rows, places
 from analysis.report.ranks import alike, rank
-from analysis.report.topology import draw, loads
+from analysis.run.manifest import Manifest, Run
+from analysis.tables.latency import ALL
+from analysis.tables.quantiles import TAILS
 
 STROKES = {
     **{dash: dash.replace("px", "").replace(",", " ") for dash in DASHES if "px" in dash},
@@ -51,7 +51,7 @@ FAULTS = ("twice", "out_of_order", "forked", "errors")
 
 
 class Tables(NamedTuple):
-    """The rows that the report shows; each table is described where analysis.pipeline gets it from."""
+    """The rows that the report shows; each table is described where analysis.pipelines.run gets it from."""
 
     comparison: Rows
     overhead: Rows
@@ -226,9 +226,9 @@ def unpacked(text: str) -> str:
 
 
 def environment() -> Environment:
-    """Return what renders the templates of this directory."""
+    """Return what renders the templates of `static`."""
     made = Environment(
-        loader=PackageLoader("analysis.report", "."),
+        loader=PackageLoader("analysis.report", "static"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -240,8 +240,8 @@ def environment() -> Environment:
 
 
 def resource(name: str) -> str:
-    """Return the text of a file of this directory."""
-    return files("analysis.report").joinpath(name).read_text(encoding="utf-8")
+    """Return the text of a file of `static`."""
+    return files("analysis.report").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow]:

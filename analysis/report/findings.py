@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from analysis.compare import why_unranked
-from analysis.manifest import Manifest
+from analysis.metrics.registry import why_unranked
 from analysis.report.numbers import compared, duration, excess, pretty, with_unit
 from analysis.report.ranks import Axis, alike
+from analysis.run.manifest import Manifest
 
 MOST = 7
 """Findings of a run; what is not among them is in the tables."""
@@ -74,9 +74,10 @@ def findings(
     losses: list[dict[str, Any]],
     subscribers: list[dict[str, Any]],
 ) -> Findings:
-    """Return the findings of a comparison: the rows of analysis.compare.compare, and their ranks.
+    """Return the findings of a comparison: the rows of analysis.metrics.registry.compare, and their ranks.
 
-    `losses` has the rows of analysis.crossings.losses, `subscribers` those of analysis.keeping_up.KEEPING_UP.
+    `losses` has the rows of analysis.tables.link_transits.losses, `subscribers` those of
+    analysis.metrics.keeping_up.KEEPING_UP.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     by_key = {axis.metric.key: axis for axis in axes}

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from analysis.compare import METRICS, Metric, is_time, why_unranked
-from analysis.report.plot import Rows
+from analysis.metrics.registry import METRICS, Metric, is_time, why_unranked
+from analysis.report.figures.plot import Rows
 
 ALIKE = 1.01
 """Values within this factor of the best of a rank share it: less is chance, not design."""
@@ -34,7 +34,7 @@ def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
     """Rank layerings on every axis that some of them have a value on.
 
     Those of like value (ALIKE) share the better rank; the next one's counts all before it. Layerings that did
-    not finish have no ranks among times: analysis.compare.why_unranked says so.
+    not finish have no ranks among times: analysis.metrics.registry.why_unranked says so.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     keys = {metric for metric, _ in values}

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from analysis.compare import METRICS, Metric
 from analysis.files import write_whole
-from analysis.keys import NET, VERSION, value_words, words
+from analysis.metrics.registry import METRICS, Metric
+from analysis.pipelines.study import CONFIDENCE, EXTRA, STUDIED, Point, Study
 from analysis.report import page as render_page
+from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.numbers import pretty, with_unit
-from analysis.report.study_plots import MOST_BANDS, overview, panels, stroke
 from analysis.report.study_words import caveats, findings, point_words, told
-from analysis.study import CONFIDENCE, EXTRA, STUDIED, Point, Study
+from analysis.run.keys import NET, VERSION, value_words, words
 
 _ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
 """Metrics that have a table, too, though no layering is ranked on them."""

@@ -4,12 +4,12 @@ whether chance could have made it so."""
 from collections.abc import Iterator
 from statistics import fmean
 
-from analysis.compare import METRICS, WHOLE, Metric, why_unranked
-from analysis.keys import NET
+from analysis.metrics.registry import METRICS, WHOLE, Metric, why_unranked
+from analysis.pipelines.study import Estimate, Point, Study
 from analysis.report.findings import Told
 from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.ranks import alike
-from analysis.study import Estimate, Point, Study
+from analysis.run.keys import NET
 
 MOST = 7
 """Findings of a page."""

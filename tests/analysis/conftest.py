@@ -9,8 +9,8 @@ from handmade import write_run
 from pyspark.sql import SparkSession
 from short_runs import Measured, measured
 
-from analysis.engine import Chosen, session
-from analysis.session import CONNECT, spark_session
+from analysis.spark.engine import Chosen, session
+from analysis.spark.session import CONNECT, spark_session
 
 os.environ.setdefault("FEEDNET_CACHE", "")  # tests leave nothing behind
 

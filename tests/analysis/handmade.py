@@ -19,7 +19,7 @@ from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, to_uri
 from forwarder.wire.packet import make_data, make_interest
-from testbed.files import CAPTURE, COUNTERS, EVENTS, sealed
+from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, sealed
 
 MS = 1_000_000
 HOP = 10 * MS

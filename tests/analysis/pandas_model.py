@@ -169,7 +169,8 @@ class Model:
         }
 
     def keeping_up(self, own: list[dict[str, Any]]) -> dict[str, int]:
-        """How many subscribers fell behind, and how many were cut off (analysis/keeping_up.py says when)."""
+        """How many subscribers fell behind, and how many were cut off (analysis/metrics/keeping_up.py says
+        when)."""
         load, behind, cut = self.manifest["workload"], 0, 0
         ended = self.turn["stop_ns"]
         moment = min(10**9, (ended - self.turn["settle_ns"]) // 2)

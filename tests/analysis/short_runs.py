@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from handmade import seal
 
-from analysis.manifest import Run
-from analysis.pipeline import measure_cases
-from analysis.setting import Case
-from testbed import run as running
-from testbed import workload
-from testbed.scenario import available, load
+from analysis.pipelines.run import measure_cases
+from analysis.run.context import Case
+from analysis.run.manifest import Run
+from testbed.experiment import run as running
+from testbed.scenario import workload
+from testbed.scenario.model import available, load
 
 ITEMS = 12
 LONGER = {
@@ -105,7 +105,8 @@ HARD = ("rough", "steady", "today")
 
 
 class Measured(NamedTuple):
-    """Runs by name, and the rows of analysis.compare.measure; a case is called "<name> <layering>"."""
+    """Runs by name, and the rows of analysis.metrics.registry.measure; a case is called "<name>
+    <layering>"."""
 
     runs: dict[str, Run]
     rows: list[dict[str, Any]]
@@ -120,7 +121,7 @@ class Measured(NamedTuple):
 
 
 def emulate(directory: Path, scenario: str, **options: Any) -> Run:
-    """Run a scenario (a name or a file) in the emulator, with options of testbed.scenario.load."""
+    """Run a scenario (a name or a file) in the emulator, with options of testbed.scenario.model.load."""
     chosen = load(scenario, **options)
     running.run(chosen, workload.load(chosen), "emulated", "asked for", directory)
     return Run(directory)

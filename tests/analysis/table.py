@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from analysis.engine import frame
-from analysis.schema import PACKETS, PACKETS_ARROW
+from analysis.decode.schema import PACKETS, PACKETS_ARROW
+from analysis.spark.engine import frame
 
 _USUAL = {
     "layering": "x",
@@ -22,15 +22,15 @@ _USUAL = {
 
 
 def packets(*rows):
-    """Return packets as analysis.reassemble gives them, numbered as they stand here. What comes in has its
-    addresses the other way round, if it does not give any."""
+    """Return packets as analysis.tables.reassembly gives them, numbered as they stand here. What comes in has
+    its addresses the other way round, if it does not give any."""
     table = []
     assert rows
     for number, row in enumerate(rows, 1):
         turned = {"src": "10.0.0.2", "dst": "10.0.0.1"} if row.get("direction") == "in" else {}
         whole = {"frame": number} | _USUAL | turned | row
         table.append({name: whole.get(name) for name in PACKETS.names})
-    # What analysis.reassemble makes of whole packets, less what is about fragments.
+    # What analysis.tables.reassembly makes of whole packets, less what is about fragments.
     return pa.Table.from_pylist(table, PACKETS_ARROW)
 
 

@@ -19,8 +19,8 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.utils import PcapNgWriter, PcapWriter
 from short_runs import ROUGH, emulate
 
-from analysis.reading import Findings, Reading, read_packets
-from analysis.schema import PACKETS
+from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.decode.schema import PACKETS
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
 from captures.dissectors.reading import read_rows
 from captures.files import cut

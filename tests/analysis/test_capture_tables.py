@@ -12,12 +12,12 @@ from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
-from analysis.partitions import NO_VALUE
 from analysis.pit.files import row_groups
 from analysis.report.numbers import NARROW_SPACE
+from analysis.spark.parquet import NO_VALUE
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
-from testbed.cli import feednet
+from testbed.cli.main import feednet
 from testbed.errors import UserError
 
 pytestmark = pytest.mark.spark
@@ -39,8 +39,8 @@ def analyzed(spark, tmp_path_factory):
 
 class TestAllTables:
     def test_every_table_has_the_documented_columns(self, analyzed):
-        from analysis.schema import PARTITIONS
-        from analysis.stages import TABLES
+        from analysis.decode.schema import PARTITIONS
+        from analysis.tables.schema import TABLES
 
         out, _ = analyzed
         assert {each.name for each in out.iterdir()} == {
@@ -127,7 +127,7 @@ def run(*arguments):
 
 
 def test_a_capture_without_frames_has_tables_and_a_page(spark, tmp_path):
-    from analysis.stages import TABLES
+    from analysis.tables.schema import TABLES
 
     empty = write(tmp_path / "empty.pcap")
     said = run(empty, "--out", tmp_path / "out")
@@ -181,7 +181,7 @@ def test_time_stamps_that_cannot_be(spark, tmp_path):
 def test_a_relative_directory_of_any_name(spark, tmp_path, monkeypatch, name):
     # Spark's own working directory is another one, as those of executors are.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("analysis.capture_tables.FEW_BYTES", 0)
+    monkeypatch.setattr("analysis.pipelines.captures.FEW_BYTES", 0)
     write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
     said = run("a-eth0.pcap", "--out", name)
     assert said.exit_code == 0, said.output
@@ -205,7 +205,7 @@ def test_tables_are_kept_if_there_is_no_page(spark, tmp_path, monkeypatch):
 
 
 def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
-    from analysis import partitions
+    from analysis.spark import parquet as partitions
 
     monkeypatch.setattr(partitions, "_ROW_GROUP", 1 << 10)
     rows = [("x", f"n{at % 2}", f"i{at % 4}", at * 7919 % 20_000, at) for at in range(20_000)]
@@ -222,11 +222,11 @@ def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
-    from analysis.capture_tables import _at_least_empty
-    from analysis.partitions import directories
-    from analysis.stages import LATENCY
+    from analysis.pipelines.captures import _at_least_empty
+    from analysis.spark.parquet import directories
+    from analysis.tables.schema import LATENCY
 
-    # As Spark escapes it: less than analysis.partitions does.
+    # As Spark escapes it: less than analysis.spark.parquet does.
     there = tmp_path / "run=a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}" / "part-0.parquet"
     there.parent.mkdir()
     there.touch()

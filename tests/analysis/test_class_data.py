@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from analysis.class_data import java_options
+from analysis.spark.class_data import java_options
 
 VERSION = 'openjdk version "17.0.15"'
 

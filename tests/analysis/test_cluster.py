@@ -24,11 +24,11 @@ import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
 
-from analysis.pipeline import analyze
+from analysis.pipelines.run import analyze
+from analysis.pipelines.study import read_sweep, study
 from analysis.report.study import write_study
-from analysis.study import read_sweep, study
-from testbed import sweep
-from testbed.cli import feednet
+from testbed.cli.main import feednet
+from testbed.experiment import sweep
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -116,9 +116,9 @@ def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], direct
 
 
 _PITS_BY_TASKS = """
-import analysis.capture_tables
-from testbed.cli import main
-analysis.capture_tables.FEW_BYTES = 0  # as if every capture were too large for the driver to follow its PITs
+import analysis.pipelines.captures
+from testbed.cli.main import main
+analysis.pipelines.captures.FEW_BYTES = 0  # follow no PIT in the driver
 main()
 """
 

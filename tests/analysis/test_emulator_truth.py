@@ -15,8 +15,8 @@ import pytest
 from pandas_packets import frames, packets
 from short_runs import emulate
 
-from analysis.manifest import Run
-from analysis.pipeline import analyze
+from analysis.pipelines.run import analyze
+from analysis.run.manifest import Run
 from topologies import emulated
 from topologies.model import Link
 from topologies.pipe import Pipe, pipe_rng

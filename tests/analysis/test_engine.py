@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 from short_runs import ROUGH, emulate
 
-from analysis import engine
-from analysis.engine import SMALL_BYTES, Chosen, check, choose, frame, session
 from analysis.errors import AnalysisError
-from analysis.pipeline import analyze
+from analysis.pipelines.run import analyze
 from analysis.report import unpacked
-from testbed.cli import feednet
+from analysis.spark import engine
+from analysis.spark.engine import SMALL_BYTES, Chosen, check, choose, frame, session
+from testbed.cli.main import feednet
 
 pytestmark = pytest.mark.long
 

@@ -17,13 +17,13 @@ from scapy.layers.l2 import CookedLinuxV2, Ether
 from scapy.packet import Raw
 from scapy.utils import PcapNgWriter, PcapWriter
 
-from analysis.decode import decode_frame, node_of
-from analysis.extract import extract
-from analysis.partitions import BY
-from analysis.reading import Findings, Reading, read_packets, stem
-from analysis.schema import PACKETS
-from analysis.stages import document
-from analysis.vector import DECODED
+from analysis.decode.batch import DECODED
+from analysis.decode.reader import Findings, Reading, read_packets, stem
+from analysis.decode.reference import decode_frame, node_of
+from analysis.decode.schema import PACKETS
+from analysis.spark.parquet import BY
+from analysis.spark.to_parquet import extract
+from analysis.tables.schema import document
 from captures.files import cut
 from captures.pcapng import Direction, Interface, Writer, read
 from forwarder.wire.name import from_uri

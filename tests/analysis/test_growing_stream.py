@@ -16,8 +16,8 @@ from patience import PATIENCE_S
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from analysis.reading import Findings, Reading, plain, read_packets
-from analysis.stream import GrowingReader, follow_captures
+from analysis.decode.reader import Findings, Reading, plain, read_packets
+from analysis.spark.stream_source import GrowingReader, follow_captures
 from captures.files import cut
 from captures.growing import START, Growing, Place
 from captures.pcapng import CaptureError, Direction, Interface, Writer

@@ -10,12 +10,12 @@ import pytest
 from handmade import MS, STORIES, TIMES, manifest
 from short_runs import emulate
 
-from analysis.compare import METRICS, compare, measure, why_unranked
-from analysis.keeping_up import keeping_up
-from analysis.manifest import Manifest, Run
+from analysis.metrics.aggregates import keeping_up_totals
+from analysis.metrics.keeping_up import keeping_up
+from analysis.metrics.registry import METRICS, compare, measure, why_unranked
 from analysis.report.ranks import rank
-from analysis.setting import RUNS, Case, setting
-from analysis.totals import keeping_up_totals
+from analysis.run.context import RUNS, Case, setting
+from analysis.run.manifest import Manifest, Run
 
 DELIVERIES = pa.schema(
     [

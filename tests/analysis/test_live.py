@@ -8,10 +8,10 @@ from handmade import lli, poll, write_capture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import live
-from analysis.live import MOST_SLICES, SLICE_NS, Break, Followed, Progress
+from analysis.decode.reader import Findings, Reading, plain, read_packets
+from analysis.live import capture as live
+from analysis.live.capture import MOST_SLICES, SLICE_NS, Break, Followed, Progress
 from analysis.pit.tables import NETWORK
-from analysis.reading import Findings, Reading, plain, read_packets
 from captures.files import cut
 
 MS = 1_000_000
@@ -193,7 +193,7 @@ def test_slices_double_and_keep_their_sums(times, origin):
 
 @pytest.mark.spark
 def test_spark_counts_and_chooses(jvm, tmp_path):
-    from analysis.source import read_captures
+    from analysis.spark.batch_source import read_captures
 
     write_capture(tmp_path / "c", poll())
     packets = read_captures(jvm, {"x": tmp_path / "c"}).select(*live.NEEDED).cache()

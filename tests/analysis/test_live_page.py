@@ -9,8 +9,8 @@ from browser import CHROMIUM, Browser
 from handmade import lli, poll, write_capture
 from test_live import followed, rows_of
 
-from analysis.live import Followed
-from analysis.live_query import Growth, batches_told
+from analysis.live.capture import Followed
+from analysis.live.query import Growth, batches_told
 from analysis.report.live import NODE_COLUMNS, Shown, figures, live_page, news, node_rows
 
 SHOWN = Shown(

@@ -9,9 +9,9 @@ import pandas_model
 import pytest
 from short_runs import HARD
 
-from analysis.compare import METRICS
-from analysis.manifest import Run
-from testbed.scenario import available
+from analysis.metrics.registry import METRICS
+from analysis.run.manifest import Run
+from testbed.scenario.model import available
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +40,7 @@ def assert_agrees(run: Run, rows: list[dict[str, Any]], step_ns: int) -> None:
 
 
 def step_of(runs: Mapping[str, Run]) -> int:
-    """Return how often analysis.pipeline looks at queues where it measures these runs together."""
+    """Return how often analysis.pipelines.run looks at queues where it measures these runs together."""
     turns = [turn for run in runs.values() for turn in run.manifest.runs.values()]
     return max((turn.end_ns - turn.start_ns) // 400 for turn in turns)
 

@@ -2,8 +2,8 @@
 
 from handmade import FEED_URI, MS, STORIES, TIMES, manifest
 
-from analysis.manifest import Manifest
-from analysis.paths import delivery_paths
+from analysis.run.manifest import Manifest
+from analysis.run.paths import delivery_paths
 
 TURN = {**TIMES, "sample_interval_ns": 5 * MS}
 

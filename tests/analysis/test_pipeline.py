@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from handmade import FEED, INTERFACES, MS, NAME_LENGTH, PAYLOADS, STORIES, seal
 
-from analysis import pipeline
 from analysis.errors import AnalysisError
-from analysis.pipeline import analyze
+from analysis.pipelines import run as pipeline
+from analysis.pipelines.run import analyze
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.partitions import NO_VALUE
+from analysis.decode.schema import ARROW_TYPES
+from analysis.decode.schema import COLUMNS as PACKETS
 from analysis.pit import files as pit_files
 from analysis.pit import tables as pit
 from analysis.pit.entry import Interval, Message
@@ -17,8 +18,7 @@ from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
-from analysis.schema import ARROW_TYPES
-from analysis.schema import COLUMNS as PACKETS
+from analysis.spark.parquet import NO_VALUE
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analysis.decode.schema import ARROW_TYPES
+from analysis.decode.schema import COLUMNS as PACKETS
 from analysis.pit import model as pit_model
 from analysis.pit import window as pit_window
 from analysis.pit.entry import Interval, Message
@@ -14,8 +16,6 @@ from analysis.pit.feed import FeedEntry
 from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
-from analysis.schema import ARROW_TYPES
-from analysis.schema import COLUMNS as PACKETS
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 FEEDS = "/f/k1", "/f/k2"

@@ -4,12 +4,12 @@ import pyarrow as pa
 import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
-from analysis.engine import frame
-from analysis.events import noted_in_run, told_by_packets
-from analysis.overhead import overhead, seen_once
-from analysis.progress import captured_latency, feed_progress, sightings
-from analysis.stages import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
-from analysis.transactions import Follower, moments_of
+from analysis.spark.engine import frame
+from analysis.tables.events import noted_in_run, told_by_packets
+from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
+from analysis.tables.overhead import overhead, seen_once
+from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
+from analysis.tables.transactions import Follower, moments_of
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +21,7 @@ def same_columns(table, documented):
 
 
 def moments(spark, packets):
-    """Return what the transactions of some packets tell, as analysis.events takes it."""
+    """Return what the transactions of some packets tell, as analysis.tables.events takes it."""
     following = Follower()
     in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
     told = moments_of(pa.concat_tables([following.push(in_order), following.finish()]))

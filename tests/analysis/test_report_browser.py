@@ -14,11 +14,11 @@ from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
 from test_report_capture import write_tables
 from test_study import many, records
 
-from analysis.keys import LOSS as LINK_LOSS
+from analysis.pipelines.study import study
 from analysis.report import render
 from analysis.report.capture.page import write_capture_report
 from analysis.report.study import render_study
-from analysis.study import study
+from analysis.run.keys import LOSS as LINK_LOSS
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)"

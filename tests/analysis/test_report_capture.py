@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import captured, captured_names, stages
 from analysis.errors import AnalysisError
+from analysis.metrics import capture_aggregates as captured
+from analysis.metrics import capture_names as captured_names
 from analysis.pit.levels import Levels, Span
 from analysis.report import unpacked
 from analysis.report.capture.endpoints import (
@@ -25,7 +26,8 @@ from analysis.report.capture.endpoints import (
 )
 from analysis.report.capture.page import write_capture_report
 from analysis.report.capture.plots import shortened
-from analysis.report.plot import quantiles_of
+from analysis.report.figures.plot import quantiles_of
+from analysis.tables import schema as stages
 
 pytestmark = pytest.mark.spark
 

@@ -7,9 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from analysis.crossings import CROSSINGS, ENDS, crossings, hop_delays, journeys, link_load, losses, match
-from analysis.engine import frame
-from analysis.schema import PACKETS
+from analysis.decode.schema import PACKETS
+from analysis.spark.engine import frame
+from analysis.tables.link_transits import (
+    CROSSINGS,
+    ENDS,
+    crossings,
+    hop_delays,
+    journeys,
+    link_load,
+    losses,
+    match,
+)
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
 LATENCIES = "layering string, node string, feed string, seq long, published long, delivered long"

@@ -5,7 +5,7 @@ import pytest
 from handmade import FEED_URI, MS
 from test_report import DELIVERIES, crossed, made_manifest
 
-from analysis.report.journey import WHY, Packet, journey_data, reasons
+from analysis.report.figures.journey import WHY, Packet, journey_data, reasons
 
 
 def packet(sender, receiver, kind, seq=None, **said):

@@ -8,9 +8,9 @@ import pytest
 from handmade import FEED_URI, MS
 
 from analysis.errors import AnalysisError
-from analysis.manifest import Run
-from analysis.ndnsim import cache, delays, export
-from analysis.pipeline import analyze
+from analysis.export.ndnsim import cache, delays, export
+from analysis.pipelines.run import analyze
+from analysis.run.manifest import Run
 
 
 @pytest.fixture(scope="module")

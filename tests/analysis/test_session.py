@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from analysis.engine import frame
 from analysis.errors import AnalysisError
-from analysis.session import check_java, check_master, spark_session
+from analysis.spark.engine import frame
+from analysis.spark.session import check_java, check_master, spark_session
 
 
 def fake_java(directory, text, status=0):

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from short_runs import Measured, measured
 
-from analysis.text import comparison_text
-from testbed.scenario import available
+from analysis.export.text import comparison_text
+from testbed.scenario.model import available
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

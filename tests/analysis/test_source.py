@@ -4,10 +4,10 @@ import pytest
 from handmade import poll, write_capture
 from pyspark.errors import PySparkException
 
-from analysis import source
-from analysis.decode import decode_frame, node_of
-from analysis.reading import Findings, read_packets
-from analysis.schema import PACKETS
+from analysis.decode.reader import Findings, read_packets
+from analysis.decode.reference import decode_frame, node_of
+from analysis.decode.schema import PACKETS
+from analysis.spark import batch_source as source
 from captures.pcapng import read
 
 pytestmark = pytest.mark.spark

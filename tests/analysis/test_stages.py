@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.stages import TABLES, document
+from analysis.tables.schema import TABLES, document
 
 
 def columns(path, partitions):
@@ -30,7 +30,7 @@ def test_the_document_is_up_to_date():
 def test_tables_of_a_run_are_as_documented(spark, tmp_path):
     from handmade import write_run
 
-    from analysis.pipeline import analyze
+    from analysis.pipelines.run import analyze
 
     write_run(tmp_path)
     analyze(tmp_path, all_tables=True)

@@ -9,15 +9,10 @@ import pytest
 from handmade import FEED_URI, MS, TIMES, manifest
 from test_report import figures
 
-from analysis.compare import METRICS
 from analysis.errors import AnalysisError
-from analysis.keys import LOSS
-from analysis.manifest import Run
-from analysis.report.numbers import NARROW_SPACE
-from analysis.report.plot import places
-from analysis.report.study import render_study
-from analysis.report.study_words import findings, told
-from analysis.study import (
+from analysis.export.text import comparison_text, number, study_text
+from analysis.metrics.registry import METRICS
+from analysis.pipelines.study import (
     EXTRA,
     Estimate,
     Origin,
@@ -32,8 +27,13 @@ from analysis.study import (
     study,
     write_sweep,
 )
-from analysis.text import comparison_text, number, study_text
-from testbed.layerings import LAYERINGS
+from analysis.report.figures.plot import places
+from analysis.report.numbers import NARROW_SPACE
+from analysis.report.study import render_study
+from analysis.report.study_words import findings, told
+from analysis.run.keys import LOSS
+from analysis.run.manifest import Run
+from testbed.experiment.layerings import LAYERINGS
 
 
 @pytest.fixture

@@ -4,20 +4,24 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis import captured, service, setting, sharing, totals
-from analysis.bound import feeds_at, item_sizes, wire_bound, with_bound
-from analysis.compare import METRICS, compare, measure
-from analysis.copies import copies
-from analysis.flight import in_flight
-from analysis.latency import carried, latency, quantiles
-from analysis.overhead import LAYERS, overhead, traffic
+from analysis.decode.schema import PACKETS
+from analysis.metrics import aggregates as totals
+from analysis.metrics import bottleneck as sharing
+from analysis.metrics import capture_aggregates as captured
+from analysis.metrics import delivery as service
+from analysis.metrics.duplicates import copies
+from analysis.metrics.in_flight import in_flight
+from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
+from analysis.metrics.registry import METRICS, compare, measure
 from analysis.pit import levels
 from analysis.pit import tables as pit
 from analysis.pit.outcomes import lives
-from analysis.pit.truth import truth, truth_summary
-from analysis.reassemble import reassemble
-from analysis.schema import PACKETS
-from analysis.stages import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.pit.validation import truth, truth_summary
+from analysis.run import context as setting
+from analysis.tables.latency import carried, latency, quantiles
+from analysis.tables.overhead import LAYERS, overhead, traffic
+from analysis.tables.reassembly import reassemble
+from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 
 pytestmark = pytest.mark.spark
 

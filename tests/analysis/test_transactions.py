@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table import data, interest, item, lli, nack, packets
 
-from analysis.stages import TRANSACTIONS
-from analysis.transactions import Follower
+from analysis.tables.schema import TRANSACTIONS
+from analysis.tables.transactions import Follower
 
 SHORT = ("name", "time", "last", "interests", "outcome", "answered", "rtt_ns", "data_name", "items")
 

@@ -7,8 +7,8 @@ from crafted import WRAPS, Frame, data_packets, frames, interests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.decode import NDN_PORTS, decode_frame
-from analysis.vector import DECODED, decode_records
+from analysis.decode.batch import DECODED, decode_records
+from analysis.decode.reference import NDN_PORTS, decode_frame
 from captures.layers import Ports
 from captures.records import SLACK, Records
 from forwarder.wire.feed import item_name
@@ -105,7 +105,7 @@ def test_the_plain_packets_do_not_need_the_careful_decoder(monkeypatch):
         for frame in map(wrap, plain)
     ]
     expected = one_by_one(some)
-    monkeypatch.setattr("analysis.vector.decode_frame", None)
+    monkeypatch.setattr("analysis.decode.batch.decode_frame", None)
     assert at_once(some) == expected
     assert {row["kind"] for row in expected} == {"interest", "lli", "data", "fragment"}
 

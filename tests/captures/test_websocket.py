@@ -26,9 +26,9 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from analysis.extract import Report, extract
-from analysis.partitions import BY
-from analysis.reading import Reading
+from analysis.decode.reader import Reading
+from analysis.spark.parquet import BY
+from analysis.spark.to_parquet import Report, extract
 from captures.dissectors import WIRESHARK_PLUGIN
 from captures.dissectors.reading import read_rows
 from captures.files import cut

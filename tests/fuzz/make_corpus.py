@@ -20,9 +20,9 @@ from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.parameters import make_interest_with_parameters
 from forwarder.wire.persistent import make_persistent
 from forwarder.wire.tlv import element, nni
-from testbed.fuzz import corpus, management
-from testbed.fuzz.commands import command
-from testbed.fuzz.node import (
+from testbed.verify.fuzz import corpus, management
+from testbed.verify.fuzz.commands import command
+from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,
     CUT,
@@ -35,9 +35,9 @@ from testbed.fuzz.node import (
     WAKE,
     Event,
 )
-from testbed.simulate.actors import Target, inject
-from testbed.simulate.feeds import items_of
-from testbed.simulate.story import FORGERIES, MISCHIEF
+from testbed.verify.simulate.actors import Target, inject
+from testbed.verify.simulate.feeds import items_of
+from testbed.verify.simulate.story import FORGERIES, MISCHIEF
 
 FOUND = "found"
 """What the name of an input begins with that was found by fuzzing."""

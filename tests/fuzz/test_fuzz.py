@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from testbed.fuzz.__main__ import Result, fuzz
-from testbed.fuzz.bugs import BUGS, planted
-from testbed.fuzz.corpus import SEEDS, read, write
-from testbed.fuzz.minimise import failure_of, minimise, snippet
-from testbed.fuzz.targets import TARGETS, change
+from testbed.verify.fuzz.__main__ import Result, fuzz
+from testbed.verify.fuzz.bugs import BUGS, planted
+from testbed.verify.fuzz.corpus import SEEDS, read, write
+from testbed.verify.fuzz.minimise import failure_of, minimise, snippet
+from testbed.verify.fuzz.targets import TARGETS, change
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +28,7 @@ LONG_HUNTS = {
     "a fragment after the last",
     "HopLimit 0 passed on",
 }
-"""These take ten seconds and more, the last one minutes: `python -m testbed.fuzz --bug NAME`."""
+"""These take ten seconds and more, the last one minutes: `python -m testbed.verify.fuzz --bug NAME`."""
 
 OF_CAPTURES = [name for name, bug in BUGS.items() if bug.target == "captures"]
 
@@ -67,7 +67,7 @@ def mutations(name: str, count: int) -> Iterator[bytes]:
 
 @pytest.mark.spark
 def test_damaged_captures_have_tables_and_a_page() -> None:
-    from testbed.fuzz.pages import check, damaged
+    from testbed.verify.fuzz.pages import check, damaged
 
     check(damaged(Random(SEED), 30))
 

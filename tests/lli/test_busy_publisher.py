@@ -17,7 +17,7 @@ from forwarder.lli.consumer import Consumer
 from forwarder.lli.producer import Producer
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, parse_data
-from testbed.bench_load import Feed, native_feed
+from testbed.bench.load import Feed, native_feed
 from topologies.emulated import EmulatedNetwork
 from topologies.model import Link, Topology
 

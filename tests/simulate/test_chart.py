@@ -1,9 +1,9 @@
 """The sequence chart of a small story, to the letter."""
 
-from testbed.simulate.chart import draw
-from testbed.simulate.invariants import Violation
-from testbed.simulate.story import Feed, Link, Node, Story, Subscriber
-from testbed.simulate.world import Outcome, Row
+from testbed.verify.simulate.chart import draw
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.simulate.story import Feed, Link, Node, Story, Subscriber
+from testbed.verify.simulate.world import Outcome, Row
 
 MS = 1_000_000
 

@@ -9,15 +9,15 @@ from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
-from testbed.simulate.chart import draw
-from testbed.simulate.classic_mutants import CLASSIC_MUTANTS
-from testbed.simulate.classic_story import make_classic
-from testbed.simulate.command import simulate
-from testbed.simulate.mutants import mutated
-from testbed.simulate.search import play_seeds
-from testbed.simulate.shrink import shrink
-from testbed.simulate.story import Story, make_story
-from testbed.simulate.world import play
+from testbed.verify.simulate.chart import draw
+from testbed.verify.simulate.classic_mutants import CLASSIC_MUTANTS
+from testbed.verify.simulate.classic_story import make_classic
+from testbed.verify.simulate.command import simulate
+from testbed.verify.simulate.mutants import mutated
+from testbed.verify.simulate.search import play_seeds
+from testbed.verify.simulate.shrink import shrink
+from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.world import play
 
 SEEDS = 200
 FRESH = 150

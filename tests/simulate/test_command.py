@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.errors import UserError
-from testbed.simulate.command import simulate
-from testbed.simulate.mutants import mutated
-from testbed.simulate.story import Story
+from testbed.verify.simulate.command import simulate
+from testbed.verify.simulate.mutants import mutated
+from testbed.verify.simulate.story import Story
 
 MUTANT = "credit off by one"
 

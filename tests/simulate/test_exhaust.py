@@ -4,8 +4,8 @@ from math import comb
 
 import pytest
 
-from testbed.simulate.exhaust import EXCHANGES, WAYS, cover, schedules
-from testbed.simulate.mutants import SLOWER, mutated
+from testbed.verify.simulate.exhaust import EXCHANGES, WAYS, cover, schedules
+from testbed.verify.simulate.mutants import SLOWER, mutated
 
 FRAMES = 8
 

@@ -11,10 +11,10 @@ from forwarder.host import Host
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import make_interest
-from testbed.simulate.feeds import items_of, name_of
-from testbed.simulate.frames import Frame, Reader
-from testbed.simulate.invariants import Delivery, Grants, Violation, check_ended, digest
-from testbed.simulate.story import Feed
+from testbed.verify.simulate.feeds import items_of, name_of
+from testbed.verify.simulate.frames import Frame, Reader
+from testbed.verify.simulate.invariants import Delivery, Grants, Violation, check_ended, digest
+from testbed.verify.simulate.story import Feed
 
 MS = 1_000_000
 FEED = b"feed"

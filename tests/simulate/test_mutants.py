@@ -6,10 +6,10 @@ from itertools import chain
 import pytest
 from saved_stories import SAVED
 
-from testbed.simulate.mutants import MUTANTS, SLOWER, mutated
-from testbed.simulate.shrink import shrink
-from testbed.simulate.story import Story, make_story
-from testbed.simulate.world import SECOND_NS, play
+from testbed.verify.simulate.mutants import MUTANTS, SLOWER, mutated
+from testbed.verify.simulate.shrink import shrink
+from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.world import SECOND_NS, play
 
 WITHIN = 400
 """Seeds."""

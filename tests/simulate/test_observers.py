@@ -8,10 +8,10 @@ from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp
 from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data
 from forwarder.wire.persistent import make_persistent
-from testbed.simulate.exchanges import Exchanges
-from testbed.simulate.frames import read_packet
-from testbed.simulate.invariants import Violation
-from testbed.simulate.linkwatch import LinkWatch
+from testbed.verify.simulate.exchanges import Exchanges
+from testbed.verify.simulate.frames import read_packet
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.simulate.linkwatch import LinkWatch
 
 MS = 1_000_000
 

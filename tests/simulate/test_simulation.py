@@ -6,11 +6,11 @@ import pytest
 from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
-from testbed.simulate.chart import draw
-from testbed.simulate.search import play_seeds
-from testbed.simulate.shrink import shrink
-from testbed.simulate.story import FORGERIES, MISCHIEF, make_story
-from testbed.simulate.world import play
+from testbed.verify.simulate.chart import draw
+from testbed.verify.simulate.search import play_seeds
+from testbed.verify.simulate.shrink import shrink
+from testbed.verify.simulate.story import FORGERIES, MISCHIEF, make_story
+from testbed.verify.simulate.world import play
 
 pytestmark = pytest.mark.long
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.simulate.story import Fate, Story, make_story
-from testbed.simulate.world import play
+from testbed.verify.simulate.story import Fate, Story, make_story
+from testbed.verify.simulate.world import play
 
 
 def test_a_story_is_json() -> None:

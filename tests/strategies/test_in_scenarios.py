@@ -8,9 +8,10 @@ import pytest
 from forwarder.strategies import STRATEGIES
 from forwarder.strategies.asf import Asf
 from forwarder.wire.name import from_uri
-from testbed import scenario, workload
-from testbed.emulate import Emulation
 from testbed.errors import UserError
+from testbed.experiment.emulate import Emulation
+from testbed.scenario import model as scenario
+from testbed.scenario import workload
 
 MINE = """
 from forwarder.strategy import Strategy

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from forwarder.strategies import STRATEGIES
-from testbed import run as running
-from testbed import scenario, workload
+from testbed.experiment import run as running
+from testbed.scenario import model as scenario
+from testbed.scenario import workload
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")

@@ -16,14 +16,14 @@ from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
-from analysis.local_address import infer
-from analysis.reading import Reading
+from analysis.decode.capture_point import infer
+from analysis.decode.reader import Reading
 from captures.files import cut, read_piece
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.tlv import element
-from testbed.cli import feednet
+from testbed.cli.main import feednet
 from testbed.errors import UserError, shown
 
 
@@ -284,7 +284,7 @@ def test_of_a_large_capture_a_few_windows_tell_whose_it_is(tmp_path, monkeypatch
             seen.append(piece.first)
             yield window
 
-    monkeypatch.setattr("analysis.local_address.read_piece", noting)
+    monkeypatch.setattr("analysis.decode.capture_point.read_piece", noting)
     pieces = list(cut(path, size=1000))
     assert len(pieces) > 8
     assert infer([Reading("x", piece) for piece in pieces]) == {str(path): {"a-eth0": A}}

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from testbed.bench_core import measure_exchanges
-from testbed.bench_faces import Kind, carry_push, carry_runs, carry_stream, round_trips, through_faces
-from testbed.bench_figures import Series
-from testbed.bench_load import BenchError, Exchanges, Feed, make_exchanges, native_feed
-from testbed.bench_pit import in_a_fresh_process
-from testbed.bench_process import Passage, Usage
-from testbed.bench_udp import carry, compile_echo, through_feednet
+from testbed.bench.core import measure_exchanges
+from testbed.bench.faces import Kind, carry_push, carry_runs, carry_stream, round_trips, through_faces
+from testbed.bench.figures import Series
+from testbed.bench.load import BenchError, Exchanges, Feed, make_exchanges, native_feed
+from testbed.bench.pit import in_a_fresh_process
+from testbed.bench.process import Passage, Usage
+from testbed.bench.udp import carry, compile_echo, through_feednet
 
 ROOT = Path(__file__).parents[2]
 BENCH = [sys.executable, "-m", "testbed.bench"]

@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from exchange import A, B, question, write
 from processes import FEEDNET, ROOT
 
-from testbed import run as running
-from testbed import workload
-from testbed.cli import feednet
+from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.scenario import load
+from testbed.experiment import run as running
+from testbed.scenario import workload
+from testbed.scenario.model import load
 from topologies import box
 
 needs_namespaces = pytest.mark.skipif(box.why_not() is not None, reason=f"no namespaces: {box.why_not()}")

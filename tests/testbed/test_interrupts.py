@@ -7,9 +7,9 @@ import pytest
 from exchange import A, B, answer, question, write
 from processes import FEEDNET, ROOT, Feednet, wait_for
 
-from testbed import run as running
-from testbed import workload
-from testbed.scenario import load
+from testbed.experiment import run as running
+from testbed.scenario import workload
+from testbed.scenario.model import load
 
 pytestmark = pytest.mark.long
 

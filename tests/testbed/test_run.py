@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from simulation import load_of, scenario
 
 from captures import pcapng
-from testbed import provenance
-from testbed import run as running
-from testbed.cli import feednet
+from testbed.cli.main import feednet
 from testbed.errors import UserError
+from testbed.experiment import provenance
+from testbed.experiment import run as running
 
 LOSSY = {"generator": "tree", "depth": 2, "fanout": 2, "link": {"delay_ms": 5.0, "loss_percent": 5.0}}
 

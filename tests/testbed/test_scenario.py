@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
-from testbed.scenario import Scenario, available, load
+from testbed.scenario.model import Scenario, available, load
 
 GOOD = """
 title = "A line"

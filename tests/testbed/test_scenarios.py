@@ -6,11 +6,11 @@ from functools import cache
 import pytest
 from simulation import Result, item_in, simulate
 
-from testbed import workload
-from testbed.layerings import LAYERINGS
-from testbed.scenario import Scenario, available, load
-from testbed.sections import Change
-from testbed.timeline import Timeline, expected
+from testbed.experiment.layerings import LAYERINGS
+from testbed.scenario import workload
+from testbed.scenario.model import Scenario, available, load
+from testbed.scenario.sections import Change
+from testbed.scenario.timeline import Timeline, expected
 
 PUSH = ("lli", "lli-go-back-n", "lli-selective")
 

@@ -11,12 +11,12 @@ from processes import Feednet, wait_for
 
 from analysis.errors import AnalysisError
 from analysis.files import partial_of, whole_directory
-from analysis.pipeline import analyze
-from testbed import run as running
-from testbed import workload
-from testbed.cli import feednet
+from analysis.pipelines.run import analyze
+from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.scenario import load
+from testbed.experiment import run as running
+from testbed.scenario import workload
+from testbed.scenario.model import load
 
 RUN = ["run", "line", "--layering", "lli", "--net", "emulated", "--no-report"]
 

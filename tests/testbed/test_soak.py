@@ -15,12 +15,12 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.table import FeedTable
 from forwarder.wire.packet import make_data
-from testbed.simulate.invariants import Violation
-from testbed.soak import real
-from testbed.soak.applications import Client
-from testbed.soak.measure import objects_of
-from testbed.soak.real import Left, Report
-from testbed.soak.virtual import Soak
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.soak import real
+from testbed.verify.soak.applications import Client
+from testbed.verify.soak.measure import objects_of
+from testbed.verify.soak.real import Left, Report
+from testbed.verify.soak.virtual import Soak
 
 pytestmark = pytest.mark.long
 

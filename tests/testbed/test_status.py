@@ -18,10 +18,10 @@ from forwarder.rib import Route
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
-from testbed.cli import feednet
-from testbed.datasets import Client, snapshot
+from testbed.cli.datasets import Client, snapshot
+from testbed.cli.main import feednet
+from testbed.cli.status import _duration, _short, rates, render
 from testbed.errors import UserError
-from testbed.status import _duration, _short, rates, render
 
 
 def node_with_a_feed() -> Node:

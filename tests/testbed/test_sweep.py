@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from analysis.keys import LOSS, PARAMETERS, WORDS, words
-from analysis.manifest import Run
-from analysis.study import read_sweep, settings_of
-from testbed import scenario as scenarios
-from testbed import sweep
-from testbed.cli import feednet
+from analysis.pipelines.study import read_sweep, settings_of
+from analysis.run.keys import LOSS, PARAMETERS, WORDS, words
+from analysis.run.manifest import Run
+from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.layerings import LAYERINGS
-from testbed.scenario import Scenario
+from testbed.experiment import sweep
+from testbed.experiment.layerings import LAYERINGS
+from testbed.scenario import model as scenarios
+from testbed.scenario.model import Scenario
 from topologies import box
 from topologies.generate import GENERATORS
 

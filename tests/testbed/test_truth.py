@@ -20,19 +20,19 @@ import pytest
 from patience import PATIENCE_S
 from simulation import load_of, scenario
 
-from analysis.decode import Link, Network, decode_payload, node_of
-from analysis.manifest import Run
-from analysis.pipeline import analyze
+from analysis.decode.reference import Link, Network, decode_payload, node_of
+from analysis.pipelines.run import analyze
 from analysis.pit.model import FOREVER, Message, PitModel, Step
-from analysis.setting import Case, setting
+from analysis.run.context import Case, setting
+from analysis.run.manifest import Run
 from captures import pcapng
 from captures.frames import parse_udp
 from forwarder.link import LinkService
 from forwarder.wire.tlv import MalformedPacket
-from testbed import run as running
-from testbed import workload
-from testbed.layerings import LAYERINGS
-from testbed.scenario import Scenario, load
+from testbed.experiment import run as running
+from testbed.experiment.layerings import LAYERINGS
+from testbed.scenario import workload
+from testbed.scenario.model import Scenario, load
 from topologies import box
 
 EVERY = {"layerings": tuple(LAYERINGS), "sample_interval_ms": 3.7, "settle_ms": 4000, "drain_ms": 2000}

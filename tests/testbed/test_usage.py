@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from testbed.cli import feednet
-from testbed.layerings import LAYERINGS
+from testbed.cli.main import feednet
+from testbed.experiment.layerings import LAYERINGS
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,14 @@ from scapy.utils import PcapWriter
 
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
-from testbed import scenario as scenarios
-from testbed import workload
-from testbed.cli import feednet
+from testbed.cli.main import feednet
+from testbed.cli.watch import _go_on_serving
+from testbed.cli.watch_target import find_target
+from testbed.cli.watch_view import View, lag_told, served
 from testbed.errors import UserError
-from testbed.timeline import Timeline
-from testbed.watch import _go_on_serving
-from testbed.watch_target import find_target
-from testbed.watch_view import View, lag_told, served
+from testbed.scenario import model as scenarios
+from testbed.scenario import workload
+from testbed.scenario.timeline import Timeline
 
 ROOT = Path(__file__).parents[2]
 FRAME = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
@@ -64,11 +64,11 @@ def told(path):
 def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
-    from analysis.engine import frame
+    from analysis.decode.reader import Findings, Reading, plain, read_packets
+    from analysis.decode.schema import PACKETS
     from analysis.pit.files import scan
-    from analysis.reading import Findings, Reading, plain, read_packets
-    from analysis.reassemble import reassemble
-    from analysis.schema import PACKETS
+    from analysis.spark.engine import frame
+    from analysis.tables.reassembly import reassemble
     from captures.files import cut
 
     decoded = [
@@ -93,7 +93,7 @@ def pit_peaks(spark, captures, directory):
 @pytest.mark.spark
 def test_beside_a_run_it_comes_to_what_the_whole_captures_say(tmp_path):
     """The run begins after the watcher, has links that go down, and becomes complete under its own name."""
-    from analysis.session import spark_session
+    from analysis.spark.session import spark_session
 
     spark = spark_session(small=True)  # now, as a run in the emulator does not wait
     out = tmp_path / "runs" / "failover"
@@ -128,7 +128,7 @@ def test_beside_a_run_it_comes_to_what_the_whole_captures_say(tmp_path):
 def test_beside_a_capture_until_no_more_comes(tmp_path):
     """There is a pause, of which Spark makes reports; it would have to be 10 s long if they were not asked
     for sooner."""
-    from analysis.session import spark_session
+    from analysis.spark.session import spark_session
 
     conf = spark_session(small=True).conf
     conf.set("spark.sql.streaming.noDataProgressEventInterval", "200ms")
@@ -187,7 +187,7 @@ def test_an_interrupt_leaves_the_last_page(tmp_path):
     thread.start()
     done = CliRunner().invoke(feednet, ["watch", str(path)], standalone_mode=False)
     thread.join()
-    assert isinstance(done.exception, click.Abort)  # what testbed.cli.main makes status 130
+    assert isinstance(done.exception, click.Abort)  # what testbed.cli.main.main makes status 130
     assert done.output.strip() == f"page      {script.with_suffix('.html').as_uri()}"
     assert told(script)["headline"] == "Ended, watching was interrupted: 1 frame"
 
@@ -230,7 +230,7 @@ def test_a_run_is_known_before_and_after_it_is_complete(tmp_path):
 
 
 def test_breaks_are_those_of_the_scenario():
-    from testbed.watch_target import _breaks
+    from testbed.cli.watch_target import _breaks
 
     chosen = scenarios.load("failover")
     found = list(_breaks(chosen))

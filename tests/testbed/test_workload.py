@@ -11,9 +11,9 @@ from simulation import feed_of, scenario
 
 from ssb.message import Message
 from testbed.errors import UserError
-from testbed.scenario import Scenario
-from testbed.sections import Schedule
-from testbed.workload import Load, load, publication_times
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Schedule
+from testbed.scenario.workload import Load, load, publication_times
 
 REAL = Path(__file__).parents[1] / "data" / "ssb-feed-235.jsonl"
 MS = 1_000_000

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from analysis.report.plot import Rows
-from analysis.report.topology import Drawing, PlacedNode, lane, lay_out, size_of
+from analysis.report.figures.plot import Rows
+from analysis.report.figures.topology import Drawing, PlacedNode, lane, lay_out, size_of
 from captures.layers import is_group
 
 MOST_ENDPOINTS = 30

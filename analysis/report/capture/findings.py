@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from analysis.pit.tables import NETWORK
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
+from analysis.report.figures.plot import Rows
 from analysis.report.findings import Told
 from analysis.report.numbers import duration, pretty
-from analysis.report.plot import Rows
 
 if TYPE_CHECKING:
-    from analysis.report.capture.data import Gathered
+    from analysis.pipelines.capture_page import Gathered
 
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""

@@ -4,12 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.captured_names import MOST_FRAMES
-from analysis.crossings import match
+from analysis.decode.schema import MESSAGES
+from analysis.metrics.capture_names import MOST_FRAMES
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.findings import NACKS
-from analysis.report.plot import Rows, Scene, Spec
-from analysis.schema import MESSAGES
+from analysis.report.figures.plot import Rows, Scene, Spec
+from analysis.tables.link_transits import match
 
 _ONCE = -1
 

@@ -2,8 +2,8 @@
 
     write_capture_report(Path("tables"), Path("tables/report.html"), spark)
 
-What is shown is computed by Spark (analysis.captured), so that the page stays small; its text is in
-capture.html. Every run given is a colour, as layerings are in the report of a run.
+What is shown is computed by Spark (analysis.metrics.capture_aggregates), so that the page stays small; its
+text is in capture.html. Every run given is a colour, as layerings are in the report of a run.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError, reason
 from analysis.files import write_whole
+from analysis.pipelines.capture_page import MOST_FEEDS, Gathered, gather
 from analysis.pit.tables import NETWORK
 from analysis.report import page as rendered
 from analysis.report.capture import plots
-from analysis.report.capture.data import MOST_FEEDS, Gathered, gather
 from analysis.report.capture.endpoints import (
     counted,
     draw_endpoints,
@@ -31,10 +31,10 @@ from analysis.report.capture.endpoints import (
 from analysis.report.capture.findings import MOST_RUNS, Figures, capture_findings, figures
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
+from analysis.report.figures.plot import Figure, Rows
+from analysis.report.figures.state import MOST_NODES, WHAT, pit_heat, pit_over_time
+from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
-from analysis.report.plot import Figure, Rows
-from analysis.report.state import MOST_NODES, WHAT, pit_heat, pit_over_time
-from analysis.report.topology import loads
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""

@@ -7,10 +7,8 @@ nothing to draw.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from analysis.captured import SLICES
-from analysis.overhead import LAYERS
-from analysis.quantiles import TAILS, are_enough
-from analysis.report.plot import (
+from analysis.metrics.capture_aggregates import SLICES
+from analysis.report.figures.plot import (
     Figure,
     Menu,
     Rows,
@@ -29,8 +27,10 @@ from analysis.report.plot import (
     shares_within,
     with_menus,
 )
-from analysis.report.state import MOST_NODES, OUTCOME_STACK, node_heat
-from analysis.report.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
+from analysis.report.figures.state import MOST_NODES, OUTCOME_STACK, node_heat
+from analysis.report.figures.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
+from analysis.tables.overhead import LAYERS
+from analysis.tables.quantiles import TAILS, are_enough
 
 _LAYER_NAMES = {"ip": "IP", "udp": "UDP or TCP"}
 """What layers are called in captures of any kind; a run of ours has UDP over IPv4 alone."""

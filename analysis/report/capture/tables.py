@@ -3,11 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.report.capture.data import Gathered
+from analysis.pipelines.capture_page import Gathered
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
+from analysis.report.figures.plot import Rows
 from analysis.report.numbers import volume
-from analysis.report.plot import Rows
 
 MOST_ROWS = 24
 """Rows of a table in the page."""

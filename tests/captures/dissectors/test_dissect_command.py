@@ -21,7 +21,7 @@ from scapy.utils import wrpcap, wrpcapng
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, SsbItem
 from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name
-from testbed.cli import main
+from testbed.cli.main import main
 
 COMMAND = [sys.executable, "-m", "testbed.cli", "dissect"]
 

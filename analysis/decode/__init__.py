@@ -1,0 +1,1 @@
+"""Captures to packets: record batches in Arrow, without Spark."""

@@ -1,0 +1,343 @@
+"""Frames to packets, a window at a time: what analysis/decode/reference.py does for one frame, done for all
+of them by numpy.
+
+Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all
+frames that have got so far: Ethertype, IP and UDP header, then NDN (analysis/decode/ndn.py). Frames that are
+not plain (IP options, fragments, TCP, headers cut short, anything that does not add up) are handed to the
+careful decoder one by one, so that there is one opinion on what is odd. tests/analysis/test_vector.py holds
+both against each other.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from socket import AF_INET, AF_INET6, inet_ntop
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.decode.columns import Columns
+from analysis.decode.ndn import KINDS, OTHER, decode_packets
+from analysis.decode.reference import NDN_PORTS, decode_frame
+from analysis.decode.schema import COLUMNS
+from analysis.decode.tlv_batch import Flags, Ints, Octets, headers
+from captures.layers import (
+    ETHERNET,
+    EXTENSIONS,
+    FAMILIES,
+    IPV4,
+    IPV6,
+    LOOP,
+    NDN,
+    NULL,
+    PPP,
+    PPP_PROTOCOLS,
+    RAW,
+    RAW_IPV4,
+    RAW_IPV6,
+    SLL,
+    SLL2,
+    SLL2_HEADER,
+    SLL_HEADER,
+    STATIONS,
+    TCP,
+    UDP,
+    UDP_HEADER,
+    VLAN_TAGS,
+    Ports,
+    mac,
+)
+from captures.records import Records
+
+DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("transport") :])
+"""The columns that a frame itself says: those of decode_frame()."""
+
+TRANSPORTS = ("udp", "ethernet", "ppp")
+_FRAMED = 0xFF03
+_IPV4_HEADER, _IPV6_HEADER, _TCP_HEADER = 20, 40, 20
+_IPV4_LAYOUT = np.dtype(
+    [
+        ("version", "u1"),
+        ("tos", "u1"),
+        ("total", ">u2"),
+        ("ident", ">u2"),
+        ("fragment", ">u2"),
+        ("ttl", "u1"),
+        ("protocol", "u1"),
+        ("checksum", ">u2"),
+        ("src", "<u4"),
+        ("dst", "<u4"),
+        ("src_port", ">u2"),
+        ("dst_port", ">u2"),
+        ("length", ">u2"),
+        ("rest", "V2"),
+    ]
+)
+_IPV6_LAYOUT = np.dtype(
+    [
+        ("version", "u1"),
+        ("flow", "V3"),
+        ("total", ">u2"),
+        ("protocol", "u1"),
+        ("hops", "u1"),
+        ("src", "V16"),
+        ("dst", "V16"),
+        ("src_port", ">u2"),
+        ("dst_port", ">u2"),
+        ("length", ">u2"),
+        ("rest", "V2"),
+    ]
+)
+_STATION_LAYOUT = np.dtype([("first", "V6"), ("second", "V6"), ("third", "V6"), ("rest", "V2")])
+
+
+class _Reached(NamedTuple):
+    """Frames at their network layer: an Ethertype, -1 if it is for the careful decoder; where it begins."""
+
+    protocol: Ints
+    at: Ints
+    vlan: Ints
+
+
+class _Payloads(NamedTuple):
+    """What frames carry of NDN: their rows, where it begins, its length."""
+
+    rows: Ints
+    at: Ints
+    length: Ints
+
+
+def decode_records(
+    data: np.ndarray[tuple[int], np.dtype[np.uint8]],
+    records: Records,
+    link_types: Sequence[int],
+    ports: Ports = NDN_PORTS,
+) -> Columns:
+    """Return the columns of DECODED for the records of a window.
+
+    `link_types` has the link type of each of the records' sources.
+    """
+    octets = Octets(data)
+    count = len(records.at)
+    columns = Columns(count, DECODED)
+    every = np.arange(count)
+    slow = np.zeros(count, bool)
+    columns.put_texts("kind", every, OTHER, [*KINDS[:1]])
+    columns.put("eth_bytes", every, records.original)
+    for name in ("ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes"):
+        columns.put(name, every, 0)
+    kinds = np.array(link_types or [0])[records.source]
+    for link_type in sorted(set(link_types)) if count else ():
+        rows = every if (kinds == link_type).all() else np.flatnonzero(kinds == link_type)
+        reached = _reach(octets, records, rows, link_type)
+        slow[rows[reached.protocol < 0]] = True
+        found = [
+            _ipv4(octets, records, *_of(IPV4, rows, reached), ports, columns, slow),
+            _ipv6(octets, records, *_of(IPV6, rows, reached), ports, columns, slow),
+            _ethernet(octets, records, *_of(NDN, rows, reached), link_type, columns, slow),
+        ]
+        tagged = np.zeros(count, bool)
+        for payloads in found:
+            tagged[payloads.rows] = True
+        has_vlan = (reached.vlan >= 0) & tagged[rows]
+        columns.put_where("vlan", rows, has_vlan, reached.vlan)
+        carrying = [payloads for payloads in found if len(payloads.rows)]
+        if carrying:
+            whole = carrying[0]
+            if len(carrying) > 1:  # names must come in the order of the window
+                joined = _Payloads(*map(np.concatenate, zip(*carrying, strict=True)))
+                order = np.argsort(joined.rows)
+                whole = _Payloads(*(part[order] for part in joined))
+            decode_packets(octets, *whole, columns, slow)
+    odd = np.flatnonzero(slow)
+    if len(odd):
+        ends = records.at[odd] + records.captured[odd]
+        frames = (
+            data[at:end].tobytes() for at, end in zip(records.at[odd].tolist(), ends.tolist(), strict=True)
+        )
+        lengths, types = records.original[odd].tolist(), kinds[odd].tolist()
+        columns.replace(
+            odd,
+            [
+                decode_frame(frame, length, kind, ports)
+                for frame, length, kind in zip(frames, lengths, types, strict=True)
+            ],
+        )
+    return columns
+
+
+def _of(protocol: int, rows: Ints, reached: _Reached) -> tuple[Ints, Ints]:
+    some = np.flatnonzero(reached.protocol == protocol)
+    return (rows, reached.at) if len(some) == len(rows) else (rows[some], reached.at[some])
+
+
+def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Reached:
+    at = records.at[rows]
+    vlan = np.full(len(rows), -1)
+    word = octets.words
+    if link_type in (ETHERNET, SLL):
+        size = 14 if link_type == ETHERNET else SLL_HEADER
+        protocol = (word(at + size - 8)).view(np.int64) & 0xFFFF
+    elif link_type == SLL2:
+        size = SLL2_HEADER
+        protocol = (word(at) >> np.uint64(48)).view(np.int64)
+    elif link_type in (NULL, LOOP):
+        size = 4
+        family = (word(at) >> np.uint64(32)).astype(np.uint32)
+        family = np.minimum(family, family.byteswap())
+        protocol = np.zeros(len(rows), np.int64)
+        for number, ethertype in FAMILIES.items():
+            protocol[family == number] = ethertype
+    elif link_type in RAW:
+        size = 0
+        version = octets.data[at] >> 4
+        protocol = np.where(version == 4, IPV4, np.where(version == 6, IPV6, 0))
+    elif link_type in PPP:
+        size = 2
+        ppp = (word(at) >> np.uint64(48)).view(np.int64)
+        protocol = np.where((ppp == _FRAMED) | (ppp & 0x100 != 0), -1, 0)
+        for known, ethertype in PPP_PROTOCOLS.items():
+            protocol[ppp == known] = ethertype
+    elif link_type in (RAW_IPV4, RAW_IPV6):
+        return _Reached(np.full(len(rows), IPV4 if link_type == RAW_IPV4 else IPV6), at, vlan)
+    else:
+        return _Reached(np.full(len(rows), -1), at, vlan)
+    captured = records.captured[rows]
+    protocol[captured < (size or 1)] = -1
+    at = at + size
+    if link_type in (ETHERNET, SLL, SLL2):
+        while len(tagged := np.flatnonzero(_among(protocol, VLAN_TAGS))):
+            tag = word(at[tagged])
+            first = vlan[tagged] < 0
+            vlan[tagged[first]] = (tag[first] >> np.uint64(48)).view(np.int64) & 0xFFF
+            protocol[tagged] = (tag >> np.uint64(32)).view(np.int64) & 0xFFFF
+            at[tagged] += 4
+            protocol[tagged[at[tagged] > records.at[rows[tagged]] + captured[tagged]]] = -1
+    return _Reached(protocol, at, vlan)
+
+
+def _ipv4(
+    octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
+) -> _Payloads:
+    """Take IPv4 and UDP apart."""
+    head = octets.rows(at, _IPV4_LAYOUT)
+    total = head["total"].astype(np.int64)
+    there = records.at[rows] + records.captured[rows]
+    plain = (head["version"] == 0x45) & (at + _IPV4_HEADER <= there) & (total >= _IPV4_HEADER)
+    carries = (head["protocol"] == UDP) | (head["protocol"] == TCP)
+    plain &= ~carries | (head["fragment"] & 0x3FFF == 0)
+    ends = (head["src"], head["dst"])
+    return _transport(
+        octets, records, rows, at, _IPV4_HEADER, at + total, plain, head, ends, ports, columns, slow
+    )
+
+
+def _ipv6(
+    octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
+) -> _Payloads:
+    """Take IPv6 without extension headers, and UDP, apart."""
+    head = octets.rows(at, _IPV6_LAYOUT)
+    end = at + _IPV6_HEADER + head["total"].astype(np.int64)
+    there = records.at[rows] + records.captured[rows]
+    plain = (head["version"] >> 4 == 6) & (at + _IPV6_HEADER <= there)
+    plain &= ~_among(head["protocol"], EXTENSIONS)
+    ends = (head["src"], head["dst"])
+    return _transport(octets, records, rows, at, _IPV6_HEADER, end, plain, head, ends, ports, columns, slow)
+
+
+def _transport(
+    octets: Octets,
+    records: Records,
+    rows: Ints,
+    at: Ints,
+    ip: int,
+    end: Ints,
+    plain: Flags,
+    head: np.ndarray[tuple[int], np.dtype[np.void]],
+    addresses: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
+    ports: Ports,
+    columns: Columns,
+    slow: Flags,
+) -> _Payloads:
+    """Find the UDP datagrams of NDN among IP packets that end at `end`; leave TCP of NDN to the careful
+    decoder."""
+    protocol = head["protocol"]
+    first, length = records.at[rows], head["length"].astype(np.int64)
+    source, target = head["src_port"].astype(np.int64), head["dst_port"].astype(np.int64)
+    is_udp, is_tcp = protocol == UDP, protocol == TCP
+    size = np.where(is_tcp, _TCP_HEADER, UDP_HEADER)
+    in_reach = (end <= first + records.original[rows]) & (at + ip + size <= end)
+    in_reach &= at + ip + size <= first + records.captured[rows]
+    of_udp = is_udp & (_among(source, ports.udp) | _among(target, ports.udp))
+    of_tcp = is_tcp & (_among(source, ports.tcp) | _among(target, ports.tcp))
+    start = at + ip + UDP_HEADER
+    whole = (length >= UDP_HEADER) & (
+        start - UDP_HEADER + length <= np.minimum(end, first + records.captured[rows])
+    )
+    good = plain & in_reach & of_udp & whole
+    # Without UDP or TCP there is nothing to look at; with them, ports have to be there and be others'.
+    other = plain & (~(is_udp | is_tcp) | in_reach & ~of_udp & ~of_tcp)
+    slow[rows[~(good | other)]] = True
+    if not good.all():
+        some = np.flatnonzero(good)
+        rows, start, length = rows[some], start[some], length[some]
+        source, target = source[some], target[some]
+        addresses = (addresses[0][some], addresses[1][some])
+    length = length - UDP_HEADER
+    if len(rows):
+        columns.put_texts("transport", rows, 0, TRANSPORTS[:1])
+        for name, values in zip(("src", "dst"), addresses, strict=True):
+            _put_addresses(columns, name, rows, values, _IP_WRITERS[ip])
+        columns.put("src_port", rows, source)
+        columns.put("dst_port", rows, target)
+        columns.put("eth_bytes", rows, records.original[rows] - ip - UDP_HEADER - length)
+        columns.put("ip_bytes", rows, ip)
+        columns.put("udp_bytes", rows, UDP_HEADER)
+    return _Payloads(rows, start, length)
+
+
+_IP_WRITERS: dict[int, Callable[[bytes], str]] = {
+    _IPV4_HEADER: lambda address: inet_ntop(AF_INET, address),
+    _IPV6_HEADER: lambda address: inet_ntop(AF_INET6, address),
+}
+
+
+def _among(values: np.ndarray[Any, Any], numbers: Iterable[int]) -> Flags:
+    found = np.zeros(len(values), bool)
+    for number in numbers:
+        found |= values == number
+    return found
+
+
+def _put_addresses(
+    columns: Columns, name: str, rows: Ints, values: np.ndarray[Any, Any], write: Callable[[bytes], str]
+) -> None:
+    """Write each distinct address once."""
+    size = values.dtype.itemsize
+    plain = np.ascontiguousarray(values)
+    kind = pa.uint32() if size == 4 else pa.binary(size)
+    found = pa.Array.from_buffers(kind, len(plain), [None, pa.py_buffer(plain)]).dictionary_encode()
+    distinct = found.dictionary.to_pylist()
+    octets = [each.to_bytes(4, "little") if size == 4 else each for each in distinct]
+    texts = [write(each) for each in octets]
+    columns.put_texts(name, rows, found.indices.to_numpy().astype(np.int64), texts)
+
+
+def _ethernet(
+    octets: Octets, records: Records, rows: Ints, at: Ints, link_type: int, columns: Columns, slow: Flags
+) -> _Payloads:
+    """Take NDN right over Ethernet, or PPP: what follows the packet is padding."""
+    _, start, size, good = headers(octets, at)
+    length = start + size - at
+    good &= start + size <= records.at[rows] + records.captured[rows]
+    slow[rows[~good]] = True
+    some = np.flatnonzero(good)
+    rows, at, length = rows[some], at[some], length[some]
+    if len(rows):
+        stations = octets.rows(records.at[rows], _STATION_LAYOUT)
+        columns.put_texts("transport", rows, 0, TRANSPORTS[2:] if link_type in PPP else TRANSPORTS[1:2])
+        for name, where in zip(("src", "dst"), STATIONS.get(link_type, ()), strict=False):
+            if where.start is not None:
+                field = ("first", "second", "third")[where.start // 6]
+                _put_addresses(columns, name, rows, stations[field], mac)
+        columns.put("eth_bytes", rows, records.original[rows] - length)
+    return _Payloads(rows, at, length)

@@ -1,0 +1,86 @@
+"""Which end of its links a capture was taken at, told from addresses.
+
+A plain pcap has no directions. But the node that captured takes part in all that its interface sends and
+receives, and if it has several neighbours, it is the only one that does.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.decode.batch import DECODED, decode_records
+from analysis.decode.reader import COOKED, Reading, is_loopback
+from captures.files import read_piece
+from captures.layers import is_group
+from captures.pcapng import Direction
+
+NEARLY_ALL = 0.95
+"""The share of frames that an address has to take part in."""
+
+WINDOWS = 4
+"""How much of a capture is looked at, in windows of captures.records: from all over it if it has pieces."""
+
+_Pairs = Counter[tuple[str, str]]
+
+
+def infer(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
+    """Return by capture (its path) and interface the address of the node that captured, where it shows.
+
+    That is the unicast address that takes part in NEARLY_ALL frames with NDN that are of unknown direction,
+    and in more than any other does. Raises OSError and captures.pcapng.CaptureError.
+    """
+    seen: dict[tuple[str, str], _Pairs] = defaultdict(Counter)
+    of: dict[str, list[Reading]] = defaultdict(list)
+    for reading in readings:
+        of[reading.piece.path].append(reading)
+    for path, pieces in of.items():
+        count = min(len(pieces), WINDOWS)
+        for place in range(count):
+            for interface, pairs in _pairs(pieces[place * len(pieces) // count], WINDOWS // count):
+                seen[path, interface] += pairs
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for (path, interface), pairs in seen.items():
+        if address := local_address(pairs):
+            found[path][interface] = address
+    return dict(found)
+
+
+def local_address(pairs: Mapping[tuple[str, str], int]) -> str | None:
+    """Return the address that takes part in nearly all frames, counted by their two ends, if one does."""
+    between = {ends: count for ends, count in pairs.items() if not is_group(ends[1]) and ends[0] != ends[1]}
+    taken: Counter[str] = Counter()
+    for ends, count in between.items():
+        for address in ends:
+            taken[address] += count
+    ranked = taken.most_common(2)
+    if len(ranked) < 2 or ranked[0][1] == ranked[1][1]:
+        return None
+    return ranked[0][0] if ranked[0][1] >= NEARLY_ALL * sum(between.values()) else None
+
+
+def _pairs(reading: Reading, most: int) -> Iterator[tuple[str, _Pairs]]:
+    for window, interfaces in islice(read_piece(reading.piece, []), most):
+        records = window.records
+        open_ends = [each.link_type not in COOKED and not each.ipv4 for each in interfaces]
+        unknown = np.array([*open_ends, False])[records.source] & (records.direction == Direction.UNKNOWN)
+        if not unknown.any():
+            continue
+        links = [each.link_type for each in interfaces]
+        decoded = decode_records(window.data, records, links, reading.ports)
+        columns = dict(zip(DECODED, decoded.arrays(None), strict=True))
+        ends = [_plain(columns[name]) for name in ("src", "dst")]
+        for index, interface in enumerate(interfaces):
+            here = np.flatnonzero(unknown & (records.source == index))
+            if len(here):
+                table = pa.table([each.take(pa.array(here)) for each in ends], ["src", "dst"]).drop_null()
+                counted = table.group_by(["src", "dst"]).aggregate([([], "count_all")])
+                pairs = {(row["src"], row["dst"]): row["count_all"] for row in counted.to_pylist()}
+                kept = {each: count for each, count in pairs.items() if not all(map(is_loopback, each))}
+                yield interface.name or reading.called, Counter(kept)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column.cast(pa.string())

@@ -1,0 +1,116 @@
+"""Columns of a table under construction: arrays with a mark for each value that is there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from analysis.decode.schema import COLUMNS
+from analysis.decode.tlv_batch import Flags, Ints
+
+_ARROW = {"string": pa.string(), "binary": pa.binary()}
+_TYPES = {column.name: column.type for column in COLUMNS}
+
+
+class Columns:
+    """Columns of analysis.decode.schema for some rows; what is not put stays null.
+
+    Text and binary values are kept once each: a row has the number of its value, or -1.
+    """
+
+    def __init__(self, count: int, names: Sequence[str]) -> None:
+        self.count = count
+        self._names = names
+        self._values: dict[str, Ints] = {}
+        self._there: dict[str, Flags] = {}
+        self._texts: dict[str, list[pa.Array]] = {}
+
+    def put(self, name: str, rows: Ints, values: Ints | Flags | int) -> None:
+        """Set numbers or flags of some rows, in ascending order as everywhere here."""
+        if len(rows) == self.count:  # rows are in ascending order, so these are all of them
+            self._values[name] = np.empty(self.count, np.int64)
+            self._values[name][:] = values
+            self._there[name] = np.ones(self.count, bool)
+            return
+        if name not in self._values:
+            self._values[name] = np.zeros(self.count, np.int64)
+            self._there[name] = np.zeros(self.count, bool)
+        self._values[name][rows] = values
+        self._there[name][rows] = True
+
+    def put_where(self, name: str, rows: Ints, there: Flags, values: Ints) -> None:
+        """Set numbers of those of some rows in which they are there."""
+        if there.all():
+            self.put(name, rows, values)
+        elif there.any():
+            self.put(name, rows[there], values[there])
+
+    def put_texts(self, name: str, rows: Ints, which: Ints | int, values: Sequence[Any] | pa.Array) -> None:
+        """Set texts (or bytes) of some rows, given as indices into `values`."""
+        if name not in self._values:
+            self._values[name] = np.full(self.count, -1, np.int64)
+            self._texts[name] = []
+        known = self._texts[name]
+        self._values[name][rows] = which + sum(map(len, known))
+        known.append(values if isinstance(values, pa.Array) else pa.array(values, _ARROW[_TYPES[name]]))
+
+    def of(self, name: str) -> tuple[Ints, Flags]:
+        """Return numbers and where they are there."""
+        if name not in self._values:
+            return np.zeros(self.count, np.int64), np.zeros(self.count, bool)
+        return self._values[name], self._there[name]
+
+    def replace(self, rows: Ints, records: Sequence[tuple[Any, ...]]) -> None:
+        """Set every column of some rows."""
+        for name, values in zip(self._names, zip(*records, strict=True), strict=True):
+            if _TYPES[name] in ("string", "binary"):
+                numbers: dict[Any, int] = {None: -1}
+                which = [numbers.setdefault(value, len(numbers) - 1) for value in values]
+                if name in self._values:
+                    self._values[name][rows] = -1
+                texts = list(numbers)[1:]
+                if texts:
+                    some = np.array(which)
+                    self.put_texts(name, rows[some >= 0], some[some >= 0], texts)
+                continue
+            if name in self._there:
+                self._there[name][rows] = False
+            there = np.array([value is not None for value in values])
+            if there.any():
+                self.put(
+                    name, rows[there], np.array([value for value in values if value is not None], np.int64)
+                )
+
+    def arrays(self, order: Ints | None = None) -> list[pa.Array]:
+        """Return the columns, texts as dictionaries; rows in another order, if one is given."""
+        return [self._array(name, _TYPES[name], order) for name in self._names]
+
+    def _array(self, name: str, kind: str, order: Ints | None) -> pa.Array:
+        if kind in ("string", "binary"):
+            known = self._texts.get(name)
+            texts = pa.concat_arrays(known) if known else pa.array([], _ARROW[kind])
+            if name not in self._values:
+                return pa.DictionaryArray.from_arrays(pa.nulls(self.count, pa.int32()), texts)
+            which = self._values[name].astype(np.int32)
+            if order is not None:
+                which = which[order]
+            indices = _nullable(pa.int32(), which, which >= 0)
+            return pa.DictionaryArray.from_arrays(indices, texts)
+        if name not in self._values:
+            return pa.nulls(self.count, pa.int64() if kind == "int64" else pa.bool_())
+        values, there = self._values[name], self._there[name]
+        if order is not None:
+            values, there = values[order], there[order]
+        if kind == "bool":
+            return _nullable(pa.bool_(), np.packbits(values != 0, bitorder="little"), there)
+        return _nullable(pa.int64(), values, there)
+
+
+def _nullable(kind: pa.DataType, values: npt.NDArray[Any], there: Flags) -> pa.Array:
+    """Return an Arrow array over the values as they stand."""
+    if there.all():
+        return pa.Array.from_buffers(kind, len(there), [None, pa.py_buffer(values)], 0)
+    bits = np.packbits(there, bitorder="little")
+    return pa.Array.from_buffers(kind, len(there), [pa.py_buffer(bits), pa.py_buffer(values)])

@@ -1,0 +1,356 @@
+"""NDN packets of a whole window: NDNLPv2, Interest and Data, decoded side by side into columns.
+
+What is decoded here agrees with the careful decoder (analysis/decode/reference.py); all that is not plain
+(Nacks, first fragments, fields unknown or out of order, idle packets, anything malformed) is only found out,
+and left to it.
+
+Sources: NDN packet format 0.3; NDNLPv2 (NFD wiki), revision 63.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from analysis.decode.columns import Columns
+from analysis.decode.names import distinct, read_names
+from analysis.decode.reference import payload_bytes
+from analysis.decode.tlv_batch import NNI, Flags, Grammar, Ints, Octets, headers, is_nni, numbers
+from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
+from forwarder.wire.lp import FEED_STATE, LP_PACKET
+from forwarder.wire.name import NAME
+from forwarder.wire.packet import DATA, DEFAULT_LIFETIME_MS, INTEREST, SEND_CREDIT
+from forwarder.wire.persistent import PERSISTENT
+
+KINDS = ("other", "interest", "lli", "data", "fragment")
+OTHER, PLAIN, LLI, ITEM, FRAGMENT = range(5)
+
+_MS = 1_000_000
+_CAN_BE_PREFIX, _MUST_BE_FRESH, _HINT, _NONCE, _LIFETIME, _HOP_LIMIT = 33, 18, 30, 10, 12, 34
+_PARAMETERS, _SIGNATURE_INFO_I, _SIGNATURE_VALUE_I = 36, 44, 46
+_META, _CONTENT, _SIGNATURE_INFO, _SIGNATURE_VALUE = 20, 21, 22, 23
+_CONTENT_TYPE, _FRESHNESS, _FINAL_BLOCK, _SIGNATURE_TYPE, _KEY_LOCATOR = 24, 25, 26, 27, 28
+
+_INTEREST = Grammar(
+    NAME,
+    _CAN_BE_PREFIX,
+    _MUST_BE_FRESH,
+    _HINT,
+    _NONCE,
+    _LIFETIME,
+    _HOP_LIMIT,
+    _PARAMETERS,
+    _SIGNATURE_INFO_I,
+    _SIGNATURE_VALUE_I,
+    SEND_CREDIT,
+    PERSISTENT,
+)
+_DATA = Grammar(NAME, _META, _CONTENT, _SIGNATURE_INFO, _SIGNATURE_VALUE)
+_META_INFO = Grammar(_CONTENT_TYPE, _FRESHNESS, _FINAL_BLOCK)
+_SIGNATURE = Grammar(_SIGNATURE_TYPE, _KEY_LOCATOR)
+
+_LP_FRAGMENT, _SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION = (
+    0x50,
+    0x51,
+    0x52,
+    0x53,
+    0x62,
+    0x0340,
+)
+_NACK, _ACK, _TX_SEQUENCE = 0x0320, 0x0344, 0x0348
+_LOCAL = (0x032C, 0x0330, 0x0334)
+"""IncomingFaceId, NextHopFaceId, CachePolicy: between a forwarder and its applications, hardly ever seen."""
+_TIP, _LIMIT, _FIRST = 0x0371, 0x0372, 0x0373
+
+
+class _LpGrammar:
+    """The fields of an LpPacket; types of three bytes, and fields that may be ignored."""
+
+    fields = (_SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION, FEED_STATE, _LP_FRAGMENT)
+
+    def __init__(self) -> None:
+        self.slots = {kind: slot for slot, kind in enumerate(self.fields, 1)}
+        self.of_kind = np.full(1024, -1)
+        self.of_kind[800:960:4] = 0
+        self.of_kind[[_NACK, *_LOCAL]] = -1
+        for kind, slot in self.slots.items():
+            self.of_kind[kind] = slot
+
+
+_LP = _LpGrammar()
+
+
+class _Lp(NamedTuple):
+    """Fields of LpPackets: where each value begins, 0 if it is not there, and its length; and the mark."""
+
+    starts: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    good: Flags
+
+    def field(self, kind: int) -> tuple[Ints, Ints, Flags]:
+        """Return where the values begin, their lengths, and whether they are there."""
+        slot = _LP.slots[kind]
+        return self.starts[slot], self.lengths[slot], self.starts[slot] > 0
+
+    def numbers(self, octets: Octets, kind: int) -> Ints:
+        """Return a field's numbers; takes the mark from packets in which it is none, or does not fit."""
+        start, length, there = self.field(kind)
+        value = numbers(octets, start, length).view(np.int64)
+        fits = is_nni(length) & (value >= 0)
+        self.good[there & ~fits] = False
+        return value
+
+
+def decode_packets(
+    octets: Octets, rows: Ints, start: Ints, length: Ints, columns: Columns, slow: Flags
+) -> None:
+    """Decode what frames carry: `length` bytes from `start` on, of each of `rows` of the columns.
+
+    Sets `slow` for rows that are for the careful decoder.
+    """
+    kind, value, size, good = headers(octets, start)
+    good &= value + size == start + length
+    is_lp = good & (kind == LP_PACKET)
+    good &= is_lp | (kind == INTEREST) | (kind == DATA)
+    slow[rows[~good]] = True
+    columns.put("lp_bytes", rows, 0)
+    columns.put("ndn_bytes", rows, length)
+    columns.put("frag_index", rows, 0)
+    columns.put("frag_count", rows, 1)
+    begin, end = value.copy(), value + size
+    framed = np.flatnonzero(is_lp)
+    if len(framed):
+        at, stop = value[framed], end[framed]
+        fragment, inside = _decode_lp(octets, rows[framed], length[framed], at, stop, columns, slow)
+        inner, first, extent, fine = headers(octets, fragment)
+        whole = fine & (fragment > 0) & (first + extent == stop) & ((inner == INTEREST) | (inner == DATA))
+        slow[rows[framed[inside & ~whole]]] = True
+        kind[framed] = np.where(inside & whole, inner, 0)
+        begin[framed] = first
+    names = np.zeros(columns.count, np.int64)
+    lengths = np.zeros(columns.count, np.int64)
+    contents = np.zeros(columns.count, np.int64)
+    for of_kind, decode in ((INTEREST, _decode_interests), (DATA, _decode_data)):
+        some = np.flatnonzero(good & (kind == of_kind))
+        if len(some):
+            decode(octets, rows[some], begin[some], end[some], columns, slow, names, lengths, contents)
+    _decode_names(octets, columns, slow, names, lengths, contents)
+
+
+def _walk_lp(octets: Octets, at: Ints, end: Ints) -> _Lp:
+    count, slots = len(at), len(_LP.slots) + 1
+    starts, lengths = np.zeros(slots * count, np.int64), np.zeros(slots * count, np.int64)
+    good = at < end
+    rows = np.flatnonzero(good)
+    at, end, last = at[rows], end[rows], np.zeros(len(rows), np.int64)
+    while len(rows):
+        word = octets.words(at)
+        wide = word >> np.uint64(56) == 253
+        word[wide] <<= np.uint64(16)  # now the type's last byte stands where a type of one byte does
+        kind = (word >> np.uint64(56)).view(np.int64)
+        some = np.flatnonzero(wide)
+        if len(some):
+            kind[some] |= octets.data[at[some] + 1].astype(np.int64) << 8
+        length = (word >> np.uint64(48)).view(np.int64) & 0xFF
+        start = at + 2 + 2 * wide
+        fine = np.where(wide, kind >= 253, kind < 253) & (length < 254)
+        long = np.flatnonzero(length == 253)
+        if len(long):
+            length[long] = (word[long] >> np.uint64(32)).view(np.int64) & 0xFFFF
+            start[long] += 2
+            fine[long] &= length[long] >= 253
+        at = start + length
+        slot = _LP.of_kind[np.minimum(kind, 1023)]
+        is_last = kind == _LP_FRAGMENT
+        in_order = (kind > last) | (kind == _ACK) & (last == _ACK)
+        fine &= (length == 8) | (kind != _ACK) & (kind != _TX_SEQUENCE)
+        fine &= (slot >= 0) & np.where(is_last, at == end, in_order & (at <= end))
+        cell = np.maximum(slot, 0) * count + rows
+        starts[cell], lengths[cell] = start, length
+        good[rows[~fine]] = False
+        keep = np.flatnonzero(fine & (at < end) & ~is_last)
+        rows, at, end, last = rows[keep], at[keep], end[keep], kind[keep]
+    return _Lp(starts.reshape(slots, count), lengths.reshape(slots, count), good)
+
+
+def _decode_lp(
+    octets: Octets, rows: Ints, length: Ints, at: Ints, end: Ints, columns: Columns, slow: Flags
+) -> tuple[Ints, Flags]:
+    """Decode LpPackets' header fields; return where the Fragments begin, and which are whole packets."""
+    lp = _walk_lp(octets, at, end)
+    fragment, size, there = lp.field(_LP_FRAGMENT)
+    good = lp.good
+    good &= there & (size > 0)
+    for kind, name in ((_FRAG_INDEX, "frag_index"), (_FRAG_COUNT, "frag_count")):
+        _, _, has = lp.field(kind)
+        if has.any():
+            columns.put_where(name, rows, has, lp.numbers(octets, kind))
+    sequence, octet_count, has_sequence = lp.field(_SEQUENCE)
+    if has_sequence.any():
+        good &= ~has_sequence | (octet_count == 8)
+        columns.put_where("lp_sequence", rows, has_sequence, octets.words(sequence).view(np.int64))
+    _, _, marked = lp.field(_CONGESTION)
+    if marked.any():
+        value = lp.numbers(octets, _CONGESTION)
+        columns.put_where("congestion_mark", rows, marked & (value > 0), value)
+    token, token_bytes, has_token = lp.field(_PIT_TOKEN)
+    if has_token.any():
+        good &= ~has_token | (token_bytes >= 1) & (token_bytes <= 32)
+        some = np.flatnonzero(has_token & good)
+        which, tokens = distinct(octets, token[some], token_bytes[some])
+        columns.put_texts("pit_token", rows[some], which, tokens)
+    state, state_bytes, has_state = lp.field(FEED_STATE)
+    if has_state.any():
+        some = np.flatnonzero(has_state)
+        good[some] &= _decode_feed_state(octets, rows[some], state[some], state_bytes[some], columns)
+    index, counted = columns.of("frag_index")[0][rows], columns.of("frag_count")[0][rows]
+    good &= (index < counted) & ((counted == 1) | has_sequence) & ((counted == 1) | (index > 0))
+    slow[rows[~good]] = True
+    columns.put("lp_bytes", rows, length - size)
+    columns.put("ndn_bytes", rows, size)
+    later = good & (index > 0)
+    if later.any():
+        columns.put_texts("kind", rows[later], 0, [KINDS[FRAGMENT]])
+    return fragment, good & (index == 0)
+
+
+def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, columns: Columns) -> Flags:
+    """Decode FeedStates of Tip and Limit, perhaps First; return which are such."""
+    good = np.ones(len(rows), bool)
+    end = at + length
+    for kind, name in ((_TIP, "feed_tip"), (_LIMIT, "feed_limit"), (_FIRST, "")):
+        here = good if name else good & (at < end)
+        word = octets.words(at)
+        size = (word >> np.uint64(32)).view(np.int64) & 0xFF
+        value = numbers(octets, at + 4, size).view(np.int64)
+        fine = (word >> np.uint64(40)).view(np.int64) == (253 << 16 | kind)
+        fine &= is_nni(size) & (value >= 0) & (at + 4 + size <= end)
+        good &= fine | ~here
+        if name:
+            columns.put_where(name, rows, good, value)
+        at = np.where(here & fine, at + 4 + size, at)
+    good &= at == end
+    return good
+
+
+def _decode_interests(
+    octets: Octets,
+    rows: Ints,
+    at: Ints,
+    end: Ints,
+    columns: Columns,
+    slow: Flags,
+    names: Ints,
+    lengths: Ints,
+    contents: Ints,
+) -> None:
+    seen = _INTEREST.walk(octets, at, end)
+    good = seen.good
+    good &= seen.length(NAME) > 0
+    for kind, sizes in (
+        (_CAN_BE_PREFIX, (0,)),
+        (_MUST_BE_FRESH, (0,)),
+        (_NONCE, (4,)),
+        (_LIFETIME, NNI),
+        (_HOP_LIMIT, (1,)),
+        (SEND_CREDIT, NNI),
+        (PERSISTENT, (0,)),
+    ):
+        seen.require(good, kind, *sizes)
+    hinted = np.flatnonzero(good & seen.there(_HINT))
+    if len(hinted):  # one Name is plain
+        start = seen.start(_HINT)[hinted]
+        inside = headers(octets, start)
+        whole = inside.start + inside.length == start + seen.length(_HINT)[hinted]
+        good[hinted] = inside.good & (inside.kind == NAME) & whole
+    slow[rows[~good]] = True
+    columns.put("can_be_prefix", rows, seen.there(_CAN_BE_PREFIX))
+    columns.put("must_be_fresh", rows, seen.there(_MUST_BE_FRESH))
+    columns.put("is_persistent", rows, seen.there(PERSISTENT))
+    columns.put_where("nonce", rows, seen.there(_NONCE), seen.number(octets, _NONCE))
+    columns.put("lifetime_ns", rows, seen.number(octets, _LIFETIME, DEFAULT_LIFETIME_MS * _MS, _MS))
+    columns.put_where("hop_limit", rows, seen.there(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))
+    is_lli = seen.there(SEND_CREDIT)
+    columns.put_where("send_credit", rows, is_lli, seen.number(octets, SEND_CREDIT))
+    columns.put_texts("kind", rows, is_lli.astype(np.int64), [KINDS[PLAIN], KINDS[LLI]])
+    names[rows[good]], lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
+
+
+def _decode_data(
+    octets: Octets,
+    rows: Ints,
+    at: Ints,
+    end: Ints,
+    columns: Columns,
+    slow: Flags,
+    names: Ints,
+    lengths: Ints,
+    contents: Ints,
+) -> None:
+    seen = _DATA.walk(octets, at, end)
+    good = seen.good
+    good &= (seen.length(NAME) > 0) & seen.there(_SIGNATURE_INFO) & seen.there(_SIGNATURE_VALUE)
+    # Values of what is not good may lie anywhere.
+    info = _SIGNATURE.walk(octets, *_bounds(seen.start(_SIGNATURE_INFO), seen.length(_SIGNATURE_INFO), good))
+    good &= info.good & info.there(_SIGNATURE_TYPE)
+    info.require(good, _SIGNATURE_TYPE, *NNI)
+    columns.put("signature_type", rows, info.number(octets, _SIGNATURE_TYPE))
+    if seen.there(_META).any():
+        meta = _META_INFO.walk(octets, *_bounds(seen.start(_META), seen.length(_META), good))
+        good &= meta.good
+        meta.require(good, _CONTENT_TYPE, *NNI)
+        meta.require(good, _FRESHNESS, *NNI)
+        columns.put("content_type", rows, meta.number(octets, _CONTENT_TYPE))
+        columns.put("freshness_ns", rows, meta.number(octets, _FRESHNESS, 0, _MS))
+    else:
+        columns.put("content_type", rows, 0)
+        columns.put("freshness_ns", rows, 0)
+    slow[rows[~good]] = True
+    columns.put_texts("kind", rows, 0, [KINDS[ITEM]])
+    columns.put("content_bytes", rows, seen.length(_CONTENT))
+    columns.put("payload_bytes", rows, seen.length(_CONTENT))
+    names[rows[good]], lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
+    contents[rows] = seen.start(_CONTENT)
+
+
+def _bounds(start: Ints, length: Ints, good: Flags) -> tuple[Ints, Ints]:
+    start = np.where(good, start, 0)
+    return start, np.where(good, start + length, start)
+
+
+def _decode_names(
+    octets: Octets, columns: Columns, slow: Flags, places: Ints, lengths: Ints, contents: Ints
+) -> None:
+    rows = np.flatnonzero((places > 0) & ~slow)
+    if not len(rows):
+        return
+    names = read_names(octets, places[rows], lengths[rows])
+    good, feed, seq = names.good[names.of], names.feed[names.of], names.seq[names.of]
+    is_item = feed >= 0
+    # SendCredit is for feed items.
+    _, is_lli = columns.of("send_credit")
+    slow[rows[~good | is_lli[rows] & ~is_item]] = True
+    columns.put_texts("name", rows, names.of, names.uri)
+    columns.put("name_length", rows, lengths[rows])
+    if is_item.any():
+        items = rows[is_item]
+        columns.put_texts("feed", items, feed[is_item], names.feeds)
+        columns.put("seq", items, seq[is_item])
+        _decode_payloads(octets, items, contents, columns)
+
+
+def _decode_payloads(octets: Octets, rows: Ints, contents: Ints, columns: Columns) -> None:
+    """Find the application's message in the content of items."""
+    total, _ = columns.of("content_bytes")
+    rows = rows[(contents[rows] > 0) & (total[rows] > 0)]
+    at, size = contents[rows], total[rows]
+    kind, start, length, good = headers(octets, at)
+    chained = np.flatnonzero(good & (kind == BACKLINK) & (start + length < at + size))
+    if len(chained):
+        after = headers(octets, start[chained] + length[chained])
+        kind[chained], length[chained], good[chained] = after.kind, after.length, after.good
+        start[chained] = after.start
+    is_message = good & ((kind == PAYLOAD) | (kind == SSB_MESSAGE)) & (start <= at + size)
+    columns.put("payload_bytes", rows[is_message], np.minimum(length, size)[is_message])
+    for place in np.flatnonzero(~is_message).tolist():
+        content = octets.data[at[place] : at[place] + size[place]].tobytes()
+        columns.put("payload_bytes", rows[place : place + 1], payload_bytes(content, int(size[place])))

@@ -1,0 +1,352 @@
+"""Captures to record batches of packets: what every way into the analysis shares, with Spark or without.
+
+    for batch in read_packets(Reading("mine", piece), findings): ...
+
+A batch is a window's frames, with the columns of analysis.decode.schema and texts as Arrow dictionaries.
+Memory is bounded by a window, whatever the capture's size.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.decode.batch import DECODED, decode_records
+from analysis.decode.reference import NDN_PORTS, node_of
+from analysis.decode.schema import PACKETS_ARROW
+from analysis.decode.tlv_batch import Flags, Ints, Octets
+from captures.files import Piece, read_piece
+from captures.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
+from captures.pcapng import CaptureError, Direction, Interface
+from captures.records import Damage, Records, Window
+
+NodeRule = Literal["auto", "interface", "file", "address"]
+"""Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the
+same of the file's name; "address": the sender's address, the receiver's for a frame that came in; "auto":
+by interface if its name is like r1-eth0, else by file."""
+
+LATEST = 1 << 62
+"""No frame was captured so late (ns; in the year 2116): a lifetime added to an earlier time is a number."""
+
+NO_TIME = "time stamp out of range"
+
+_DIRECTIONS = pa.array(["in", "out"])
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+COOKED = (SLL, SLL2)
+_NODE_INTERFACE = re.compile(r".+-(eth|wlan)\d+")
+_SUFFIXES = re.compile(r"(\.(pcap|pcapng|cap|dump|ntar|gz|zst|zstd|bz2|xz|lz4)\d*)+$", re.IGNORECASE)
+
+SEGMENTS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("interface", pa.string()),
+        ("node", pa.string()),
+        ("direction", pa.string()),
+        ("frame", pa.int64()),
+        ("time", pa.int64()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("src_port", pa.int64()),
+        ("dst_port", pa.int64()),
+        ("vlan", pa.int64()),
+        ("sequence", pa.int64()),
+        ("flags", pa.int64()),
+        ("length", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+"""A row a TCP frame of NDN: its columns of the table of packets; sequence number and flags; `length` bytes of
+payload on the wire, of which `payload` was captured."""
+
+
+class Reading(NamedTuple):
+    """What is read, under which name, and how.
+
+    `file` stands for the file where node or interface are called after it; by default its stem. `local` are
+    addresses of the nodes that captured, IP or MAC, each with the interface, node or file that it is of
+    ("" for all): they tell the direction of frames where the capture does not.
+    """
+
+    run: str
+    piece: Piece
+    rule: NodeRule = "auto"
+    ports: Ports = NDN_PORTS
+    file: str = ""
+    local: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def called(self) -> str:
+        """What the file is called."""
+        return self.file or stem(self.piece.path)
+
+
+@dataclass
+class Findings:
+    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames with
+    NDN by direction (`in`, `out`, `unknown`), TCP segments."""
+
+    damages: list[Damage] = field(default_factory=list)
+    problems: Counter[str] = field(default_factory=Counter)
+    directions: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    segments: list[pa.RecordBatch] = field(default_factory=list)
+
+
+def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
+    """Raise CaptureError if a capture is damaged; `damages` are captures.records.Damage."""
+    for offset, _, reason in damages:
+        raise CaptureError(path, offset, reason)
+
+
+def stem(path: str) -> str:
+    """Return a capture's name without directories and the usual suffixes."""
+    name = PurePath(path).name
+    return _SUFFIXES.sub("", name) or name
+
+
+def read_packets(
+    reading: Reading, findings: Findings, by_interface: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the packets of a piece of a capture, with the columns of PACKETS_ARROW, texts as dictionaries.
+
+    A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
+    capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it.
+    Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
+    """
+    number = reading.piece.first
+    for window, interfaces in read_piece(reading.piece, findings.damages):
+        count = len(window.records.at)
+        if count:
+            yield _batch(reading, window, interfaces, number, findings, by_interface)
+        number += count
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with texts as plain strings, as Spark wants them."""
+    return pa.RecordBatch.from_arrays(
+        [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in batch.columns
+        ],
+        schema=PACKETS_ARROW,
+    )
+
+
+def _batch(
+    reading: Reading,
+    window: Window,
+    interfaces: list[Interface],
+    number: int,
+    findings: Findings,
+    by_interface: bool,
+) -> pa.RecordBatch:
+    records, count = window.records, len(window.records.at)
+    links = [interface.link_type for interface in interfaces]
+    decoded = decode_records(window.data, records, links, reading.ports)
+    absurd = np.flatnonzero((records.time < 0) | (records.time >= LATEST))
+    if len(absurd):
+        decoded.put_texts("problem", absurd, 0, [NO_TIME])
+        records = records._replace(time=_without(records.time, absurd))
+        window = window._replace(records=records)
+    place, names = _interfaces(reading, window, interfaces)
+    frame = np.arange(number, number + count)
+    order = None
+    if by_interface and (place != place[0]).any():
+        order = np.argsort(place.astype(np.int16) if len(names) < 1 << 15 else place, kind="stable")
+        records = Records(*(each[order] for each in records))
+        window, place, frame = window._replace(records=records), place[order], frame[order]
+    columns = dict(zip(DECODED, decoded.arrays(order), strict=True))
+    direction = _directions(
+        reading, window._replace(records=records), interfaces, columns["src"], columns["dst"]
+    )
+    columns |= {
+        "layering": _dictionary(np.zeros(count, np.int64), [reading.run]),
+        "interface": _dictionary(place, names),
+        "direction": pa.DictionaryArray.from_arrays(
+            pa.array((direction - 1).astype(np.int32), mask=direction == Direction.UNKNOWN), _DIRECTIONS
+        ),
+        "frame": pa.array(frame),
+        "time": pa.array(records.time),
+        "frame_bytes": pa.array(records.original),
+    }
+    columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
+    _count(findings.problems, columns["problem"])
+    _count(findings.kinds, columns["kind"])
+    with_ndn = ~_among(columns["kind"], "other".__eq__)
+    for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
+        findings.directions[("unknown", "in", "out")[each]] += times
+    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS_ARROW.names})
+    if "segment" in columns["kind"].dictionary.to_pylist():
+        _keep_segments(reading, window, links, batch, findings)
+    return batch
+
+
+def _without(times: Ints, absurd: Ints) -> Ints:
+    """Return times in which those of some rows are those of the last other row before, else of the first."""
+    place = np.arange(len(times))
+    place[absurd] = -1
+    first = int(times[place[place >= 0][0]]) if len(absurd) < len(times) else 0
+    before = np.maximum.accumulate(place)
+    return np.where(before >= 0, times[before], first)
+
+
+def _dictionary(which: Ints, texts: list[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), pa.array(texts, pa.string()))
+
+
+def _count(counter: Counter[str], texts: pa.DictionaryArray) -> None:
+    there = texts.indices.drop_null().to_numpy()
+    for text, times in zip(
+        texts.dictionary.to_pylist(),
+        np.bincount(there, minlength=len(texts.dictionary)).tolist(),
+        strict=True,
+    ):
+        if times:
+            counter[text] += times
+
+
+def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -> tuple[Ints, list[str]]:
+    """Return which of some interface names each record has, and the names."""
+    source = window.records.source
+    names = [interface.name or reading.called for interface in interfaces]
+    cooked = np.array([interface.link_type == SLL2 for interface in interfaces] or [False])[source]
+    if not cooked.any():
+        return source, names
+    # A capture of all interfaces tells them apart by number.
+    index = (Octets(window.data).words(window.records.at) & np.uint64(0xFFFFFFFF)).view(np.int64)
+    keys = source << 33 | np.where(cooked & (window.records.captured >= 8), index + 1, 0)
+    distinct, place = np.unique(keys, return_inverse=True)
+    named = [(names[key >> 33], key & (1 << 33) - 1) for key in distinct.tolist()]
+    return place.astype(np.int64), [f"{name}%{index - 1}" if index else name for name, index in named]
+
+
+def _directions(
+    reading: Reading, window: Window, interfaces: list[Interface], src: pa.Array, dst: pa.Array
+) -> Ints:
+    """Return each frame's direction: as recorded, else as a cooked capture or the node's addresses tell.
+
+    What a node sends to itself goes both ways, so it has none.
+    """
+    records = window.records
+    direction = records.direction
+    unknown = direction == Direction.UNKNOWN
+    if not unknown.any():
+        return direction
+    direction = direction.copy()
+    for index, interface in enumerate(interfaces):
+        here = unknown & (records.source == index)
+        if not here.any():
+            continue
+        if interface.link_type in COOKED:
+            at = records.at[here]
+            heads = [
+                window.data[place : place + size].tobytes()
+                for place, size in zip(at, np.minimum(20, records.captured[here]), strict=True)
+            ]
+            direction[here] = [sll_direction(head, interface.link_type) for head in heads]
+        for address in _own(reading, interface):
+            sent, received = _at_ends(address, window, interface, src, dst)
+            direction[here & (direction == Direction.UNKNOWN) & sent] = Direction.OUT
+            direction[here & (direction == Direction.UNKNOWN) & received] = Direction.IN
+    to_itself = unknown & _among(src, is_loopback) & _among(dst, is_loopback)
+    direction[to_itself] = Direction.UNKNOWN
+    return direction
+
+
+def _own(reading: Reading, interface: Interface) -> Iterator[str]:
+    """Yield the addresses of the node at an interface, as far as they are known."""
+    if interface.ipv4:
+        yield interface.ipv4.partition("/")[0]
+    name = interface.name or reading.called
+    of = ("", name, node_of(name), reading.called, node_of(reading.called))
+    yield from (address for where, address in reading.local if where in of)
+
+
+def _at_ends(
+    address: str, window: Window, interface: Interface, src: pa.Array, dst: pa.Array
+) -> tuple[Flags, Flags]:
+    """Return which frames an address has sent, and which are for it."""
+    if _MAC.fullmatch(address) is None:
+        return _among(src, address.__eq__), _among(dst, address.__eq__)
+    records = window.records
+    ends = []
+    for place in STATIONS[ETHERNET] if interface.link_type == ETHERNET else ():
+        there = records.captured >= place.stop
+        words = Octets(window.data).words(np.where(there, records.at + place.start, 0)) >> np.uint64(16)
+        ends.append(there & (words == np.uint64(int(address.replace(":", ""), 16))))
+    return (ends[0], ends[1]) if ends else (np.zeros(len(src), bool), np.zeros(len(dst), bool))
+
+
+def _among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
+    """Return which of some texts, given as a dictionary, are of some sort."""
+    is_such = np.array([*map(belongs, addresses.dictionary.to_pylist()), False])
+    chosen: Flags = is_such[addresses.indices.fill_null(-1).to_numpy()]
+    return chosen
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether it is an address by which a node calls itself."""
+    return address.startswith("127.") or address == "::1"
+
+
+def _nodes(
+    reading: Reading,
+    interfaces: list[Interface],
+    records: Records,
+    place: Ints,
+    names: list[str],
+    direction: Ints,
+    columns: dict[str, pa.Array],
+) -> pa.DictionaryArray:
+    file = node_of(reading.called)
+    if reading.rule == "address":
+        src, dst = (columns[name].dictionary_decode() for name in ("src", "dst"))
+        nodes = pc.if_else(pa.array(direction == Direction.IN), dst, src)
+        return nodes.fill_null("unknown").dictionary_encode()
+    if reading.rule == "file":
+        return _dictionary(np.zeros(len(place), np.int64), [file])
+    by_name = [node_of(name.partition("%")[0]) for name in names]
+    if reading.rule == "auto":
+        by_name = [
+            node if _NODE_INTERFACE.fullmatch(name) else file
+            for node, name in zip(by_name, names, strict=True)
+        ]
+    return _dictionary(place, by_name)
+
+
+def _keep_segments(
+    reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: Findings
+) -> None:
+    """Keep the TCP segments of a window for streams to be put together."""
+    kind = batch["kind"]
+    which = kind.dictionary.to_pylist().index("segment")
+    rows = np.flatnonzero(kind.indices.fill_null(-1).to_numpy() == which)
+    records = window.records
+    found: list[Carried] = []
+    payloads = []
+    for row in rows.tolist():
+        at, size = int(records.at[row]), int(records.captured[row])
+        frame = window.data[at : at + size].tobytes()
+        one = carried(frame, int(records.original[row]), links[int(records.source[row])], reading.ports)
+        assert isinstance(one, Carried)
+        found.append(one)
+        payloads.append(frame[one.at : one.at + one.there])
+    told = {
+        "sequence": [one.tcp[0] if one.tcp else 0 for one in found],
+        "flags": [one.tcp[1] if one.tcp else 0 for one in found],
+        "length": [one.length for one in found],
+        "payload": payloads,
+    }
+    if len(rows):
+        kept = plain(batch.take(pa.array(rows)))
+        arrays = [
+            pa.array(told[each.name], each.type) if each.name in told else kept[each.name]
+            for each in SEGMENTS
+        ]
+        findings.segments.append(pa.RecordBatch.from_arrays(arrays, schema=SEGMENTS))

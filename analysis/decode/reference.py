@@ -1,0 +1,335 @@
+"""Frames to packets, one at a time: what each captured frame says, from the link layer to the application's
+bytes.
+
+This is the careful decoder: plain, slow, and right. analysis/decode/batch.py decodes whole windows, agrees
+with it, and leaves to it whatever is unusual. analysis/decode/schema.py says what the columns mean.
+
+Nothing in a frame can end a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of a
+packet that NDNLPv2 has fragmented, or that the capture has cut, the name and fields are given as far as
+they are there.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
+from captures.old_format import OLD_FORMAT, is_old, modern
+from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
+from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
+from forwarder.wire.name import NAME, prefix_ends, to_uri
+from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
+from forwarder.wire.persistent import is_persistent
+from forwarder.wire.tlv import MalformedPacket, element, read_number
+
+Value: TypeAlias = str | int | bool | bytes | None
+
+LARGEST = (1 << 63) - 1
+"""Spark's integers are signed: a larger number on the wire is given as this one."""
+MALFORMED = "malformed NDN packet: "
+"""What a problem begins with; the reason follows, a few words that do not depend on places."""
+NDN_PORTS = Ports()
+_MS = 1_000_000
+_FRAGMENT = 0x50
+_CONTENT = 21
+_KEY_COMPONENT = 2 + KEY_BYTES
+
+
+class Network(NamedTuple):
+    """What the network layer says; the columns of PACKETS from `kind` on."""
+
+    kind: str
+    name: str | None = None
+    name_length: int | None = None
+    can_be_prefix: bool | None = None
+    must_be_fresh: bool | None = None
+    nonce: int | None = None
+    lifetime_ns: int | None = None
+    hop_limit: int | None = None
+    send_credit: int | None = None
+    is_persistent: bool | None = None
+    feed: str | None = None
+    seq: int | None = None
+    content_bytes: int | None = None
+    payload_bytes: int | None = None
+    content_type: int | None = None
+    freshness_ns: int | None = None
+    signature_type: int | None = None
+    problem: str | None = None
+
+
+class Link(NamedTuple):
+    """What NDNLPv2 says; the columns of PACKETS from `lp_bytes` to `feed_limit`."""
+
+    lp_bytes: int = 0
+    ndn_bytes: int = 0
+    lp_sequence: int | None = None
+    frag_index: int | None = None
+    frag_count: int | None = None
+    nack_reason: int | None = None
+    pit_token: bytes | None = None
+    congestion_mark: int | None = None
+    feed_tip: int | None = None
+    feed_limit: int | None = None
+
+
+_OTHER = Network("other")
+_IDLE = Network("idle")
+_SEGMENT = Network("segment")
+_LATER_FRAGMENT = Network("fragment")
+
+
+def node_of(interface: str) -> str:
+    """Return the node that an interface belongs to: `r1` for `r1-eth0`."""
+    return interface.rpartition("-eth")[0] or interface
+
+
+def decode_frame(
+    frame: bytes, frame_bytes: int, link_type: int = ETHERNET, ports: Ports = NDN_PORTS
+) -> tuple[Value, ...]:
+    """Return the columns of PACKETS from `transport` on for one frame, of `frame_bytes` bytes on the wire."""
+    found = carried(frame, frame_bytes, link_type, ports)
+    if isinstance(found, str):
+        network = _OTHER._replace(problem=found or None)
+        return (None, None, None, None, None, None, frame_bytes, 0, 0, *Link(), *network)
+    headers = (
+        found.transport,
+        found.source or None,
+        found.destination or None,
+        found.source_port,
+        found.destination_port,
+        found.vlan,
+        found.link,
+        found.ip,
+        found.header,
+    )
+    if found.transport == "tcp":
+        return (*headers, *Link(), *_SEGMENT)
+    payload = frame[found.at : found.at + found.there]
+    if found.whole is not None:
+        return headers + _first_of_several(payload, found.length, found.whole)
+    if found.there < found.length:
+        return headers + decode_cut(payload, found.length)
+    return headers + decode_payload(payload)
+
+
+@lru_cache(maxsize=1 << 12)
+def decode_payload(payload: bytes) -> tuple[Value, ...]:
+    """Return the columns of Link and Network for what a UDP datagram carries.
+
+    Kept, as each is captured at both ends of a link, and Data on every link alike.
+    """
+    try:
+        packet = parse_lp(payload)
+    except MalformedPacket as reason:
+        return (*Link(ndn_bytes=len(payload)), *_malformed(reason))
+    fragment = packet.fragment
+    link = _link(packet, len(payload) - len(fragment), len(fragment))
+    try:
+        if packet.frag_count > 1 and packet.sequence is None:
+            raise MalformedPacket("a fragment without Sequence")
+        if packet.frag_index:
+            network = _LATER_FRAGMENT
+        elif not fragment:
+            network = _IDLE
+        else:
+            network = _nacked(packet, _network(fragment, packet.frag_count > 1))
+    except MalformedPacket as reason:
+        network = _malformed(reason)
+    return link + network
+
+
+def _malformed(reason: MalformedPacket) -> Network:
+    return Network("malformed", problem=f"{MALFORMED}{reason}")
+
+
+def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
+    """Return the same for the beginning of a payload that had `length` bytes, as far as it goes."""
+    try:
+        packet, size = _cut_lp(payload)
+        fragment = packet.fragment
+        link = _link(packet, length - size, size)
+        if size > length or not fragment:
+            raise MalformedPacket("more than the datagram holds, or nothing of it is there")
+        network = _LATER_FRAGMENT if packet.frag_index else _nacked(packet, _network(fragment, True))
+    except MalformedPacket:
+        return (*Link(ndn_bytes=length), *Network("malformed", problem=CUT))
+    return link + network._replace(problem=CUT)
+
+
+def _first_of_several(payload: bytes, length: int, whole: int) -> tuple[Value, ...]:
+    """Return the same for the first IP fragment, with `length` bytes, of a payload that has `whole`.
+
+    Bytes are those of this fragment, payload_bytes too.
+    """
+    said = decode_cut(payload, whole)
+    link, network = Link._make(said[: len(Link._fields)]), Network._make(said[len(Link._fields) :])
+    missing = whole - length
+    link = link._replace(ndn_bytes=max(0, link.ndn_bytes - missing))
+    link = link._replace(lp_bytes=length - link.ndn_bytes)
+    if network.payload_bytes is not None:
+        network = network._replace(payload_bytes=max(0, network.payload_bytes - missing))
+    return link + network._replace(problem=FRAGMENT)
+
+
+def _cut_lp(payload: bytes) -> tuple[LpPacket, int]:
+    """Return the LpPacket that a payload cut short begins with, and the length of its Fragment."""
+    kind, at = read_number(payload, 0)
+    length, at = read_number(payload, at)
+    if kind in (INTEREST, DATA):
+        return LpPacket(payload), at + length
+    if kind != LP_PACKET:
+        raise MalformedPacket("neither Interest, Data nor LpPacket")
+    end = at + length
+    fields = at
+    for kind, start, value, stop in _elements_so_far(payload):
+        if stop > end:
+            raise MalformedPacket("an element runs past the packet")
+        if kind == _FRAGMENT:
+            header = parse_lp(element(LP_PACKET, payload[fields:start]))
+            header.fragment = payload[value:stop]
+            return header, stop - value
+    raise MalformedPacket("cut short before the Fragment")
+
+
+def _link(packet: LpPacket, lp_bytes: int, ndn_bytes: int) -> Link:
+    sequence = packet.sequence
+    return Link(
+        lp_bytes,
+        ndn_bytes,
+        None if sequence is None else sequence - ((sequence & 1 << 63) << 1),
+        min(packet.frag_index, LARGEST),
+        min(packet.frag_count, LARGEST),
+        _held(packet.nack_reason),
+        packet.pit_token,
+        _held(packet.congestion_mark or None),
+        _held(packet.tip),
+        _held(packet.limit),
+    )
+
+
+def _held(number: int | None) -> int | None:
+    return None if number is None else min(number, LARGEST)
+
+
+def _nacked(packet: LpPacket, network: Network) -> Network:
+    if packet.nack_reason is None:
+        return network
+    if network.kind not in ("interest", "lli"):
+        raise MalformedPacket("a Nack without an Interest")
+    return network._replace(kind="nack")
+
+
+def _network(packet: bytes, is_first_fragment: bool) -> Network:
+    if packet[0] == INTEREST:
+        interest = _cut_interest(packet) if is_first_fragment else packet
+        if is_old(interest):
+            return _interest(parse_interest(modern(interest)))._replace(problem=OLD_FORMAT)
+        return _interest(parse_interest(interest))
+    if packet[0] != DATA:
+        raise MalformedPacket("neither Interest, Data nor LpPacket")
+    about: tuple[int | None, ...] = (None, None, None)  # a fragment may lack them
+    if is_first_fragment:
+        name, content, content_bytes = _cut_data(packet)
+    else:
+        data = parse_data(packet)
+        name, content, content_bytes = data.name, data.content, len(data.content)
+        freshness = min(data.freshness_ms * _MS, LARGEST)
+        about = (min(data.content_type, LARGEST), freshness, min(data.signature_type, LARGEST))
+    uri, feed, seq = describe(name)
+    return Network(
+        "data",
+        uri,
+        len(name),
+        feed=feed,
+        seq=seq,
+        content_bytes=content_bytes,
+        payload_bytes=content_bytes if feed is None else payload_bytes(content, content_bytes),
+        content_type=about[0],
+        freshness_ns=about[1],
+        signature_type=about[2],
+    )
+
+
+def _interest(interest: Interest) -> Network:
+    uri, feed, seq = describe(interest.name)
+    credit = interest.send_credit
+    return Network(
+        "interest" if credit is None else "lli",
+        uri,
+        len(interest.name),
+        interest.can_be_prefix,
+        interest.must_be_fresh,
+        interest.nonce,
+        min(interest.lifetime_ms * _MS, LARGEST),
+        interest.hop_limit,
+        None if credit is None else min(credit, LARGEST),
+        is_persistent(interest),
+        feed,
+        seq,
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def describe(name: bytes) -> tuple[str, str | None, int | None]:
+    """Return (URI, feed's URI, sequence number) of a name. The same few names come by at every hop."""
+    uri = to_uri(name)
+    item = split_item(name)
+    if item is None:
+        return uri, None, None
+    feed, seq = item
+    # split_item() looks at the end only: the key and the number must be components of this name.
+    boundaries = {0, *prefix_ends(name)}
+    if not {len(feed), len(feed) - _KEY_COMPONENT} <= boundaries:
+        return uri, None, None
+    return uri, uri[: uri.rindex("/")], min(seq, LARGEST)
+
+
+def payload_bytes(content: bytes, length: int) -> int:
+    """Return the size of the message in an item's Content of `length` bytes, of which some may be missing."""
+    at = 0
+    try:
+        while at < len(content):
+            kind, at = read_number(content, at)
+            size, at = read_number(content, at)
+            if kind in (PAYLOAD, SSB_MESSAGE):
+                return min(size, length)
+            at += size
+    except MalformedPacket:
+        pass
+    return length
+
+
+def _elements_so_far(packet: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (type, start, value start, value end) of a packet's elements, the last one perhaps cut short."""
+    _, at = read_number(packet, 0)
+    length, at = read_number(packet, at)
+    end = at + length
+    while at < min(end, len(packet)):
+        start = at
+        try:
+            kind, at = read_number(packet, at)
+            size, at = read_number(packet, at)
+        except MalformedPacket:
+            return
+        yield kind, start, at, at + size
+        at += size
+
+
+def _cut_interest(packet: bytes) -> bytes:
+    """Return the Interest that the complete elements of a first fragment make."""
+    whole = [packet[start:end] for _, start, _, end in _elements_so_far(packet) if end <= len(packet)]
+    return element(INTEREST, b"".join(whole))
+
+
+def _cut_data(packet: bytes) -> tuple[bytes, bytes, int]:
+    """Return (name, what there is of Content, length of Content) of a Data packet's first fragment."""
+    name = None
+    for kind, _, start, end in _elements_so_far(packet):
+        if kind == NAME and name is None and end <= len(packet):
+            name = packet[start:end]
+        elif kind == _CONTENT and name is not None:
+            return name, packet[start:end], end - start
+    if name is None:
+        raise MalformedPacket("the first fragment does not hold the name")
+    return name, b"", 0

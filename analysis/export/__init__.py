@@ -1,0 +1,1 @@
+"""A run in other people's formats, and as plain text."""

@@ -1,0 +1,101 @@
+"""Comparisons as plain text, aligned, so that two of them can be told apart by eye or by diff."""
+
+from collections.abc import Sequence
+
+from analysis.metrics.registry import METRICS, why_unranked
+from analysis.pipelines.study import STUDIED, Estimate, Point, Study
+from analysis.report.figures.plot import Rows
+
+_DECIMALS = 9
+"""What is nearer to 0 than these can tell is 0: no metric is as small as that."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number with that many significant digits at most, never with an exponent; a dash for an unknown
+    one."""
+    if value is None:
+        return "-"
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    text = f"{round(float(f'{value:.{digits}g}'), _DECIMALS) + 0.0:.{_DECIMALS}f}"  # no -0
+    return text.rstrip("0").rstrip(".")
+
+
+def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
+    """Write the rows of analysis.metrics.registry.measure: a line a metric that some layering has a value
+    of."""
+    by_layering = {row["layering"]: row for row in measures}
+    lines = [["", "", *layerings]]
+    for metric in METRICS:
+        values = [by_layering[layering][metric.key] for layering in layerings]
+        if any(value is not None for value in values):
+            lines.append([metric.key, metric.unit, *map(number, values)])
+    return _aligned(lines, left=2)
+
+
+HEADLINES = {
+    "delivered_share": ("delivered", "%"),
+    "latency_p50": ("median latency", "ms"),
+    "interests_per_item": ("Interests", "per item"),
+    "pit_entries_mean": ("PIT entries", "mean of a node"),
+    "bytes_per_item": ("bytes", "per item"),
+}
+"""Five metrics that a run is told by in a terminal: the head of each column, in two lines."""
+
+
+def headlines(comparison: Rows) -> str:
+    """Write five figures of each layering, a line a layering, from the rows of
+    analysis.metrics.registry.compare.
+
+    A latency that is not to be set beside others has a star, and the last line says why.
+    """
+    values: dict[str, dict[str, float | None]] = {}
+    for row in comparison:
+        values.setdefault(row["layering"], {})[row["metric"]] = row["value"]
+    whys = {layering: why for layering, known in values.items() if (why := why_unranked(known))}
+    lines = [["", *(head for head, _ in HEADLINES.values())], ["", *(unit for _, unit in HEADLINES.values())]]
+    for layering, known in values.items():
+        told = {key: number(known[key]) for key in HEADLINES}
+        if layering in whys and known["latency_p50"] is not None:
+            told["latency_p50"] += "*"
+        lines.append([layering, *told.values()])
+    notes = "".join(f"* {layering}: {why}\n" for layering, why in whys.items())
+    return _aligned(lines, left=1) + notes
+
+
+def study_text(study: Study) -> str:
+    """Write a study: for each metric a line a layering and group, and a column for each value of what
+    differs, mean and half the interval's width."""
+    known = {key for key, _, _ in study.values}
+    heads = [x if isinstance(x, str) else f"{number(x)} {study.words.unit}".rstrip() for x in study.xs]
+    blocks = []
+    for metric in STUDIED:
+        if metric.key not in known:
+            continue
+        lines = [[f"{metric.title}, {metric.unit}", *heads]]
+        for layering in study.layerings:
+            for group in study.groups:
+                values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
+                name = ", ".join(filter(None, (layering, group)))
+                lines.append([f"  {name}", *map(_estimate, values)])
+        blocks.append(_aligned(lines, left=1))
+    said = f"{study.title or study.scenario}, by {study.words.what}\n\n" if study.key else ""
+    return said + "\n".join(blocks)
+
+
+def _estimate(value: Estimate | None) -> str:
+    if value is None or value.half is None:
+        return number(value and value.mean)
+    return f"{number(value.mean)} ± {number(value.half, 2)}"
+
+
+def _aligned(lines: list[list[str]], left: int) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "".join(
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )

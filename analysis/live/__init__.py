@@ -1,0 +1,1 @@
+"""What growing captures have come to by now."""

@@ -1,0 +1,307 @@
+"""What is known of captures while they grow: frames by time, the PIT of every node, the progress of feeds.
+
+Batches of a stream (analysis.spark.stream_source) are reduced by Spark to counts and to the fields of
+messages; a Followed, one a capture, adds them up in the driver. Whatever it keeps by time it keeps for
+MOST_SLICES slices: when they are used up, two become one. A message is followed once its frames are there;
+packets of TCP streams are not put together.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import add, itemgetter
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.decode.schema import MESSAGES
+from analysis.pit.model import Message, PitModel, State
+from analysis.pit.tables import NETWORK
+
+SLICE_NS = 50_000_000
+MOST_SLICES = 240
+MOST_PAIRS = 4000
+"""Pairs of node and feed whose progress is followed."""
+
+NOTHING = State(0, 0, 0, 0)
+
+_SENDER = ("node", "interface", "direction", "src", "dst", "src_port", "dst_port")
+_FRAGMENT = ("lp_sequence", "frag_index", "frag_count")
+_TOLD = tuple(dict.fromkeys(("layering", "frame", *Message._fields, *_SENDER, *_FRAGMENT)))
+NEEDED = (*_TOLD, "frame_bytes")
+"""The columns of packets that counts() and messages() look at."""
+
+_MOST_JOINING = 4096
+
+Row = Mapping[str, Any]
+
+
+def counts(packets: DataFrame) -> DataFrame:
+    """Return layering, interface, direction, kind, slice (time in SLICE_NS), frames, bytes, first and last
+    (ns): a row a group with frames."""
+    where = ("layering", "interface", "direction", "kind")
+    return packets.groupBy(*where, F.floor(F.col("time") / SLICE_NS).alias("slice")).agg(
+        F.count("*").alias("frames"),
+        F.sum("frame_bytes").alias("bytes"),
+        F.min("time").alias("first"),
+        F.max("time").alias("last"),
+    )
+
+
+def messages(packets: DataFrame) -> DataFrame:
+    """Return what Followed.follow() needs of whole messages and fragments; it wants them in order."""
+    is_told = F.col("kind").isin("fragment", *MESSAGES) & F.col("frag_count").isNotNull()
+    return packets.where(is_told).select(*_TOLD)
+
+
+class Break(NamedTuple):
+    """A row of analysis.run.context.BREAKS, less its layering."""
+
+    time: int
+    node: str
+    interface: str
+    event: str
+
+
+class Progress:
+    """Which items of a feed a node has seen. `missing`: items between the first that was seen and `newest`
+    that were not."""
+
+    def __init__(self, first: int) -> None:
+        self.first = self.newest = first
+        self.missing = 0
+        self._gaps: list[tuple[int, int]] = []
+
+    def see(self, seq: int) -> None:
+        """Take note of an item."""
+        if seq > self.newest:
+            if seq > self.newest + 1:
+                self._gaps.append((self.newest + 1, seq - 1))
+                self.missing += seq - self.newest - 1
+            self.newest = seq
+            return
+        place = bisect_right(self._gaps, seq, key=itemgetter(0)) - 1
+        if place >= 0 and seq <= self._gaps[place][1]:
+            low, high = self._gaps[place]
+            self._gaps[place : place + 1] = [
+                gap for gap in ((low, seq - 1), (seq + 1, high)) if gap[0] <= gap[1]
+            ]
+            self.missing -= 1
+
+
+class Slices:
+    """The time of a capture, cut into at most MOST_SLICES slices of one width, from its first frame on."""
+
+    def __init__(self) -> None:
+        self.origin = 0
+        self.width = SLICE_NS
+        self.known = False
+
+    def begin(self, time: int) -> None:
+        """Set the origin, unless it is set."""
+        if not self.known:
+            self.origin, self.known = time // SLICE_NS * SLICE_NS, True
+
+    def place(self, time: int) -> int:
+        """Return the slice of a time, which may be too large; one from before the origin is in the first."""
+        return max(0, time - self.origin) // self.width
+
+    def reach(self, time: int) -> bool:
+        """Widen slices until a time has its place; return whether they have become wider."""
+        before = self.width
+        while self.place(time) >= MOST_SLICES:
+            self.width *= 2
+        return self.width != before
+
+
+class Followed:
+    """A capture that is being followed.
+
+    Args:
+        name: its own.
+        breaks: what happened to nodes and links, in order of time, on the capture's clock.
+
+    Attributes:
+        slices: how time is cut.
+        frames, bytes: captured so far. first, last: times of frames, ns; None before the first.
+        loads: frames and bytes by (interface, direction, kind, slice).
+        pit: by node, NETWORK among them, for each slice with a change: the most of everything, and the state
+            at its end.
+        peaks: the most of everything by node.
+        progress: by (node, feed); `newest`: for these by slice.
+        left_out: messages that could not be followed, as the capture has cut them.
+    """
+
+    def __init__(self, name: str, breaks: Iterable[Break] = ()) -> None:
+        self.name = name
+        self.slices = Slices()
+        self.frames = self.bytes = 0
+        self.first: int | None = None
+        self.last: int | None = None
+        self.loads: dict[tuple[str, str | None, str, int], tuple[int, int]] = {}
+        self.pit: dict[str, dict[int, tuple[State, State]]] = {}
+        self.peaks: dict[str, State] = {}
+        self.progress: dict[tuple[str, str], Progress] = {}
+        self.newest: dict[tuple[str, str], dict[int, int]] = {}
+        self.left_out = 0
+        self._breaks = list(breaks)
+        self._models: dict[str, PitModel] = {}
+        self._held: list[tuple[int, str, State]] = []  # changes of the last moment: more may come
+        self._state: dict[str, State] = {}
+        self._joining: OrderedDict[tuple[Any, ...], dict[int, Row]] = OrderedDict()
+        self._joined: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+
+    def count(self, rows: Iterable[Row]) -> None:
+        """Add rows of counts()."""
+        rows = list(rows)
+        if not rows:
+            return
+        first, last = min(row["first"] for row in rows), max(row["last"] for row in rows)
+        self.first = first if self.first is None else min(first, self.first)
+        self.last = last if self.last is None else max(last, self.last)
+        self._reach(first, last)
+        for row in rows:
+            self.frames += row["frames"]
+            self.bytes += row["bytes"]
+            place = self.slices.place(row["slice"] * SLICE_NS)
+            key = row["interface"], row["direction"], row["kind"], place
+            frames, size = self.loads.get(key, (0, 0))
+            self.loads[key] = frames + row["frames"], size + row["bytes"]
+
+    def follow(self, rows: Sequence[Row]) -> None:
+        """Follow rows of messages(), in the order of time and frame."""
+        if not rows:
+            return
+        self._reach(rows[0]["time"], rows[-1]["time"])
+        for part in rows:
+            row = part if part["frag_count"] == 1 else self._join(part)
+            if row is None:
+                continue
+            now = row["time"]
+            while self._breaks and self._breaks[0].time <= now:
+                self._break(self._breaks.pop(0))
+            if _can_follow(row):
+                message = Message._make(map(row.__getitem__, Message._fields))
+                self._model(row["node"]).receive(message)
+            else:
+                self.left_out += 1
+            if row["kind"] == "data" and row["feed"] is not None and row["seq"] is not None:
+                self._see(row["node"], row["feed"], row["seq"], now)
+        self._settle(rows[-1]["time"])
+
+    def finish(self) -> None:
+        """Take note of what happened last: nothing more comes of that moment."""
+        if self._held:
+            self._settle(self._held[-1][0] + 1)
+
+    def _model(self, node: str) -> PitModel:
+        model = self._models.get(node)
+        if model is None:
+            model = self._models[node] = PitModel()
+        return model
+
+    def _break(self, happened: Break) -> None:
+        if happened.event != "peer-restart":
+            message = Message(happened.time, happened.interface, "", happened.event, "", 0)
+            self._model(happened.node).receive(message)
+
+    def _see(self, node: str, feed: str, seq: int, now: int) -> None:
+        known = self.progress.get((node, feed))
+        if known is None:
+            if len(self.progress) >= MOST_PAIRS:
+                return
+            known = self.progress[node, feed] = Progress(seq)
+            self.newest[node, feed] = {}
+        known.see(seq)
+        self.newest[node, feed][self.slices.place(now)] = known.newest
+
+    def _join(self, row: Row) -> Row | None:
+        """Take a fragment; return its message if that is whole now, as analysis.tables.reassembly makes
+        it."""
+        if row["lp_sequence"] is None or not row["frag_count"] or row["frag_index"] >= row["frag_count"]:
+            return None
+        past = sum(each.interface == row["interface"] for each in self._breaks)
+        first = row["lp_sequence"] - row["frag_index"]
+        key = *map(row.__getitem__, _SENDER), first, row["frag_count"], past
+        if key in self._joined:
+            return None
+        parts = self._joining.setdefault(key, {})
+        parts.setdefault(row["frag_index"], row)
+        if len(parts) < row["frag_count"]:
+            if len(self._joining) > _MOST_JOINING:
+                self._joining.popitem(last=False)
+            return None
+        del self._joining[key]
+        self._joined[key] = None
+        if len(self._joined) > _MOST_JOINING:
+            self._joined.popitem(last=False)
+        whole = {**parts[0], "time": row["time"], "frame": row["frame"]}
+        return whole if whole["kind"] in MESSAGES else None
+
+    def _settle(self, now: int) -> None:
+        """Take note of what has changed in every table up to a time."""
+        streams = []
+        for node, model in self._models.items():
+            model.advance(now)
+            streams.append([(step.time, node, State(*step[1:5])) for step in model.take_steps()])
+        changes = sorted(chain(self._held, *streams), key=itemgetter(0))
+        done = bisect_right(changes, now - 1, key=itemgetter(0))
+        self._held = changes[done:]
+        at = 0
+        changed: set[str] = set()
+        for time, node, change in changes[:done]:
+            if time != at:
+                self._note(at, changed)
+                at = time
+            for name in (node, NETWORK):
+                before = self._state.get(name, NOTHING)
+                # A slice begins with what was there before it.
+                self.pit.setdefault(name, {}).setdefault(self.slices.place(time), (before, before))
+                self._state[name] = State(*map(add, before, change))
+                changed.add(name)
+        self._note(at, changed)
+
+    def _note(self, time: int, changed: set[str]) -> None:
+        """Take note of the state after all that happened at a time."""
+        for name in changed:
+            place = self.slices.place(time)
+            state = self._state[name]
+            most, _ = self.pit[name][place]
+            self.pit[name][place] = _most(most, state), state
+            self.peaks[name] = _most(self.peaks.get(name, NOTHING), state)
+        changed.clear()
+
+    def _reach(self, first: int, last: int) -> None:
+        self.slices.begin(first)
+        before = self.slices.width
+        if not self.slices.reach(last):
+            return
+        wider = self.slices.width // before
+        loads: dict[tuple[str, str | None, str, int], tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for (interface, direction, kind, place), (frames, size) in self.loads.items():
+            key = interface, direction, kind, place // wider
+            loads[key] = loads[key][0] + frames, loads[key][1] + size
+        self.loads = dict(loads)
+        for name, kept in self.pit.items():
+            self.pit[name] = {}
+            for place, (most, end) in sorted(kept.items()):
+                earlier, _ = self.pit[name].get(place // wider, (NOTHING, NOTHING))
+                self.pit[name][place // wider] = _most(earlier, most), end
+        for pair, series in self.newest.items():
+            self.newest[pair] = {place // wider: seq for place, seq in sorted(series.items())}
+
+
+def _most(one: State, other: State) -> State:
+    return State(*map(max, one, other))
+
+
+def _can_follow(row: Row) -> bool:
+    """Tell whether the model can follow a message: what a capture has cut may lack fields."""
+    needed = ["name", "name_length"]
+    if row["kind"] in ("interest", "lli"):
+        needed.append("lifetime_ns")
+    if row["kind"] == "lli":
+        needed += ["feed", "seq", "send_credit"]
+    return all(row[name] is not None for name in needed)

@@ -1,0 +1,1 @@
+"""Metrics: what the tables of a run add up to."""

@@ -1,0 +1,223 @@
+"""Totals: what the tables of a layering add up to, as the comparison needs it.
+
+What comes here has been collected: a few rows for each node, link or subscriber. So this is plain Python; to
+Spark each of these steps would be a job that costs more than all rows together.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from math import fsum
+from statistics import median
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.pit.tables import NETWORK
+from analysis.tables.latency import ALL
+from analysis.tables.quantiles import without_tails
+
+Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""By layering: what each name comes to; None, or not there, where it is not defined."""
+
+Rows: TypeAlias = list[dict[str, Any]]
+
+
+def ratio(value: float | None, of: float | None, scale: int = 1) -> float | None:
+    """Return value * scale / of; None if either is unknown or there is nothing to divide by."""
+    return None if value is None or not of else value * scale / of
+
+
+def by_layering(table: pa.Table) -> dict[str, Rows]:
+    """Return a table's rows by layering."""
+    grouped: defaultdict[str, Rows] = defaultdict(list)
+    for row in table.to_pylist():
+        grouped[row["layering"]].append(row)
+    return grouped
+
+
+def single(table: pa.Table) -> Totals:
+    """Return a table of one row a layering as totals."""
+    return {row["layering"]: row for row in table.to_pylist()}
+
+
+def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals:
+    """Return published, twice, out_of_order, forked, errors.
+
+    `events` is what the applications noted: layering, event, feed, seq; `feeds` is
+    analysis.run.context.FEEDS, of which cross traffic does not count; `faults` is
+    analysis.metrics.delivery.faults.
+    """
+    own = {(row["layering"], row["feed"]) for row in feeds.to_pylist() if not row["cross"]}
+    published = events.filter(pc.equal(events["event"], "published"))
+    distinct = published.group_by(["layering", "feed", "seq"]).aggregate([])
+    per_feed = distinct.group_by(["layering", "feed"]).aggregate([([], "count_all")]).to_pylist()
+    totals: dict[str, dict[str, int]] = defaultdict(lambda: {"published": 0})
+    for row in per_feed:
+        if (row["layering"], row["feed"]) in own:
+            totals[row["layering"]]["published"] += row["count_all"]
+    for layering, rows in by_layering(faults).items():
+        for name in ("twice", "out_of_order", "forked", "errors"):
+            totals[layering][name] = sum(row[name] for row in rows)
+    return totals
+
+
+def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Table) -> Totals:
+    """Return deliveries and the metrics of latency, tails only of enough samples, from
+    analysis.tables.latency.quantiles, analysis.metrics.delivery.first_items and .recovery."""
+    totals: dict[str, dict[str, Any]] = defaultdict(dict)
+    for row in quantiles.to_pylist():
+        if row["node"] == ALL:
+            totals[row["layering"]] |= without_tails(row, row["deliveries"], "latency", "latency_ratio")
+    for table, value, name in ((first_items, "wait_ns", "first_item"), (recovery, "gap_ns", "recovery")):
+        for layering, rows in by_layering(table).items():
+            waits = [row[value] for row in rows if row[value] is not None]
+            if waits:
+                totals[layering] |= {f"{name}_p50": median(waits) / 1e6, f"{name}_max": max(waits) / 1e6}
+    return totals
+
+
+def keeping_up_totals(subscribers: pa.Table) -> Totals:
+    """Return fell_behind and cut_off, how many subscribers of analysis.metrics.keeping_up.KEEPING_UP did or
+    were."""
+    return {
+        layering: {name: sum(row[name] for row in rows) for name in ("fell_behind", "cut_off")}
+        for layering, rows in by_layering(subscribers).items()
+    }
+
+
+def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
+    """Return the metrics of state, from analysis.pit.tables.summary and
+    analysis.metrics.lower_bounds.feeds_at."""
+    feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
+    totals: dict[str, dict[str, Any]] = {}
+    for layering, rows in by_layering(pit_summary).items():
+        nodes = [row for row in rows if row["node"] != NETWORK]
+        network = next((row for row in rows if row["node"] == NETWORK), {})
+        per_feed = [ratio(row["peak_entries"], feeds.get((layering, row["node"]))) for row in nodes]
+        totals[layering] = {
+            "pit_entries_per_feed": _most(per_feed),
+            "pit_credit_mean": _mean([row["mean_credit"] for row in nodes]),
+        }
+        for what in ("entries", "bytes"):
+            totals[layering] |= {
+                f"pit_{what}_mean": _mean([row[f"mean_{what}"] for row in nodes]),
+                f"pit_{what}_peak": _most([row[f"peak_{what}"] for row in nodes]),
+                f"pit_{what}_network": network.get(f"mean_{what}"),
+                f"pit_{what}_network_peak": network.get(f"peak_{what}"),
+            }
+    return totals
+
+
+def lives_totals(lives: pa.Table) -> Totals:
+    """Return renewals and the metrics of entries' lives, from analysis.pit.outcomes.lives: of those of all
+    nodes that have ended."""
+    totals: dict[str, dict[str, Any]] = {}
+    for row in lives.to_pylist():
+        if row["node"] == NETWORK:
+            ended = row["entries"] - row["open"]
+            known = without_tails(row, row["lasted"], "lifetime")
+            totals[row["layering"]] = {
+                "renewals": row["renewals"],
+                "pit_lifetime_p50": known["lifetime_p50"],
+                "pit_lifetime_p95": known["lifetime_p95"],
+                "pit_aggregation": ratio(row["aggregated_in"], row["aggregated_out"]),
+                **{
+                    f"pit_{how}_share": ratio(row[how], ended, 100)
+                    for how in ("satisfied", "expired", "nacked")
+                },
+            }
+    return totals
+
+
+def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
+    """Return wire_frames, wire_bytes, interests, asked (those of subscribers' nodes).
+
+    `sent` is analysis.tables.overhead.traffic, `nodes` analysis.run.context.NODES.
+    """
+    roles = {(row["layering"], row["node"]): row["role"] for row in nodes.to_pylist()}
+    totals: dict[str, dict[str, int]] = {}
+    for layering, rows in by_layering(sent).items():
+        interests = [row for row in rows if row["kind"] in ("interest", "lli")]
+        totals[layering] = {
+            "wire_frames": sum(row["frames"] for row in rows),
+            "wire_bytes": sum(row["frame_bytes"] for row in rows),
+            "interests": sum(row["frames"] for row in interests),
+            "asked": sum(
+                row["frames"] for row in interests if roles.get((layering, row["node"])) == "subscriber"
+            ),
+        }
+    return totals
+
+
+LINK_USE = pa.schema([("layering", pa.string()), ("interface", pa.string()), ("link_use", pa.float64())])
+"""What was sent of what a link's rate could have taken, in %, by the interface that sends. More than 100 %
+was not sent: the queue has dropped it."""
+
+
+def link_use(sent: pa.Table, links: pa.Table) -> pa.Table:
+    """Return LINK_USE; `sent` is analysis.tables.overhead.traffic, `links` analysis.run.context.LINKS."""
+    sizes: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for row in sent.to_pylist():
+        sizes[row["layering"], row["interface"]] += row["frame_bytes"]
+    rows = [
+        {
+            "layering": link["layering"],
+            "interface": link["interface"],
+            "link_use": ratio(link["ns_per_byte"] * size, link["end_ns"] - link["start_ns"], 100),
+        }
+        for link in links.to_pylist()
+        if (size := sizes.get((link["layering"], link["interface"])))
+    ]
+    return pa.Table.from_pylist(rows, LINK_USE).sort_by(
+        [("layering", "ascending"), ("interface", "ascending")]
+    )
+
+
+def busiest(uses: pa.Table) -> Totals:
+    """Return link_use of the busiest link."""
+    return {
+        layering: {"link_use": _most([row["link_use"] for row in rows])}
+        for layering, rows in by_layering(uses).items()
+    }
+
+
+def fairness(flows: pa.Table) -> Totals:
+    """Return throughput (mean of its flows, kbit/s) and fairness: Jain's index, 1 if all are equal.
+
+    `flows` is analysis.metrics.bottleneck.flows. Of a layering with fewer than two flows both are undefined.
+    R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
+    """
+    totals = {}
+    for layering, rows in by_layering(flows).items():
+        rates = [row["bytes_per_s"] for row in rows if row["bytes_per_s"] is not None]
+        if len(rates) > 1:
+            index = ratio(fsum(rates) ** 2, len(rates) * fsum(rate * rate for rate in rates))
+            totals[layering] = {"throughput": fsum(rates) / len(rates) * 8 / 1000, "fairness": index}
+    return totals
+
+
+def queue_totals(samples: pa.Table) -> Totals:
+    """Return queue_p50, queue_p99, queue_max (bytes): over time, of the longest of some queues of
+    analysis.metrics.bottleneck.QUEUE."""
+    totals = {}
+    for layering, rows in by_layering(samples).items():
+        queues: defaultdict[str, Rows] = defaultdict(list)
+        for row in rows:
+            queues[row["interface"]].append(row)
+        shares = [np.percentile([row["queue_bytes"] for row in queue], (50, 99)) for queue in queues.values()]
+        totals[layering] = {
+            "queue_p50": float(max(half for half, _ in shares)),
+            "queue_p99": float(max(most for _, most in shares)),
+            "queue_max": max(row["peak_bytes"] for row in rows),
+        }
+    return totals
+
+
+def _mean(values: list[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,119 @@
+"""Sharing: who gets how much of the link that all compete for, and how long the queue before it grows.
+
+A flow is one feed to one subscriber. What a flow gets is measured while all of them are active: from the
+latest first delivery of any flow to the earliest last one.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+
+from analysis.spark.parallel import by_group
+from analysis.tables.latency import ARCHIVED
+
+BUSY = 0.5
+"""A link whose rate is used less than that, over the run, is nobody's bottleneck."""
+
+QUEUE = StructType(
+    [
+        StructField("layering", StringType()),
+        StructField("interface", StringType()),
+        StructField("time", LongType()),
+        StructField("queue_bytes", DoubleType()),
+        StructField("peak_bytes", DoubleType()),
+    ]
+)
+"""A sample of a queue: what waits at `time` (ns), the frame that is being sent included, and the most since
+the sample before."""
+
+
+def flows(latencies: DataFrame) -> DataFrame:
+    """Return layering, node, feed, from_ns, to_ns, bytes_per_s: what each flow got while all were active.
+
+    bytes_per_s counts the application's messages; it is null where the flows were never active together.
+    """
+    counted = latencies.where(F.col("purpose") != ARCHIVED)
+    ends = counted.groupBy("layering", "node", "feed").agg(
+        F.min("delivered").alias("first"), F.max("delivered").alias("last")
+    )
+    together = ends.groupBy("layering").agg(F.max("first").alias("from_ns"), F.min("last").alias("to_ns"))
+    inside = (F.col("delivered") > F.col("from_ns")) & (F.col("delivered") <= F.col("to_ns"))
+    seconds = (F.first("to_ns") - F.first("from_ns")) / 1e9
+    return (
+        counted.join(F.broadcast(together), "layering")
+        .groupBy("layering", "node", "feed", "from_ns", "to_ns")
+        .agg(
+            F.when(
+                seconds > 0, F.coalesce(F.sum(F.when(inside, F.col("payload_bytes"))), F.lit(0)) / seconds
+            ).alias("bytes_per_s")
+        )
+    )
+
+
+def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = False) -> DataFrame:
+    """Return the QUEUE before some links, a sample each `step_ns` from the first frame to the end of the run.
+
+    `packets` has the rows of analysis.decode.schema.PACKETS with layering; `links` has layering, interface
+    (that sends), ns_per_byte, max_queue_size (frames, null for no limit) and end_ns: what it names is
+    followed. A frame waits from when its sender hands it over until the rate has let its last bit through;
+    one that finds the queue full is dropped. `here` is analysis.spark.parallel.by_group's.
+    """
+    frames = packets.where(F.col("direction") == "out").join(F.broadcast(links), ["layering", "interface"])
+    needed = frames.select(
+        "layering", "interface", "time", "frame", "frame_bytes", "ns_per_byte", "max_queue_size", "end_ns"
+    )
+
+    def follow(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+        layering, interface = (scalar.as_py() for scalar in key)
+        table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
+        rate, limit, end = (table[name][0].as_py() for name in ("ns_per_byte", "max_queue_size", "end_ns"))
+        handed = zip(table["time"].to_pylist(), table["frame_bytes"].to_pylist(), strict=True)
+        rows = list(_samples(handed, rate, limit, end, step_ns))
+        times, queued, peaks = zip(*rows, strict=True) if rows else ((), (), ())
+        return pa.table(
+            {
+                "layering": pa.array([layering] * len(rows), pa.string()),
+                "interface": pa.array([interface] * len(rows), pa.string()),
+                "time": pa.array(times, pa.int64()),
+                "queue_bytes": pa.array(queued, pa.float64()),
+                "peak_bytes": pa.array(peaks, pa.float64()),
+            }
+        )
+
+    return by_group(needed, ("layering", "interface"), follow, QUEUE, here=here)
+
+
+def _samples(
+    handed: Iterator[tuple[int, int]], ns_per_byte: float, limit: int | None, end: int, step_ns: int
+) -> Iterator[tuple[int, float, float]]:
+    """Yield (time, bytes that wait, most since the sample before) for frames (time, length) in order."""
+    departures: list[int] = []
+    begun = 0
+    free = 0
+    peak = 0.0
+    due: int | None = None
+
+    def waiting(now: int) -> float:
+        return max(free - now, 0) / ns_per_byte
+
+    for time, length in handed:
+        if due is None:
+            due = time
+        while due < time and due <= end:
+            yield due, waiting(due), max(peak, waiting(due))
+            peak = waiting(due)
+            due += step_ns
+        while begun < len(departures) and departures[begun] <= time:
+            begun += 1
+        if limit is not None and len(departures) - begun >= limit:
+            continue
+        free = max(free, time) + round(length * ns_per_byte)
+        departures.append(free)
+        peak = max(peak, waiting(time))
+    while due is not None and due <= end:
+        yield due, waiting(due), max(peak, waiting(due))
+        peak = waiting(due)
+        due += step_ns

@@ -1,0 +1,116 @@
+"""Service: what a subscriber's application lived through, from the events that it noted.
+
+How long it waited for its first item, how long nothing came after the network broke, and what must not
+happen at all: an item twice, or before one that it follows.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.tables.latency import CROSS, SUBSCRIBED
+
+BREAKS = ("link-down", "restart")
+"""Events in a scenario's timeline after which delivery has to recover."""
+
+_PAIR = ("layering", "node", "feed")
+
+
+def first_items(events: DataFrame, latencies: DataFrame) -> DataFrame:
+    """Return layering, node, feed, joined (ns), wait_ns, one row each time that a node joined a feed.
+
+    The wait ends with the first item delivered from then on. It begins with joining or, if that item did
+    not exist then, with its publication. It is null if no item came.
+    """
+    nothing = F.lit(None).cast("long")
+    joined = events.where(F.col("event") == "joined").select(
+        *_PAIR, F.col("time").alias("joined"), nothing.alias("item"), F.col("time").alias("at")
+    )
+    items = latencies.where(F.col("purpose") == SUBSCRIBED).select(
+        *_PAIR, nothing.alias("joined"), F.col("published").alias("item"), F.col("delivered").alias("at")
+    )
+    ahead = Window.partitionBy(*_PAIR).orderBy("at").rangeBetween(0, Window.unboundedFollowing)
+    first = F.min(F.when(F.col("item").isNotNull(), F.struct("at", "item"))).over(ahead)
+    cross = latencies.where(F.col("purpose") == CROSS).select("layering", "feed").distinct()
+    return (
+        joined.join(F.broadcast(cross), ["layering", "feed"], "left_anti")
+        .unionByName(items)
+        .withColumn("first", first)
+        .where(F.col("joined").isNotNull())
+        .select(
+            *_PAIR, "joined", (F.col("first.at") - F.greatest("joined", F.col("first.item"))).alias("wait_ns")
+        )
+    )
+
+
+def recovery(
+    events: DataFrame, latencies: DataFrame, feeds: DataFrame, timeline: DataFrame, runs: DataFrame
+) -> DataFrame:
+    """Return layering, time, event, place, node, gap_ns: a row for each break and each node that subscribes.
+
+    `timeline` has layering, time (ns), event, place; those of BREAKS count, those of one time as one. The
+    gap is the longest time, beginning between this break and the next, in which nothing of a feed was
+    delivered though there was something to deliver: it begins with the break, the delivery before it or the
+    publication of the item that ends it, whichever is last. Where nothing more came it lasts to the end of
+    the run. `feeds` and `runs` are those of analysis.run.context.
+    """
+    wanted = latencies.where(F.col("purpose") == SUBSCRIBED)
+    delivered = wanted.select(*_PAIR, "seq", "published", "delivered")
+    last = delivered.groupBy(*_PAIR).agg(F.max("seq").alias("last"))
+    is_due = F.col("last").isNull() | (F.col("seq") <= F.col("last"))  # before a fork, if there is one
+    published = (
+        events.where(F.col("event") == "published")
+        .join(F.broadcast(feeds), ["layering", "feed"])
+        .where(is_due)
+        .select("layering", "feed", "seq", F.col("time").alias("published"))
+    )
+    missing = (
+        published.join(last, ["layering", "feed"])
+        .where(F.col("seq") > F.col("last"))
+        .groupBy(*_PAIR)
+        .agg(F.min("seq").alias("seq"), F.min("published").alias("published"))
+        .join(runs.select("layering", F.col("end_ns").alias("delivered")), "layering")
+    )
+    in_order = Window.partitionBy(*_PAIR).orderBy("delivered", "seq")
+    arrivals = delivered.unionByName(missing).withColumn("before", F.lag("delivered").over(in_order))
+    at_once = (
+        timeline.where(F.col("event").isin(*BREAKS))
+        .groupBy("layering", "time")
+        .agg(
+            F.array_join(F.array_sort(F.collect_set("event")), ", ").alias("event"),
+            F.array_join(F.array_sort(F.collect_set("place")), ", ").alias("place"),
+        )
+    )
+    breaks = at_once.withColumn("next", F.lead("time").over(Window.partitionBy("layering").orderBy("time")))
+    begins = F.greatest("time", "before", "published")
+    return (
+        arrivals.join(F.broadcast(breaks), "layering")
+        .where((F.col("delivered") > F.col("time")) & (F.col("next").isNull() | (begins < F.col("next"))))
+        .groupBy("layering", "time", "event", "place", "node")
+        .agg(F.max(F.col("delivered") - begins).alias("gap_ns"))
+    )
+
+
+def faults(events: DataFrame) -> DataFrame:
+    """Return layering, node, twice, out_of_order, forked, errors: a row for each node that subscribes.
+
+    `events` has `line`, the place in which the node noted them. twice: deliveries of an item that had been
+    delivered; out_of_order: first deliveries after that of a later item; forked: feeds that ended by the
+    proof of a fork; errors: told to the application.
+    """
+    noted = events.where(F.col("event").isin("delivered", "joined", "forked", "error"))
+    is_item = F.col("event") == "delivered"
+    feed = Window.partitionBy(*_PAIR, is_item).orderBy("line")
+    earlier = F.max("seq").over(feed.rowsBetween(Window.unboundedPreceding, -1))
+    times = F.row_number().over(Window.partitionBy(*_PAIR, "seq", is_item).orderBy("line"))
+    return (
+        noted.select("*", earlier.alias("highest"), times.alias("times"))
+        .groupBy("layering", "node")
+        .agg(
+            F.count_if(is_item & (F.col("times") > 1)).alias("twice"),
+            F.count_if(is_item & (F.col("times") == 1) & (F.col("seq") < F.col("highest"))).alias(
+                "out_of_order"
+            ),
+            F.count_distinct(F.when(F.col("event") == "forked", F.col("feed"))).alias("forked"),
+            F.count_if(F.col("event") == "error").alias("errors"),
+        )
+    )

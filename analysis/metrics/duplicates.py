@@ -1,0 +1,32 @@
+"""Copies: which of the item packets on the wire were of use, sent again, or already there."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+
+def copies(messages: DataFrame) -> DataFrame:
+    """Count a layering's item packets, from analysis.tables.reassembly.
+
+    Returns layering, sent; repeated: those sent over an interface that had sent the item before; arrived;
+    duplicates: those that arrived at a node at which the item had arrived before; useful_bytes: of the
+    frames of first arrivals.
+    """
+    is_out = F.col("direction") == "out"
+    # At its sender a copy belongs to the link that it crosses, at its receiver to the node that now has it.
+    place = F.when(is_out, F.col("interface")).otherwise(F.col("node"))
+    each = (
+        messages.where((F.col("kind") == "data") & F.col("feed").isNotNull())
+        .groupBy("layering", "direction", place.alias("place"), "feed", "seq")
+        .agg(
+            F.count("*").alias("copies"),
+            F.min_by("frame_bytes", F.struct("time", "frame")).alias("first_bytes"),
+        )
+    )
+    again = F.col("copies") - 1
+    return each.groupBy("layering").agg(
+        F.sum(F.when(is_out, F.col("copies"))).alias("sent"),
+        F.sum(F.when(is_out, again)).alias("repeated"),
+        F.sum(F.when(~is_out, F.col("copies"))).alias("arrived"),
+        F.sum(F.when(~is_out, again)).alias("duplicates"),
+        F.sum(F.when(~is_out, F.col("first_bytes"))).alias("useful_bytes"),
+    )

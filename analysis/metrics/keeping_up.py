@@ -1,0 +1,124 @@
+"""Whether a layering kept up with what was published, and whether its run ended in the middle of its work.
+
+Latencies of one that did not keep up are those of a queue that grows: twice the run, twice the latency. They
+say how long the run was, and not how soon a message arrives. If nothing is in the way of a message but the
+network, its latency does not depend on how many were published before it; so what is looked for is latency
+that grows from the first item to the last.
+
+A subscriber fell behind if of the items that were published while it was there, at least FEWEST,
+
+- the later ones took longer: Spearman's rank correlation of publication and latency is at least CORRELATED
+  (C. Spearman, Am. J. Psychol. 15(1), 1904);
+- the last quarter's median is at least twice the first one's, and has grown by at least MATERIAL of the time
+  in between: a layering that is so much slower than what it carries;
+- it was still growing in the second half: both steps from quarter to quarter there are at least STEP of the
+  whole growth. A change to a longer path in mid-run makes one step.
+
+It was cut off if it lacked items of those that were expected, and got some in the last moments before
+subscriptions ended. One that is stuck gets nothing then: it is short of items, but not cut off.
+
+Nodes that take items at their own pace, or pause, are not judged: their queue is the scenario's doing.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.run.context import Case, Cases
+
+FEWEST = 40
+CORRELATED = 0.8
+MATERIAL = 0.01
+STEP = 0.1
+
+LAST_MOMENTS_NS = 1_000_000_000
+"""Before subscriptions end; half of the time to settle if that is less."""
+
+KEEPING_UP = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("node", pa.string()),
+        ("expected", pa.int64()),
+        ("delivered", pa.int64()),
+        ("waiting", pa.int64()),
+        ("at_last", pa.int64()),
+        ("quarters_ms", pa.list_(pa.float64())),
+        ("correlation", pa.float64()),
+        ("fell_behind", pa.bool_()),
+        ("cut_off", pa.bool_()),
+    ]
+)
+"""A row a layering and subscriber that is judged. delivered: of what was expected; waiting: what was still to
+come when the last item was published; at_last: delivered in the last moments; quarters_ms: the median latency
+of each quarter of the items that count, in the order of their publication, null with their correlation if
+there are fewer than FEWEST."""
+
+
+def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
+    """Return KEEPING_UP. `deliveries` has layering, node, published, delivered and latency_ns (all ns) of
+    what was subscribed to (analysis.tables.latency)."""
+    names = ("published", "delivered", "latency_ns")
+    grouped = deliveries.group_by(["layering", "node"]).aggregate([(name, "list") for name in names])
+    found = {
+        (row["layering"], row["node"]): [np.array(row[f"{name}_list"], np.int64) for name in names]
+        for row in grouped.to_pylist()
+    }
+    nothing = [np.array([], np.int64)] * 3
+    rows = [
+        {"layering": name, "node": node} | _judged(case, node, *found.get((name, node), nothing))
+        for name, case in cases.items()
+        for node in case.manifest.workload.expected
+        if node not in case.manifest.workload.paced
+    ]
+    return pa.Table.from_pylist(rows, KEEPING_UP)
+
+
+def _judged(
+    case: Case, node: str, published: np.ndarray, delivered: np.ndarray, latency: np.ndarray
+) -> dict[str, Any]:
+    turn = case.manifest.runs[case.layering]
+    expected = case.manifest.workload.expected[node]
+    last_moments = min(LAST_MOMENTS_NS, (turn.stop_ns - turn.settle_ns) // 2)
+    at_last = int(np.count_nonzero(delivered > turn.stop_ns - last_moments))
+    row = {
+        "expected": expected,
+        "delivered": len(delivered),
+        "waiting": max(expected - int(np.count_nonzero(delivered <= turn.last_ns)), 0),
+        "at_last": at_last,
+        "fell_behind": False,
+        "cut_off": len(delivered) < expected and at_last > 0,
+    }
+    # To one that joined later, latency counts from then: what it catches up with says nothing of a queue.
+    counts = latency == delivered - published
+    order = np.lexsort((delivered[counts], published[counts]))
+    published, latency = published[counts][order], latency[counts][order]
+    if len(latency) < FEWEST:
+        return row
+    quarters = [float(np.median(quarter)) for quarter in np.array_split(latency, 4)]
+    between = [float(np.median(quarter)) for quarter in np.array_split(published, 4)]
+    growth = quarters[3] - quarters[0]
+    correlation = _correlation(published, latency)
+    fell_behind = (
+        correlation >= CORRELATED
+        and quarters[3] >= 2 * quarters[0]
+        and growth >= MATERIAL * (between[3] - between[0])
+        and min(quarters[2] - quarters[1], quarters[3] - quarters[2]) >= STEP * growth
+    )
+    told = {"quarters_ms": [quarter / 1e6 for quarter in quarters], "correlation": correlation}
+    return row | told | {"fell_behind": bool(fell_behind)}
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Return Spearman's rank correlation, 0 if one of them does not vary."""
+    ranks = [_ranks(a), _ranks(b)]
+    if any(rank.min() == rank.max() for rank in ranks):
+        return 0.0
+    return float(np.corrcoef(ranks)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Return ranks from 1; equal values share the mean of theirs, as an order among them would be a trend."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: np.ndarray = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks

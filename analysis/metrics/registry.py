@@ -1,0 +1,246 @@
+"""One table that sets the layerings side by side: each metric, its unit, and its ratio to the first's."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from analysis.metrics.aggregates import Totals, ratio
+
+
+class Metric(NamedTuple):
+    """A row of the comparison.
+
+    `better` is "lower", "higher" or "" where neither is; `axis` names it in a few words if it is one that
+    layerings are ranked on.
+    """
+
+    group: str
+    key: str
+    title: str
+    unit: str
+    better: str
+    axis: str = ""
+
+
+_DELIVERY, _LATENCY, _STATE, _UPSTREAM, _WIRE, _SHARING = (
+    "Delivery",
+    "Latency",
+    "State",
+    "Upstream packets",
+    "On the wire",
+    "Sharing a link",
+)
+
+METRICS = (
+    Metric(_DELIVERY, "published", "Items published", "items", ""),
+    Metric(_DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
+    Metric(_DELIVERY, "delivered_share", "Share delivered of what was expected", "%", "higher", "delivered"),
+    Metric(
+        _DELIVERY,
+        "fell_behind",
+        "Subscribers at which latency grew all the time",
+        "subscribers",
+        "lower",
+    ),
+    Metric(
+        _DELIVERY,
+        "cut_off",
+        "Subscribers that lacked items and were still getting some when subscriptions ended",
+        "subscribers",
+        "lower",
+    ),
+    Metric(_DELIVERY, "twice", "Items delivered twice", "items", "lower"),
+    Metric(_DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
+    Metric(_DELIVERY, "beyond_fork", "Items delivered after a feed’s fork", "items", "lower"),
+    Metric(_DELIVERY, "forked", "Subscriptions ended by the proof of a fork", "subscriptions", ""),
+    Metric(_DELIVERY, "errors", "Errors told to applications", "errors", "lower"),
+    Metric(_LATENCY, "latency_p50", "Latency, publish to delivery, median", "ms", "lower", "median latency"),
+    Metric(_LATENCY, "latency_p95", "Latency, 95th percentile", "ms", "lower"),
+    Metric(_LATENCY, "latency_p99", "Latency, 99th percentile", "ms", "lower", "99th percentile"),
+    Metric(_LATENCY, "latency_max", "Latency, maximum", "ms", "lower"),
+    Metric(_LATENCY, "bound_p50", "Path delay with nothing in the way, median", "ms", ""),
+    Metric(_LATENCY, "latency_ratio_p50", "Latency, per path delay, median", "ms/ms", "lower"),
+    Metric(_LATENCY, "latency_ratio_p95", "Latency, per path delay, 95th percentile", "ms/ms", "lower"),
+    Metric(_LATENCY, "first_item_p50", "First item after joining, median", "ms", "lower", "first item"),
+    Metric(_LATENCY, "first_item_max", "First item after joining, maximum", "ms", "lower"),
+    Metric(_LATENCY, "recovery_p50", "Longest gap after a failure, median of subscribers", "ms", "lower"),
+    Metric(_LATENCY, "recovery_max", "Longest gap after a failure", "ms", "lower", "recovery"),
+    Metric(_STATE, "pit_entries_mean", "PIT entries, mean of a node", "entries", "lower", "PIT entries"),
+    Metric(_STATE, "pit_entries_peak", "PIT entries, peak of a node", "entries", "lower"),
+    Metric(_STATE, "pit_entries_per_feed", "PIT entries, peak of a node, per feed there", "entries", "lower"),
+    Metric(_STATE, "pit_entries_network", "PIT entries, mean of the whole network", "entries", "lower"),
+    Metric(_STATE, "pit_entries_network_peak", "PIT entries, peak of the whole network", "entries", "lower"),
+    Metric(_STATE, "pit_bytes_mean", "PIT bytes, mean of a node", "bytes", "lower", "PIT bytes"),
+    Metric(_STATE, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
+    Metric(_STATE, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
+    Metric(_STATE, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
+    Metric(_STATE, "pit_lifetime_p50", "Lifetime of a PIT entry, median", "ms", ""),
+    Metric(_STATE, "pit_lifetime_p95", "Lifetime of a PIT entry, 95th percentile", "ms", ""),
+    Metric(_STATE, "pit_satisfied_share", "PIT entries that Data ended", "%", "higher"),
+    Metric(_STATE, "pit_expired_share", "PIT entries that expired", "%", "lower"),
+    Metric(_STATE, "pit_nacked_share", "PIT entries that Nacks ended", "%", "lower"),
+    Metric(_STATE, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
+    Metric(_STATE, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
+    Metric(_STATE, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
+    Metric(
+        _UPSTREAM,
+        "interests_per_item",
+        "Interests sent by subscribers’ nodes, per delivered item",
+        "Interests",
+        "lower",
+        "Interests",
+    ),
+    Metric(_UPSTREAM, "interests_per_link", "Interests over a link, per item over it", "Interests", "lower"),
+    Metric(
+        _UPSTREAM, "interests_per_window", "Interests over a link, per credit window", "Interests", "lower"
+    ),
+    Metric(_WIRE, "frames_per_item", "Frames on the wire, per delivered item", "frames", "lower", "frames"),
+    Metric(_WIRE, "bytes_per_item", "Bytes on the wire, per delivered item", "bytes", "lower", "bytes"),
+    Metric(_WIRE, "bound_bytes_per_item", "Bytes that each item once per link takes", "bytes", ""),
+    Metric(_WIRE, "wire_ratio", "Bytes on the wire, per byte that it takes", "bytes", "lower"),
+    Metric(_WIRE, "useful_share", "Bytes that brought a node an item it lacked", "%", "higher"),
+    Metric(_WIRE, "repeated_share", "Item packets sent over a link again", "%", "lower", "repetition"),
+    Metric(_WIRE, "duplicate_share", "Item packets that arrived where the item was", "%", "lower"),
+    Metric(_WIRE, "overhead_ratio", "Bytes on the wire, per byte of message delivered", "bytes", "lower"),
+    Metric(_SHARING, "link_use", "Busiest link, share of its rate", "%", ""),
+    Metric(_SHARING, "throughput", "Throughput of a flow, mean", "kbit/s", "higher"),
+    Metric(_SHARING, "fairness", "Fairness between flows, Jain’s index", "of 1", "higher", "fairness"),
+    Metric(_SHARING, "queue_p50", "Queue at the busiest link, median", "bytes", "lower"),
+    Metric(_SHARING, "queue_p99", "Queue at the busiest link, 99th percentile", "bytes", "lower", "queue"),
+    Metric(_SHARING, "queue_max", "Queue at the busiest link, maximum", "bytes", "lower"),
+    Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
+)
+"""Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
+classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. Lifetimes are
+those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
+that renews is counted at both ends of its link. What has no meaning in a run (recovery, where nothing failed)
+is null for all of its layerings."""
+
+
+_COUNTS = (
+    "published",
+    "deliveries",
+    "carried",
+    "interests",
+    "asked",
+    "wire_frames",
+    "wire_bytes",
+    "renewals",
+)
+"""What is 0, not unknown, where nothing was counted."""
+
+MEASURES = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("position", pa.int64()),
+        *((metric.key, pa.float64()) for metric in METRICS),
+    ]
+)
+"""A row a layering: its place in the run, and each of METRICS; null where it is not defined."""
+
+COMPARISON = pa.schema(
+    [
+        ("row", pa.int64()),
+        *((name, pa.string()) for name in ("metric", "group", "title", "unit", "better", "axis", "layering")),
+        ("position", pa.int64()),
+        ("value", pa.float64()),
+        ("ratio", pa.float64()),
+    ]
+)
+"""A row a metric and layering. row: place in METRICS; position: the layering's; ratio: value / the first
+layering's value, null for the first layering and where that value is 0 or unknown, and of times if
+why_unranked() one of the two."""
+
+
+WHOLE = 99.5
+"""A layering that delivered a smaller share of what was expected, in %, is short of it."""
+
+
+def why_unranked(values: Mapping[str, float | None]) -> str:
+    """Say in a few words why times of a layering are not to be set beside those of others, "" if they are.
+
+    `values` are its metrics by key. A queue that grows makes latency a measure of the run's length, and what
+    has not arrived has no latency: to leave out the slowest items makes nothing faster.
+    """
+    said = []
+    if values.get("fell_behind"):
+        said.append("did not keep up")
+    if values.get("cut_off"):
+        said.append("still delivering when the run ended")
+    share = values.get("delivered_share")
+    if not said and share is not None and share < WHOLE:
+        said.append(f"delivered {share:.3g} %")
+    return ", ".join(said)
+
+
+def is_time(metric: Metric) -> bool:
+    """Tell whether a metric is one that why_unranked() is about."""
+    return metric.group == _LATENCY and metric.better != ""
+
+
+def measure(runs: pa.Table, totals: Sequence[Totals]) -> pa.Table:
+    """Return MEASURES from what each layering comes to: its row of analysis.run.context.RUNS, and the totals
+    of analysis.metrics.aggregates, together."""
+    rows = []
+    for run in runs.to_pylist():
+        known: defaultdict[str, Any] = defaultdict(lambda: None, dict.fromkeys(_COUNTS, 0))
+        for each in (run, *(total.get(run["layering"], {}) for total in totals)):
+            known.update((name, value) for name, value in each.items() if value is not None)
+        known |= _derived(known)
+        rows.append({name: known[name] for name in MEASURES.names})
+    return pa.Table.from_pylist(rows, MEASURES).sort_by("position")
+
+
+def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
+    """Return the metrics that are ratios of counts."""
+    per_link = ratio(known["interests"], known["crossings"])
+    return {
+        "delivered": known["deliveries"],
+        "delivered_share": ratio(known["deliveries"], known["expected"], 100),
+        "interests_per_item": ratio(known["asked"], known["carried"]),
+        "interests_per_link": per_link,
+        "interests_per_window": None
+        if per_link is None or known["credit"] is None
+        else per_link * known["credit"],
+        "pit_renewals_per_item": ratio(known["renewals"], known["carried"]),
+        "frames_per_item": ratio(known["wire_frames"], known["carried"]),
+        "bytes_per_item": ratio(known["wire_bytes"], known["carried"]),
+        "bound_bytes_per_item": ratio(known["bound_bytes"], known["carried"]),
+        "wire_ratio": ratio(known["wire_bytes"], known["bound_bytes"]),
+        "useful_share": ratio(known["useful_bytes"], known["wire_bytes"], 100),
+        "repeated_share": ratio(known["repeated"], known["sent"], 100),
+        "duplicate_share": ratio(known["duplicates"], known["arrived"], 100),
+        "overhead_ratio": ratio(known["wire_bytes"], known["carried_bytes"]),
+        "capture_drops": known["dropped"],
+    }
+
+
+def compare(measures: pa.Table) -> pa.Table:
+    """Return the COMPARISON of some MEASURES."""
+    layerings = measures.sort_by("position").to_pylist()
+    unranked = {layering["layering"] for layering in layerings if why_unranked(layering)}
+
+    def compared(metric: Metric, layering: dict[str, Any]) -> float | None:
+        first = layerings[0]
+        if not layering["position"] or (
+            is_time(metric) and unranked & {first["layering"], layering["layering"]}
+        ):
+            return None
+        return ratio(layering[metric.key], first[metric.key])
+
+    rows = [
+        metric._asdict()
+        | {
+            "row": row,
+            "metric": metric.key,
+            "layering": layering["layering"],
+            "position": layering["position"],
+            "value": layering[metric.key],
+            "ratio": compared(metric, layering),
+        }
+        for row, metric in enumerate(METRICS)
+        for layering in layerings
+    ]
+    return pa.Table.from_pylist(rows, COMPARISON)

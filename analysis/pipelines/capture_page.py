@@ -1,0 +1,277 @@
+"""What the page of captures is made from: small rows, computed by Spark from the tables of all stages."""
+
+import json
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.decode.schema import PARTITIONS
+from analysis.errors import AnalysisError
+from analysis.metrics import capture_aggregates as captured
+from analysis.metrics import capture_names as captured_names
+from analysis.pit import levels
+from analysis.pit.levels import Span
+from analysis.report.capture.endpoints import askers, counted, natural
+from analysis.report.figures.plot import Rows
+from analysis.report.figures.state import WHAT
+from analysis.run.manifest import Happening
+from analysis.spark.engine import cached, frame, named
+from analysis.spark.parallel import in_parallel
+from analysis.spark.parquet import read
+from analysis.tables import schema as stages
+from analysis.tables.schema import Table
+
+MOST_PREFIXES = 20
+DEEPEST = 8
+"""Components of the longest prefix that names are told apart by."""
+
+MOST_FEEDS = 12
+MOST_NAMES = 200
+"""Names whose sequence is in the page, of all runs together, and as many again that are in trouble."""
+
+POINTS = 60_000
+"""Points of PIT curves in the page, about."""
+
+
+class Gathered(NamedTuple):
+    """What the page shows: rows of analysis.metrics.capture_aggregates, and what the reports of the captures
+    say."""
+
+    engine: str
+    layerings: list[str]
+    runs: dict[str, Span]
+    reports: Mapping[str, Mapping[str, Any]]
+    interfaces: Rows
+    ways: Rows
+    load: Rows
+    by_node: Rows
+    overhead: Rows
+    pit_summary: Rows
+    pit_curves: Rows
+    pit_heat: Rows
+    outcomes: Rows
+    lifetimes: Rows
+    answers: Rows
+    nacks: Rows
+    rtt: Rows
+    prefixes: Rows
+    rtt_prefixes: Rows
+    troubles: Rows
+    feeds: Rows
+    progress: Rows
+    latency: Rows
+    hops: Rows
+    hop_times: Rows
+    subjects: Rows
+    sequences: Rows
+
+    @property
+    def timeline(self) -> Sequence[Happening]:
+        """Nothing was done to these networks that anybody told."""
+        return ()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that were captured."""
+        return sorted({row["node"] for row in self.interfaces}, key=natural)
+
+
+def gather(tables: Path, spark: SparkSession) -> Gathered:
+    """Compute everything that the page shows. Raises AnalysisError if there are no tables of packets.
+
+    A run of which the reports tell but no packet has lasted no time.
+    """
+    reports = _reports(tables / "summary.json")
+    packets = _read(spark, tables, stages.PACKETS, *PARTITIONS)
+    if packets is None:
+        raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
+    interfaces = _rows(captured.interfaces(packets), "layering", "node", "interface")
+    with_frames = _spans(interfaces)
+    runs = dict.fromkeys(reports, Span(0, 1)) | with_frames
+    layerings = [*reports, *sorted(runs.keys() - reports.keys(), key=natural)]
+    if not layerings:
+        raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
+    spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
+    with cached(captured.sightings(packets, spans)) as seen:
+        given = _Given(spark, packets, runs, spans, seen, tables)
+        nodes = {(row["layering"], row["node"]) for row in interfaces}
+        parts = in_parallel(
+            lambda: _wire(given, several=len(nodes) > len(with_frames)),
+            lambda: _state(given, len(nodes) + len(layerings)),
+            lambda: _service(given),
+            lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
+        )
+    return Gathered(
+        engine=named(spark),
+        layerings=layerings,
+        runs=runs,
+        reports=reports,
+        interfaces=interfaces,
+        **ChainMap(*parts),
+    )
+
+
+class _Given(NamedTuple):
+    """What everything is computed from."""
+
+    spark: SparkSession
+    packets: DataFrame
+    runs: Mapping[str, Span]
+    spans: DataFrame
+    seen: DataFrame
+    tables: Path
+
+    def read(self, table: Table) -> DataFrame:
+        """Return a table, empty if it is not there."""
+        found = _read(self.spark, self.tables, table, "run")
+        return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
+
+
+def _wire(given: _Given, several: bool) -> dict[str, Rows]:
+    """What crossed the wire, and how long Interests waited for an answer."""
+    ways = _rows(captured.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst")
+    fields = ("layering", "node", "interface", "direction", "src", "dst", "sender", "receiver")
+    whose = [{name: getattr(way, name) for name in fields} for way in counted(ways)]
+    named = _frame(given.spark, whose, *fields)
+    found = {
+        "ways": ways,
+        "load": _rows(captured.load(given.seen, named), "layering", "sender", "receiver", "slice", "kind"),
+        "by_node": _rows(captured.by_node(given.seen), "layering", "node", "slice", "kind"),
+        "overhead": _rows(given.read(stages.OVERHEAD), "layering", "layer"),
+        "hops": [],
+        "hop_times": [],
+    }
+    if several:
+        with cached(captured.hops(given.packets)) as hopped:
+            ends = ("layering", "sender", "receiver")
+            found["hops"] = _rows(captured.hop_summary(hopped), *ends)
+            pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
+            found["hop_times"] = _rows(
+                captured.distribution(pair, "delay_ns", "layering", "pair"), "layering", "pair", "bucket"
+            )
+    once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
+    requests = captured.asked(given.read(stages.TRANSACTIONS), once)
+    plain = captured_names.prefixed(requests.where(F.col("kind") == "interest"))
+    where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
+    where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
+    told = plain.withColumn("who", where.otherwise(F.col("node")))
+    with cached(captured.tallied(told, "layering", "who", "prefix", "nack_reason")) as tallies:
+        found["answers"] = _rows(captured.answers(tallies, "layering", "who"), "layering", "who")
+        if found["answers"]:
+            found["nacks"] = _rows(captured.nacks(tallies), "layering", "nack_reason")
+            times = captured.round_trips(tallies, "layering", "who")
+            found["rtt"] = _rows(times, "layering", "who", "bucket")
+            found |= _by_prefix(tallies)
+    return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
+
+
+def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
+    """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
+    depths = _rows(captured_names.depths(tallies, DEEPEST), "depth")
+    fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
+    depth = max(fitting, default=1)
+    if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
+        depth += 1
+    shorter = tallies.withColumn("prefix", captured_names.cut("prefix", depth))
+    totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
+    top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
+    of_top = shorter.where(F.col("prefix").isin([row["prefix"] for row in top]))
+    by_prefix = ("layering", "prefix")
+    return {
+        "prefixes": _rows(captured.answers(of_top, *by_prefix), *by_prefix),
+        "rtt_prefixes": _rows(captured.round_trips(of_top, *by_prefix), *by_prefix, "bucket"),
+    }
+
+
+def _state(given: _Given, lines: int) -> dict[str, Rows]:
+    """What the nodes' PITs held."""
+    by_node = ("layering", "node")
+    what = [*WHAT, "ranges", "credit"]
+    bins = max(40, min(300, POINTS // (6 * lines)))
+    found = levels.scan(given.tables / stages.PIT_OCCUPANCY.name, given.runs, what, bins, given.spark)
+    intervals = given.read(stages.PIT_INTERVALS)
+    lives = captured.distribution(captured.lifetimes(intervals), "life_ns", *by_node)
+    return {
+        "pit_summary": found["summary"],
+        "pit_curves": found["curves"] if found["summary"] else [],
+        "pit_heat": found["heat"],
+        "outcomes": _rows(captured.outcomes(intervals), *by_node, "kind", "outcome"),
+        "lifetimes": _rows(lives, *by_node, "bucket"),
+    }
+
+
+def _service(given: _Given) -> dict[str, Rows]:
+    """What came of it: feeds, latencies, and what went wrong."""
+    told = given.read(stages.FEED_PROGRESS)
+    feeds = _rows(captured.feeds(told, MOST_FEEDS), "layering", "feed")
+    progress: Rows = []
+    if feeds:
+        chosen = _frame(given.spark, [{name: row[name] for name in ("layering", "feed")} for row in feeds])
+        steps = captured.progress(told, given.spans, chosen)
+        progress = _rows(steps, "layering", "node", "feed", "slice")
+    late = captured.distribution(given.read(stages.LATENCY), "latency_ns", "layering", "node")
+    wrong = captured.troubles(given.read(stages.EVENTS), given.spans)
+    return {
+        "feeds": feeds,
+        "progress": progress,
+        "latency": _rows(late, "layering", "node", "bucket"),
+        "troubles": _rows(wrong, "layering", "node", "event", "slice"),
+    }
+
+
+def _followed(given: _Given, most: int) -> dict[str, Rows]:
+    """The frames of some names, for their sequence charts."""
+    asked, told = given.read(stages.TRANSACTIONS), given.read(stages.FEED_PROGRESS)
+    subjects = captured_names.subjects(asked, told, most).toArrow()
+    if not len(subjects):
+        return {"subjects": [], "sequences": []}
+    frames = captured_names.sequences(given.packets, frame(given.spark, subjects))
+    return {
+        "subjects": subjects.to_pylist(),
+        "sequences": _rows(frames, "layering", "subject", "time", "node", "frame", "kind"),
+    }
+
+
+def _spans(interfaces: Rows) -> dict[str, Span]:
+    found: dict[str, Span] = {}
+    for row in interfaces:
+        before = found.get(row["layering"], Span(row["start_ns"], row["end_ns"]))
+        start, end = min(before.start_ns, row["start_ns"]), max(before.end_ns, row["end_ns"])
+        found[row["layering"]] = Span(start, max(end, start + 1))
+    return found
+
+
+def _reports(path: Path) -> dict[str, Any]:
+    try:
+        told = json.loads(path.read_bytes())
+        return {report["run"]: report for report in told}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, KeyError) as error:
+        raise AnalysisError(f"{path}: not what feednet analyze writes: {error}") from error
+
+
+def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFrame | None:
+    """Read a table; None if it is not there."""
+    path = tables / table.name
+    if next(path.rglob("*.parquet"), None) is None:
+        return None
+    return read(spark, path, table.spark, *by)
+
+
+def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
+    """Return rows for Spark; if there are none, with `columns`, texts."""
+    if rows:
+        return frame(spark, pa.Table.from_pylist(rows))
+    return frame(spark, pa.schema([(name, pa.string()) for name in columns]).empty_table())
+
+
+def _rows(table: DataFrame, *order: str) -> Rows:
+    """Collect a small table in the order of some columns."""
+    rows: Rows = table.toArrow().sort_by([(name, "ascending") for name in order]).to_pylist()
+    return rows

@@ -1,0 +1,469 @@
+"""Analyse runs: every table, then the report.
+
+Tables are settled as Parquet and read back, so each is computed once and stays for pandas, DuckDB or polars.
+Large ones are written by Spark, a directory for each layering; small ones are collected and written as
+one file each. All layerings go through every step together: to Spark a job costs more than the rows in it.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analysis.decode.reader import strictly
+from analysis.decode.schema import PACKETS
+from analysis.errors import AnalysisError, one_line_errors
+from analysis.files import whole_directory
+from analysis.metrics import aggregates as totals
+from analysis.metrics import bottleneck as sharing
+from analysis.metrics import delivery as service
+from analysis.metrics.duplicates import copies
+from analysis.metrics.in_flight import in_flight
+from analysis.metrics.keeping_up import keeping_up
+from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
+from analysis.metrics.registry import compare, measure
+from analysis.pit import levels
+from analysis.pit import tables as pit
+from analysis.pit.entry import COUNTED
+from analysis.pit.outcomes import lives
+from analysis.pit.validation import truth, truth_summary
+from analysis.report import Tables, write_report
+from analysis.report.figures.plot import Rows
+from analysis.run.context import Case, Cases, Setting, setting
+from analysis.run.manifest import Run
+from analysis.spark.batch_source import readings
+from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
+from analysis.spark.parallel import in_parallel
+from analysis.spark.parquet import read_parquet, write
+from analysis.spark.to_parquet import extract
+from analysis.tables import link_transits as crossings
+from analysis.tables.events import noted_in_run
+from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
+from analysis.tables.overhead import overhead, traffic
+from analysis.tables.packet_tables import tell
+from analysis.tables.reassembly import reassemble
+
+IN_FLIGHT_NS = 1_000_000
+"""Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
+
+_BY = {"layering": "layering"}
+
+CURVE_BINS = 300
+"""Parts of a run, of each of which a curve over time keeps the extremes."""
+
+QUEUE_SAMPLES = 400
+"""Samples of a queue, over the longest run."""
+
+MOST_JOURNEYS = 120_000
+"""Crossings that the report holds so that an item's journey can be drawn in the page."""
+
+_EVENTS = pa.schema(
+    [
+        ("time", pa.int64()),
+        ("node", pa.string()),
+        ("event", pa.string()),
+        ("feed", pa.string()),
+        ("seq", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_COUNTERS = pa.schema(
+    [("time", pa.int64()), ("node", pa.string())] + [(f"pit_{what}", pa.int64()) for what in COUNTED]
+)
+
+Progress = Callable[[str], None]
+
+
+def analyze(
+    run_dir: Path | str,
+    master: str | None = None,
+    progress: Progress = lambda _: None,
+    engine: str = "auto",
+    *,
+    all_tables: bool = False,
+) -> Path:
+    """Analyse a run directory: write its tables and its report; return the report's path.
+
+    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` is
+    what analysis.spark.engine.choose takes; `all_tables`: also those of analysis.tables.schema that the
+    report does not show. Raises AnalysisError, with one line.
+    """
+    run = Run(Path(run_dir))
+    cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
+    with (
+        one_line_errors(),
+        whole_directory(run.tables, replace=True) as tables_dir,
+        _prepared(cases, tables_dir, master, engine, progress) as prepared,
+    ):
+        progress("measuring")
+        tables = _report_tables(prepared)
+        progress("writing the report")
+        write_report(run, tables)
+        if all_tables:
+            progress("writing the other tables")
+            _tell(prepared)
+    return run.report
+
+
+def read_comparison(run_dir: Path | str) -> Rows:
+    """Return the rows of the comparison (analysis.metrics.registry.COMPARISON) of a run that has been
+    analysed."""
+    rows: Rows = pq.read_table(Run(Path(run_dir)).comparison).to_pylist()
+    return rows
+
+
+def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine: str = "auto") -> pa.Table:
+    """Measure layerings of one run or of several together, with their tables under `tables`.
+
+    Returns the rows of analysis.metrics.registry.measure, signed by the engine. Raises AnalysisError.
+    """
+    with one_line_errors(), _prepared(cases, tables, master, engine, lambda _: None) as prepared:
+        return _measured(prepared).measures
+
+
+class Prepared(NamedTuple):
+    """What everything else is computed from: the setting, what the nodes noted, and what crossed the wire."""
+
+    cases: Cases
+    tables: Path
+    engine: str
+    here: bool
+    runs: DataFrame
+    nodes: DataFrame
+    feeds: DataFrame
+    hops: DataFrame
+    timeline: DataFrame
+    setting: Setting
+    noted: pa.Table
+    events: DataFrame
+    packets: DataFrame
+    messages: DataFrame
+    sizes: DataFrame
+    latencies: DataFrame
+    pit_histories: DataFrame
+    pit_steps: DataFrame
+    pit_changes: DataFrame
+
+    def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
+        """Collect a small table in the order of some columns, and write it."""
+        return self.sorted(name, table.toArrow(), *order)
+
+    def sorted(self, name: str, rows: pa.Table, *order: str) -> pa.Table:
+        """Write a table that has been collected in the order of some columns; return it."""
+        return self.write(name, rows.sort_by([(column, "ascending") for column in order]))
+
+    def write(self, name: str, rows: pa.Table) -> pa.Table:
+        """Write a table that has been collected; return it."""
+        pq.write_table(rows, self.tables / f"{name}.parquet")
+        return rows
+
+    def signed(self, rows: pa.Table) -> pa.Table:
+        """Return a table that says which engine made it: analysis.spark.engine.made_by()."""
+        return rows.replace_schema_metadata({ENGINE: self.engine})
+
+    def settle(self, name: str, table: DataFrame) -> DataFrame:
+        """Write a table that may be large; return it as it is read from there."""
+        return _settle(table, self.tables / f"{name}.parquet", here=self.here)
+
+    def frame(self, table: pa.Table) -> DataFrame:
+        """Return a collected table for Spark."""
+        return frame(self.packets.sparkSession, table)
+
+
+class Measured(NamedTuple):
+    """The measures of all cases, and the tables that they were added up from."""
+
+    measures: pa.Table
+    traffic: pa.Table
+    latency: pa.Table
+    pit_summary: pa.Table
+    pit_lives: pa.Table
+    recovery: pa.Table
+    first_items: pa.Table
+    faults: pa.Table
+    flows: pa.Table
+    queue: pa.Table
+    keeping_up: pa.Table
+
+
+@contextmanager
+def _prepared(
+    cases: Cases, tables: Path, master: str | None, engine: str, progress: Progress
+) -> Iterator[Prepared]:
+    for run in {case.run.directory: case.run for case in cases.values()}.values():
+        run.verify()
+    captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
+    size = sum(os.path.getsize(path) for path in captures.values())
+    chosen = choose(engine, master, size)
+    small = size <= SMALL_BYTES or chosen.name == "sail"
+    pieces = readings(captures, 1 if small else os.cpu_count() or 1)
+    events = _read_lines(cases, _EVENTS, Run.events)
+    known = setting(cases)
+    tables.mkdir(parents=True, exist_ok=True)
+    wire = tables / "packets.parquet"
+    shutil.rmtree(wire, ignore_errors=True)
+    with ThreadPoolExecutor(1) as aside:
+        # A small capture is decoded while Spark starts.
+        early = aside.submit(extract, pieces, wire, _BY, None) if small else None
+        progress(f"starting {chosen}")
+        spark = session(chosen, small=small, quick=size <= QUICK_BYTES)
+        progress("decoding packets")
+        for report in early.result() if early else extract(pieces, wire, _BY, spark):
+            strictly(report.path, report.damages)
+    packets = read_parquet(spark, wire, PACKETS)
+    breaks = frame(spark, known.breaks)
+
+    def others() -> list[DataFrame]:
+        known_tables = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
+        return [frame(spark, table) for table in known_tables]
+
+    messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(
+        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet", here=small), others
+    )
+    progress("following every PIT")
+    with cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
+        steps = pit.steps(histories)
+        with cached(pit.changes(pit.with_network(steps))) as changes:
+
+            def latencies() -> tuple[DataFrame, DataFrame]:
+                sizes = _settle(item_sizes(messages), tables / "items.parquet", here=small)
+                bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
+                return sizes, _settle(bounded, tables / "latency.parquet", here=small)
+
+            (sizes, late), _ = in_parallel(latencies, changes.count)
+            yield Prepared(
+                cases=cases,
+                tables=tables,
+                engine=str(chosen),
+                here=small,
+                runs=runs,
+                nodes=nodes,
+                feeds=feeds,
+                hops=hops,
+                timeline=timeline,
+                setting=known,
+                noted=events,
+                events=noted,
+                packets=packets,
+                messages=messages,
+                sizes=sizes,
+                latencies=late,
+                pit_histories=histories,
+                pit_steps=steps,
+                pit_changes=changes,
+            )
+
+
+def _measured(given: Prepared) -> Measured:
+    keep, frame = given.keep, given.frame
+
+    def state() -> tuple[pa.Table, pa.Table]:
+        summary = pit.summary(given.pit_changes, given.runs, given.nodes)
+        lived = lives(pit.intervals(given.pit_histories))
+        by_node = ("layering", "node")
+        return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
+
+    def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
+        sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
+        use = given.write("link_use", totals.link_use(sent, given.setting.links))
+        busy = _busiest(given, use)
+        if not len(busy):
+            return sent, use, given.write("queue", to_arrow_schema(sharing.QUEUE).empty_table())
+        samples = sharing.queue(given.packets, frame(busy), _queue_step(given), here=given.here)
+        return sent, use, keep("queue", samples, "layering", "interface", "time")
+
+    def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+        own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
+        times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
+        return (
+            given.write("keeping_up", keeping_up(given.cases, times)),
+            keep("carried", carried(given.latencies), "layering"),
+            keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
+            keep("flows", sharing.flows(given.latencies), "layering", "node", "feed"),
+        )
+
+    def lived() -> tuple[pa.Table, pa.Table, pa.Table]:
+        waits = service.first_items(given.events, given.latencies)
+        gaps = service.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
+        return (
+            keep("first_items", waits, "layering", "node", "feed", "joined"),
+            keep("recovery", gaps, "layering", "time", "place", "node"),
+            keep("faults", service.faults(given.events), "layering", "node"),
+        )
+
+    def needed() -> tuple[pa.Table, pa.Table, pa.Table]:
+        least = wire_bound(given.latencies, given.sizes, given.hops)
+        return (
+            keep("wire_bound", least, "layering"),
+            keep("copies", copies(given.messages), "layering"),
+            keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
+        )
+
+    of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
+    summary, ended = of_state
+    sent, use, queue = of_wire
+    kept, carry, late, flows = of_delay
+    waits, gaps, faults = of_service
+    least, copied, there = of_needs
+    contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
+    come_to = [
+        totals.events_totals(given.noted, given.setting.feeds, faults),
+        totals.latency_totals(late, waits, gaps),
+        totals.keeping_up_totals(kept),
+        totals.pit_totals(summary, there),
+        totals.lives_totals(ended),
+        totals.wire_totals(sent, given.setting.nodes),
+        totals.single(carry),
+        totals.single(least),
+        totals.single(copied),
+        totals.busiest(use),
+        totals.fairness(contended),
+        totals.queue_totals(queue),
+    ]
+    measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
+
+
+def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
+    """Return the rows of setting.LINKS of each run's busiest interface, if it is busy under any layering."""
+    most: dict[Path, tuple[float, str]] = {}
+    for row in use.to_pylist():
+        directory = given.cases[row["layering"]].run.directory
+        most[directory] = max(most.get(directory, (0.0, "")), (row["link_use"], row["interface"]))
+    chosen = {directory: name for directory, (share, name) in most.items() if share >= 100 * sharing.BUSY}
+    rows = [
+        row
+        for row in given.setting.links.to_pylist()
+        if row["interface"] == chosen.get(given.cases[row["layering"]].run.directory)
+    ]
+    return pa.Table.from_pylist(rows, given.setting.links.schema)
+
+
+def _queue_step(given: Prepared) -> int:
+    turns = (case.manifest.runs[case.layering] for case in given.cases.values())
+    return max(1, *((turn.end_ns - turn.start_ns) // QUEUE_SAMPLES for turn in turns))
+
+
+def _report_tables(given: Prepared) -> Tables:
+    """Measure the layerings of one run, and all else that its report shows."""
+    keep, frame = given.keep, given.frame
+    by_time = ("layering", "node", "time")
+
+    def over_time() -> tuple[pa.Table, pa.Table]:
+        curves, heat = levels.drawn(given.pit_changes, given.runs, CURVE_BINS, here=given.here)
+        return (
+            given.sorted("pit_curves", curves, *by_time),
+            given.sorted("pit_heat", heat, "layering", "node", "slice"),
+        )
+
+    def flying() -> pa.Table:
+        items = in_flight(given.latencies, given.pit_changes, given.runs)
+        return keep("in_flight", items, "layering", "items")
+
+    def check() -> pa.Table:
+        counted = _read_lines(given.cases, _COUNTERS, Run.counters)
+        manifest = next(iter(given.cases.values())).manifest
+        slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
+        samples = keep("pit_samples", pit.samples(given.pit_steps, frame(counted), slack), *by_time)
+        compared = given.write("pit_truth", truth(samples, counted))
+        return given.write("pit_truth_summary", truth_summary(compared))
+
+    def links() -> dict[str, pa.Table]:
+        ends = frame(crossings.link_ends(given.cases))
+        crossed = crossings.crossings(given.packets, given.messages, ends, here=given.here)
+        crossed = given.settle("crossings", crossed)
+        link = ("layering", "sender", "receiver")
+        return {
+            "link_load": keep("link_load", crossings.link_load(crossed, given.runs), *link, "slice", "kind"),
+            "hop_delays": keep("hop_delays", crossings.hop_delays(crossed, given.latencies), *link),
+            "losses": keep("losses", crossings.losses(crossed, ends), *link, "feed", "seq"),
+            "journeys": crossings.journeys(crossed, MOST_JOURNEYS)
+            .toArrow()
+            .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
+        }
+
+    measured, (curve, heat), flown, trusted, linked = in_parallel(
+        partial(_measured, given), over_time, flying, check, links
+    )
+    layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
+    comparison = given.write("comparison", given.signed(compare(measured.measures)))
+    return Tables(
+        comparison=comparison.to_pylist(),
+        overhead=layers.to_pylist(),
+        latency=measured.latency.to_pylist(),
+        traffic=measured.traffic.to_pylist(),
+        pit_summary=measured.pit_summary.to_pylist(),
+        pit_lives=measured.pit_lives.to_pylist(),
+        pit_curves=curve.to_pylist(),
+        pit_truth=trusted.to_pylist(),
+        in_flight=flown.to_pylist(),
+        recovery=measured.recovery.to_pylist(),
+        first_items=measured.first_items.to_pylist(),
+        faults=measured.faults.to_pylist(),
+        flows=measured.flows.to_pylist(),
+        queue=measured.queue.to_pylist(),
+        keeping_up=measured.keeping_up.to_pylist(),
+        pit_heat=heat.to_pylist(),
+        link_load=linked["link_load"].to_pylist(),
+        hop_delays=linked["hop_delays"].to_pylist(),
+        losses=linked["losses"].to_pylist(),
+        journeys=linked["journeys"],
+        engine=given.engine,
+        deliveries=given.latencies.select(
+            "layering", "node", "feed", "seq", "published", "delivered"
+        ).toArrow(),
+    )
+
+
+def _tell(given: Prepared) -> None:
+    """Write the tables that are there for others, and not shown by the report."""
+    noted = noted_in_run(given.events, given.timeline)
+    in_parallel(
+        lambda: tell(
+            given.messages,
+            given.tables / "messages.parquet",
+            lambda name: given.tables / f"{name}.parquet",
+            "layering",
+            given.settle,
+            noted,
+            here=given.here,
+        ),
+        lambda: given.settle("pit_intervals", pit.intervals(given.pit_histories)),
+        lambda: given.settle("pit_occupancy", pit.occupancy(given.pit_changes)),
+    )
+
+
+def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:
+    """Read a file of JSON lines of every case, in order: to the columns of `schema`, those that it lacks
+    null, are added layering and line, the number of the line from 0."""
+    options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    tables = []
+    for name, case in cases.items():
+        path = path_of(case.run, case.layering)
+        table = schema.empty_table()
+        if path.stat().st_size:
+            try:
+                table = pyarrow.json.read_json(path, parse_options=options)
+            except pa.ArrowInvalid as error:
+                raise AnalysisError(f"{path}: {error}") from None
+        table = table.append_column("layering", pa.repeat(name, len(table)))
+        tables.append(table.append_column("line", pa.array(range(len(table)), pa.int64())))
+    return pa.concat_tables(tables)
+
+
+def _settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
+    """Write a table as Parquet, a directory for each layering; return it as it is read from there."""
+    write(table, path, "layering", here=here)
+    return read_parquet(table.sparkSession, path, table.schema)

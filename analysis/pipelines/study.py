@@ -1,0 +1,494 @@
+"""Several runs of one scenario beside each other: what differs between them, and how far does chance.
+
+Runs that differ in their seed only are repetitions: their values become a mean and a confidence interval. So
+are runs over Mininet that do not even differ in that; in the emulator those are one and the same run. What
+else differs (the network, the loss, a layering's parameter, any key of the scenario) is what the study is
+about.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from math import isclose, sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis.errors import AnalysisError
+from analysis.files import read_rows, whole_file, write_whole
+from analysis.metrics.registry import METRICS, Metric
+from analysis.pipelines.run import analyze
+from analysis.run.keys import LOSS, NET, SOURCE, VERSION, Words, value_words, words
+from analysis.run.manifest import Manifest, Run
+from analysis.spark.engine import made_by
+
+SWEEP = "sweep.json"
+MEASURES = "measures.parquet"
+"""In the directory of a sweep (testbed.experiment.sweep): what it was, and a row of measures for each run and
+layering."""
+
+EXTRA = "extra_frames"
+"""Frames per delivered item beyond those of the same layering and seed where links lose nothing: what repair
+takes, of every kind. Unknown if there are no such runs."""
+
+CONFIDENCE = 0.95
+
+_KEYS = (
+    "delivered_share",
+    "latency_p50",
+    "latency_p99",
+    "recovery_max",
+    "pit_entries_mean",
+    "pit_bytes_mean",
+    "interests_per_item",
+    "bytes_per_item",
+    "repeated_share",
+    "wire_ratio",
+)
+_BY_KEY = {metric.key: metric for metric in METRICS}
+STUDIED = (
+    *(_BY_KEY[key] for key in _KEYS),
+    Metric("", EXTRA, "Packets spent on repair, per delivered item", "frames", "lower"),
+)
+"""What is drawn. All of METRICS is in the table of runs that differ in nothing but their seeds."""
+
+_NETWORKS = {"emulated": "emulator", "mininet": "Mininet"}
+_NOISE = 9
+"""Decimals that a difference is rounded to: what is left of two equal sums of floats is 0."""
+
+
+class Point(NamedTuple):
+    """Where runs stand that differ by chance only: their value of what the study is about, `x`, a number or
+    words; and in words what else differs, "" if nothing does."""
+
+    x: float | str
+    group: str = ""
+
+
+class Estimate(NamedTuple):
+    """A mean over `n` runs, and the ends of its confidence interval (CONFIDENCE), None of a single run."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def opposite(self) -> "Estimate":
+        """The estimate of what is so much below 0 as this is above."""
+        if self.low is None or self.high is None:
+            return self._replace(mean=-self.mean)
+        return Estimate(-self.mean, -self.high, -self.low, self.n)
+
+    @property
+    def half(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.high is None else self.high - self.mean
+
+
+class Record(NamedTuple):
+    """What one run of one layering came to: what was set (key -> value, without the seed), and its measures.
+
+    `began_ns` tells apart the runs over Mininet that have one seed; it is 0 in virtual time. `source` is
+    where the run is, as the user wrote it.
+    """
+
+    settings: dict[str, Any]
+    seed: int
+    layering: str
+    values: dict[str, float]
+    began_ns: int = 0
+    source: str = ""
+
+
+class Origin(NamedTuple):
+    """How runs came about: the command, and when, in ISO 8601, each "" if not known; and the versions of
+    the software by its name, the engine of the analysis included, with the processor."""
+
+    command: str
+    created: str
+    software: dict[str, str]
+
+
+Sample = tuple[int, int]
+"""A run among those at one point: its seed, and how many with that seed came before it."""
+
+
+class Study(NamedTuple):
+    """`values` by (metric's key, layering, point); what is unknown is not there.
+
+    `samples` has the values that an estimate is of: layerings that ran with the same seed had the same
+    workload, so their difference is told seed by seed. `key` is what the study is about, "" if nothing but
+    seeds differs; `points` are in the order of its values, one group after the other. `shared` is what was
+    set alike in all runs. `runs` and `seeds` are how many there are.
+    """
+
+    scenario: str
+    title: str
+    layerings: list[str]
+    key: str
+    points: list[Point]
+    values: dict[tuple[str, str, Point], Estimate]
+    samples: dict[tuple[str, str, Point], dict[Sample, float]]
+    shared: dict[str, Any]
+    origins: list[Origin]
+    runs: int
+    seeds: int
+
+    @property
+    def words(self) -> Words:
+        """What the study is about, and its unit."""
+        return words(self.key)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of points, in order."""
+        return list(dict.fromkeys(point.group for point in self.points))
+
+    @property
+    def xs(self) -> list[float | str]:
+        """The values of what the study is about, in order."""
+        return sorted(dict.fromkeys(point.x for point in self.points), key=_order)
+
+    @property
+    def has_repetitions(self) -> bool:
+        """Whether runs have the same seed, too."""
+        return any(number for values in self.samples.values() for _, number in values)
+
+    def difference(self, metric: str, a: str, b: str, point: Point) -> Estimate | None:
+        """Return the estimate of a's value less b's over the samples that both have, None without two of
+        them."""
+        mine, other = (self.samples.get((metric, x, point), {}) for x in (a, b))
+        both = [round(mine[sample] - other[sample], _NOISE) for sample in mine if sample in other]
+        return estimate(both) if len(both) > 1 else None
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the points are numbers, at their places on an axis."""
+        return all(isinstance(point.x, int | float) for point in self.points)
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of some values and Student's t interval for it."""
+    mean, n = round(fmean(values), _NOISE) + 0.0, len(values)  # no -0
+    if n < 2:
+        return Estimate(mean, None, None, n)
+    from scipy.stats import t  # a second to import, which a single run need not wait for
+
+    half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * stdev(values) / sqrt(n)
+    return Estimate(mean, mean - half, mean + half, n)
+
+
+def study(scenario: str, title: str, records: Iterable[Record], origins: Iterable[Origin] = ()) -> Study:
+    """Set what runs of one scenario came to beside each other. A run that is there twice counts once."""
+    every = list(records)
+    places = _Places(every)
+    begun: dict[tuple[Point, int, str], set[int]] = {}
+    for record in every:
+        begun.setdefault((places.of(record), record.seed, record.layering), set()).add(record.began_ns)
+    seen: dict[tuple[str, str, Point], dict[Sample, float]] = {}
+    runs: set[tuple[Point, Sample]] = set()
+    for record in every:
+        point = places.of(record)
+        number = sorted(begun[point, record.seed, record.layering]).index(record.began_ns)
+        runs.add((point, (record.seed, number)))
+        for metric, value in record.values.items():
+            seen.setdefault((metric, record.layering, point), {})[record.seed, number] = value
+    layerings = list(dict.fromkeys(record.layering for record in every))
+    for point in places.points:
+        for layering in layerings:
+            lossless = places.lossless(point)
+            frames = seen.get(("frames_per_item", layering, point))
+            least = lossless and seen.get(("frames_per_item", layering, lossless))
+            if least and frames:
+                mean = fmean(least.values())  # where a seed has no run without loss
+                extra = {run: round(value - least.get(run, mean), _NOISE) for run, value in frames.items()}
+                seen[EXTRA, layering, point] = extra
+    return Study(
+        scenario,
+        title,
+        layerings,
+        places.key,
+        places.points,
+        {place: estimate(list(values.values())) for place, values in seen.items()},
+        seen,
+        {key: value for key, value in every[0].settings.items() if key not in places.differing},
+        list({json.dumps(origin): origin for origin in origins}.values()),
+        len(runs),
+        len({record.seed for record in every}),
+    )
+
+
+class _Places:
+    """What differs between runs, and where each of them stands.
+
+    Attributes:
+        differing: keys, what the study is about first.
+        points: all, in order.
+    """
+
+    def __init__(self, records: list[Record]) -> None:
+        found: dict[str, dict[Any, None]] = {}
+        for key in dict.fromkeys(key for record in records for key in record.settings):
+            # A parameter of a layering that did not run differs from nothing.
+            counted = (record for record in records if key in record.settings or not _is_parameter(key))
+            found[key] = dict.fromkeys(_comparable(record.settings.get(key)) for record in counted)
+        several = {key: values for key, values in found.items() if len(values) > 1}
+        self.differing = sorted(several, key=lambda key: _aptness(key, list(several[key])))
+        raw = dict.fromkeys(self._raw(record) for record in records)
+        self._labels = {
+            key: _labels(key, [values[place] for values in raw]) for place, key in enumerate(self.differing)
+        }
+        ordered = sorted(raw, key=lambda values: [_order(value) for value in (*values[1:], *values[:1])])
+        self._points = {values: self._point(values) for values in ordered}
+        self._values = {point: values for values, point in self._points.items()}
+        self.points = list(self._values)
+
+    @property
+    def key(self) -> str:
+        """What the study is about."""
+        return self.differing[0] if self.differing else ""
+
+    def of(self, record: Record) -> Point:
+        """Return where a run stands."""
+        return self._points[self._raw(record)]
+
+    def lossless(self, point: Point) -> Point | None:
+        """Return where the runs stand that differ from those at a point by losing nothing; None if there are
+        none, or no run differs in its loss."""
+        values = self._values[point]
+        if LOSS not in self.differing:
+            return None
+        at = self.differing.index(LOSS)
+        return self._points.get((*values[:at], 0, *values[at + 1 :]))
+
+    def _raw(self, record: Record) -> tuple[Any, ...]:
+        return tuple(_comparable(record.settings.get(key)) for key in self.differing)
+
+    def _point(self, values: tuple[Any, ...]) -> Point:
+        if not values:
+            return Point("")
+        first, *others = (self._labels[key][value] for key, value in zip(self.differing, values, strict=True))
+        is_number = all(isinstance(value, int | float) for value in self._labels[self.key])
+        said = [
+            label if key == NET else f"{words(key).what} {label} {words(key).unit}".rstrip()
+            for key, label in zip(self.differing[1:], others, strict=True)
+        ]
+        return Point(values[0] if is_number else first, ", ".join(said))
+
+
+def _is_parameter(key: str) -> bool:
+    return key.startswith("parameters.")
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value of scenario.json as one that can be a key, and differs where it does."""
+    return json.dumps(value) if isinstance(value, list | dict | bool) else value
+
+
+def _aptness(key: str, values: list[Any]) -> tuple[bool, bool, int]:
+    """Tell how apt a key is to be what a study is about, the lowest first: numbers, and many of them."""
+    is_number = all(isinstance(value, int | float) for value in values)
+    return not is_number, key == NET, -len(values)
+
+
+def _labels(key: str, values: Iterable[Any]) -> dict[Any, str]:
+    """Return what values of a key are called, different ones differently."""
+    labels: dict[Any, str] = {}
+    for value in values:
+        label = value_words(key, value)
+        alike = sum(other == label or other.startswith(f"{label} (") for other in labels.values())
+        labels.setdefault(value, f"{label} ({alike + 1})" if alike else label)
+    return labels
+
+
+def _order(value: Any) -> tuple[bool, float, list[tuple[int, str]]]:
+    """Return what to sort values by: numbers as numbers, then words, in which numbers count as such, too."""
+    if isinstance(value, int | float):
+        return False, value, []
+    parts = re.split(r"(\d+)", "" if value is None else value.casefold())
+    return True, 0.0, [(int(part) if part.isdigit() else 0, part) for part in parts]
+
+
+def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a tree of settings as one level: {"a": {"b": 1}} as {"a.b": 1}."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            flat |= flattened(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """Return what was set in a run, without its seed: the network, the version, the layerings' parameters,
+    and the rest of its scenario.json, or the loss of its links if it has none."""
+    manifest = run.manifest
+    settings = {
+        NET: network_of(manifest),
+        VERSION: " ".join(filter(None, (manifest.feednet, manifest.commit))),
+    }
+    parameters = flattened({"parameters": manifest.parameters})
+    try:
+        told = json.loads((run.directory / "scenario.json").read_bytes())
+    except FileNotFoundError:
+        return settings | {LOSS: loss_of(run)} | parameters
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
+    elsewhere = ("name", "title", "seed", "layerings", "parameters")
+    return settings | flattened({k: v for k, v in told.items() if k not in elsewhere}) | parameters
+
+
+def version_of(manifest: Manifest) -> str:
+    """Return what version of feednet made a run, with its commit if that is known."""
+    return " ".join(filter(None, (manifest.feednet, manifest.commit)))
+
+
+def network_of(manifest: Manifest) -> str:
+    """Return what a run was on: "emulator", "Mininet (relay)", "Mininet (netem)"."""
+    network = _NETWORKS.get(manifest.net, manifest.net)
+    return network if manifest.impairment in ("", "emulated") else f"{network} ({manifest.impairment})"
+
+
+def loss_of(run: Run) -> float:
+    """Return the loss of a run's worst link, %."""
+    return max((link.loss_percent for link in run.manifest.topology.links), default=0.0)
+
+
+def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = "") -> Origin:
+    """Return how a run came about, and its figures, the table `measured`; `command` and `created` where its
+    manifest does not tell."""
+    manifest = run.manifest
+    software = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
+    said = (
+        {"feednet": version_of(manifest)}
+        | software
+        | made_by(measured)
+        | ({"processor": manifest.processor} if manifest.processor else {})
+    )
+    return Origin(command or manifest.command or "", manifest.created or created, said)
+
+
+def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[str, float]) -> Record:
+    """Return what a layering of a run came to."""
+    manifest = run.manifest
+    return Record(
+        settings, manifest.seed, layering, values, manifest.runs[layering].start_ns, str(run.directory)
+    )
+
+
+def records_of(run: Run) -> list[Record]:
+    """Return what the layerings of an analysed run came to."""
+    settings = settings_of(run)
+    values: dict[str, dict[str, float]] = {layering: {} for layering in run.manifest.layerings}
+    for row in read_rows(run.comparison).to_pylist():
+        if row["value"] is not None:
+            values[row["layering"]][row["metric"]] = row["value"]
+    return [record_of(run, x, settings, known) for x, known in values.items()]
+
+
+def write_sweep(
+    directory: Path, scenario: str, title: str, origin: Origin, records: Sequence[Record]
+) -> None:
+    """Write what the runs of a sweep came to, so that they need not be analysed again."""
+    settings = [record.settings for record in records]
+    written = {"scenario": scenario, "title": title, "origin": origin._asdict(), "settings": settings}
+    columns: dict[str, Any] = {
+        "run": pa.array(range(len(records)), pa.int64()),
+        "seed": pa.array([record.seed for record in records], pa.int64()),
+        "layering": pa.array([record.layering for record in records], pa.string()),
+        "began_ns": pa.array([record.began_ns for record in records], pa.int64()),
+    }
+    for metric in METRICS:
+        columns[metric.key] = pa.array([record.values.get(metric.key) for record in records], pa.float64())
+    with whole_file(directory / MEASURES) as new:
+        pq.write_table(pa.table(columns), new)
+    write_whole(directory / SWEEP, json.dumps(written, indent=1) + "\n")
+
+
+def read_sweep(directory: Path) -> tuple[str, str, Origin, list[Record]]:
+    """Return scenario, title, origin and records of a sweep's directory; raise AnalysisError."""
+    try:
+        told = json.loads((directory / SWEEP).read_bytes())
+        rows = read_rows(directory / MEASURES).to_pylist()
+        records = [
+            Record(
+                settings,
+                row["seed"],
+                row["layering"],
+                {metric.key: row[metric.key] for metric in METRICS if row.get(metric.key) is not None},
+                row["began_ns"],
+                str(directory),
+            )
+            for settings, row in zip(told["settings"], rows, strict=True)
+        ]
+        return told["scenario"], told["title"], Origin(**told["origin"]), records
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AnalysisError(
+            f"{directory}: not the directory of a sweep that has ended, or one of another version: {error}"
+        ) from None
+
+
+def compare_runs(
+    directories: Sequence[Path],
+    page: Path,
+    master: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    engine: str = "auto",
+) -> Study:
+    """Analyse the runs that have not been, and write the page that compares them; raise AnalysisError.
+
+    A directory is that of a run, or of a sweep. `progress` is told the name of each run that is analysed.
+    """
+    from analysis.report.study import write_study
+
+    records: list[Record] = []
+    origins: list[Origin] = []
+    known: tuple[str, str] | None = None
+    for directory in directories:
+        if (directory / SWEEP).is_file():
+            scenario, title, origin, found = read_sweep(directory)
+        else:
+            run = Run(directory)
+            scenario, title = run.manifest.scenario, run.manifest.title
+            if known is None or known[0] == scenario:
+                if not run.comparison.is_file():
+                    progress(directory.name)
+                    analyze(directory, master, engine=engine)
+                found = records_of(run)
+                origin = origin_of(run, read_rows(run.comparison))
+        if known is not None and known[0] != scenario:
+            raise AnalysisError(
+                f"{directory}: a run of {scenario}, not of {known[0]}: compare runs of one scenario"
+            )
+        known = known or (scenario, title)
+        records += found
+        origins.append(origin)
+    if known is None:
+        raise AnalysisError("there is nothing to compare: give several runs")
+    if _disagree(records):
+        records = [record._replace(settings=record.settings | {SOURCE: record.source}) for record in records]
+    compared = study(*known, records, origins)
+    if compared.runs < 2:
+        raise AnalysisError(f"{directories[0]}: there is nothing to compare it with: give several runs")
+    write_study(page, compared)
+    return compared
+
+
+def _disagree(records: list[Record]) -> bool:
+    """Tell whether runs that should be one and the same came to different values: something differs between
+    them that settings do not tell, such as the code."""
+    first: dict[tuple[str, int, str, int], dict[str, float]] = {}
+    for record in records:
+        same = (json.dumps(record.settings, sort_keys=True), record.seed, record.layering, record.began_ns)
+        known = first.setdefault(same, record.values)
+        if known.keys() != record.values.keys() or not all(
+            isclose(known[metric], value, rel_tol=1e-6, abs_tol=1e-9)
+            for metric, value in record.values.items()
+        ):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""The figures of the pages, as Plotly figures in plain data."""

@@ -1,0 +1,156 @@
+"""The report's plots of time: end to end, hop by hop, after joining, and after a loss or a failure."""
+
+from analysis.report.figures.plot import (
+    Figure,
+    Rows,
+    Spec,
+    colour,
+    figure,
+    grouped_bars,
+    logarithmic,
+    places,
+    quantile_function,
+    shares_within,
+)
+from analysis.run.manifest import Manifest
+from analysis.tables.latency import ALL
+
+MOST_BY_NODE = 4
+"""Layerings whose subscribers are drawn side by side; of more, all subscribers together."""
+
+_BOX = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
+
+
+def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
+    """Return the share of deliveries within a time."""
+    everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
+    return shares_within(
+        "latency-cdf",
+        "Latency, from publication to delivery",
+        "Cumulative distribution of the publish-to-delivery latency, a line for each layering",
+        [
+            (layering, row["deliveries"], _ms(row["quantiles_ns"])) if row else (layering, 0, [])
+            for layering in manifest.layerings
+            for row in [everyone.get(layering)]
+        ],
+        "publish to delivery",
+    )
+
+
+def hop_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the share of hops that an item took within a time, None if nothing crossed a link."""
+    together = {row["layering"]: row for row in rows if row["sender"] == ALL}
+    if not together:
+        return None
+    return shares_within(
+        "hop-cdf",
+        "Delay of a hop",
+        "Cumulative distribution of an item’s time from one node to the next, a line for each layering",
+        [
+            (layering, row["hops"], _ms(row["quantiles_ns"])) if row else (layering, 0, [])
+            for layering in manifest.layerings
+            for row in [together.get(layering)]
+        ],
+        "from one node to the next",
+    )
+
+
+def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the share of subscriptions that had their first item within a time, None if there was none."""
+    waits: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
+    for row in rows:
+        if row["wait_ns"] is not None:
+            waits[row["layering"]].append(row["wait_ns"] / 1e6)
+    if not any(waits.values()):
+        return None
+    return shares_within(
+        "first-item-cdf",
+        "First item after joining",
+        "Cumulative distribution of the time from joining to the first item, a line for each layering",
+        [(f"{x}", len(times), quantile_function(times)) for x, times in waits.items()],
+        "joining, or publication if later, to first item",
+    )
+
+
+def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the share of lost items that were there again within a time, None if nothing was lost."""
+    times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
+    for row in rows:
+        if row["recovery_ns"] is not None:
+            times[row["layering"]].append(row["recovery_ns"] / 1e6)
+    if not any(times.values()):
+        return None
+    return shares_within(
+        "loss-cdf",
+        "Recovery after a loss",
+        "Cumulative distribution of how long an item that a link lost was missing, a line for each layering",
+        [(f"{x}", len(values), quantile_function(values)) for x, values in times.items()],
+        "due after a lost packet to received",
+    )
+
+
+def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
+    """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if they fit."""
+    by_node = len(manifest.layerings) <= MOST_BY_NODE
+    data = []
+    for layering, place in places(manifest.layerings).items():
+        quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
+        nodes = [name for name in (manifest.nodes("subscriber") if by_node else [ALL]) if name in quantiles]
+        fences = {
+            name: [quantiles[node][round(share * (len(quantiles[node]) - 1))] for node in nodes]
+            for name, share in _BOX.items()
+        }
+        data.append(
+            {
+                "type": "box",
+                "name": layering,
+                "meta": place,
+                **({"x": nodes} if by_node else {"orientation": "h", "y": [layering] * len(nodes)}),
+                **fences,
+                "line": {"color": colour(place), "width": 1.5},
+                "fillcolor": f"{colour(place)}-soft",
+            }
+        )
+    scale = logarithmic(data, *_BOX)
+    told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+    values = {"title": {"text": told}, **scale}
+    if by_node:
+        layout: Spec = {"boxmode": "group", "yaxis": values, "xaxis": {"type": "category"}}
+    else:
+        names = {"type": "category", "autorange": "reversed", "automargin": True}
+        layout = {"xaxis": values, "yaxis": names, "height": 120 + 30 * len(data)}
+    return figure(
+        "latency-boxes",
+        "Latency by subscriber" if by_node else "Latency, all subscribers",
+        "For each layering the quartiles of the latencies, with whiskers from 5 to 95 percent",
+        data,
+        layout,
+        ("layering", "subscriber", "5 %, ms", "25 %, ms", "median, ms", "75 %, ms", "95 %, ms"),
+    )
+
+
+def recovery(rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the longest gap in delivery after each failure, of the subscriber that had the longest."""
+    longest: dict[tuple[str, str], float | None] = {}
+    names: dict[str, None] = {}
+    for row in sorted(rows, key=lambda row: row["time"]):
+        seconds = (row["time"] - manifest.runs[row["layering"]].start_ns) / 1e9
+        name = f"{row['event']} {row['place']}, {seconds:.3g} s"
+        names[name] = None
+        key = (row["layering"], name)
+        longest[key] = max(longest.get(key) or 0.0, row["gap_ns"] / 1e6)
+    if not names:
+        return None
+    return grouped_bars(
+        "recovery",
+        "Longest gap in delivery after a failure",
+        "Bars, one for each layering and failure: the longest time in which a subscriber got nothing",
+        manifest.layerings,
+        longest,
+        list(names),
+        "ms",
+    )
+
+
+def _ms(quantiles_ns: list[float]) -> list[float]:
+    return [round(value / 1e6, 4) for value in quantiles_ns]

@@ -1,0 +1,216 @@
+"""The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
+
+from collections.abc import Sequence
+
+from analysis.pit.outcomes import OUTCOMES
+from analysis.pit.tables import NETWORK
+from analysis.report.figures.plot import (
+    Figure,
+    Menu,
+    Rows,
+    Scene,
+    Spec,
+    colour,
+    figure,
+    line,
+    marks,
+    places,
+    run_seconds,
+    shares_within,
+    with_menus,
+)
+from analysis.report.figures.wire import share_bars
+
+MOST_NODES = 24
+"""Nodes that can be chosen one by one; of a larger network those with the highest means."""
+
+WHOLE = "whole network"
+
+_OUTCOME_LOOKS = {
+    "satisfied": ("satisfied", "--data"),
+    "nacked": ("nacked", "--nack"),
+    "expired": ("expired", "--lli"),
+    "cancelled": ("cancelled", "--idle"),
+    "forked": ("ended by a fork", "--malformed"),
+    "lost": ("lost by the node or its link", "--interest"),
+    "open": ("still open at the end", "--other"),
+}
+OUTCOME_STACK = [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES]
+"""Outcomes of PIT entries as wire.share_bars takes them: what each is called, and its colour."""
+
+WHAT = ("entries", "bytes")
+"""What a PIT is measured by; captures know of `ranges` and `credit`, too."""
+
+
+def pit_over_time(
+    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = WHAT
+) -> tuple[Figure, int]:
+    """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
+    means: dict[str, float] = {}
+    for row in summary:
+        means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
+    means.pop(NETWORK, None)
+    busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
+    chosen = [name for name in nodes if name in busiest]
+    by_node: dict[tuple[str, str], Rows] = {}
+    for row in curves:
+        by_node.setdefault((row["node"], row["layering"]), []).append(row)
+
+    def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
+        data = []
+        for layering, place in places(scene.layerings).items():
+            run = scene.runs[layering]
+            rows = by_node.get((NETWORK if node == WHOLE else node, layering), [])
+            seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
+            amounts = [0, *(row[what] for row in rows)]
+            seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
+            amounts.append(amounts[-1])
+            told = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
+            data.append(line(place, layering, seconds, amounts, "hv", 1.5) | told)
+        layout = {
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
+            "yaxis": {"title": {"text": f"PIT {what}"}, "rangemode": "tozero"},
+            **marks(scene),
+        }
+        return data, layout
+
+    drawn = with_menus(
+        "pit",
+        "PIT over time",
+        "PIT entries or bytes over time, of the whole network or of a node, a line for each layering",
+        [Menu("node", [WHOLE, *chosen] if len(nodes) > 1 else [WHOLE]), Menu("PIT", list(what))],
+        draw,
+        ("layering", "time, s", "PIT entries or bytes"),
+    )
+    return drawn, len(nodes) - len(chosen)
+
+
+def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
+    """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale.
+
+    `rows` is analysis.pit.levels.heat. A node of `summary` had no entry where it has no row.
+    """
+    there = {(row["layering"], row["node"], row["slice"]) for row in rows}
+    nothing: Rows = [
+        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(WHAT, 0)}
+        for row in summary
+        for place in range(1 + max((row["slice"] for row in rows), default=0))
+        if (row["layering"], row["node"], place) not in there
+    ]
+    return node_heat(
+        "pit-heat",
+        "PIT by node and time",
+        "A map: a row for each node, time to the right, darker where the node's PIT held more",
+        rows + nothing,
+        nodes,
+        scene,
+        Menu("PIT", list(WHAT)),
+        "PIT entries or bytes, mean",
+    )
+
+
+def node_heat(
+    name: str,
+    title: str,
+    text: str,
+    rows: Rows,
+    nodes: Sequence[str],
+    scene: Scene,
+    measures: Menu,
+    column: str,
+) -> Figure:
+    """Return a map of some measures by node and slice of time, one layering at a time on one scale."""
+    slices = 1 + max((row["slice"] for row in rows), default=0)
+    values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
+
+    def draw(layering: str, what: str) -> tuple[list[Spec], Spec]:
+        top = max((row[what] for row in rows), default=1) or 1
+        table: list[list[float | None]] = []
+        for node in nodes:
+            cells = (values.get((layering, node, place)) for place in range(slices))
+            table.append([None if cell is None else round(cell[what], 2) for cell in cells])
+        run = scene.runs[layering]
+        width = (run.end_ns - run.start_ns) / 1e9 / slices
+        data: Spec = {
+            "type": "heatmap",
+            "name": layering,
+            "x": [round((place + 0.5) * width, 4) for place in range(slices)],
+            "y": list(nodes),
+            "z": table,
+            "zmin": 0,
+            "zmax": top,
+            "colorscale": "--heat",
+            "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
+            "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
+        }
+        layout = {
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
+            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+            "height": 110 + 17 * max(len(nodes), 6),
+        }
+        return [data], layout
+
+    return with_menus(
+        name, title, text, [Menu("layering", scene.layerings), measures], draw, ("node", "time, s", column)
+    )
+
+
+def in_flight(rows: Rows, scene: Scene) -> Figure:
+    """Return the network's PIT entries against the items that are under way."""
+    data = []
+    for layering, place in places(scene.layerings).items():
+        points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
+        items, entries = zip(*points, strict=True) if points else ((), ())
+        data.append(
+            line(place, layering, items, entries)
+            | {
+                "mode": "lines+markers",
+                "marker": {"size": 6, "color": colour(place), "symbol": place},
+                "hovertemplate": "%{y:.4g} entries while %{x} items are in flight",
+            }
+        )
+    layout: Spec = {
+        "xaxis": {"title": {"text": "items published and not yet delivered to all"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "PIT entries, whole network, mean"}, "rangemode": "tozero"},
+    }
+    return figure(
+        "in-flight",
+        "PIT entries against items in flight",
+        "A line for each layering: mean PIT entries of the network while so many items are in flight",
+        data,
+        layout,
+        ("layering", "items in flight", "PIT entries of the network, mean"),
+    )
+
+
+def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
+    """Return the share of PIT entries that have ended within a time."""
+    together = {row["layering"]: row for row in lives if row["node"] == NETWORK}
+    curves: list[tuple[str, int, list[float]]] = []
+    for layering in scene.layerings:
+        row = together.get(layering)
+        times = [round(value / 1e6, 4) for value in (row and row["lifetimes_ns"]) or ()]
+        curves.append((layering, row["entries"] - row["open"] if row else 0, times))
+    return shares_within(
+        "pit-lifetimes",
+        "Lifetime of PIT entries",
+        "Cumulative distribution of how long PIT entries were there, a line for each layering",
+        curves,
+        "lifetime of an entry",
+    )
+
+
+def outcomes(lives: Rows, scene: Scene) -> Figure:
+    """Return what ended the PIT entries, in shares."""
+    together = [row for row in lives if row["node"] == NETWORK]
+    return share_bars(
+        "pit-outcomes",
+        "What ended PIT entries",
+        "Stacked bars, one for each layering: the share of PIT entries by what ended them",
+        {(row["layering"], outcome): row[outcome] for row in together for outcome in OUTCOMES},
+        OUTCOME_STACK,
+        "outcome",
+        scene,
+        "% of the entries",
+        "share of PIT entries, %",
+    )

@@ -1,0 +1,201 @@
+"""The network as a drawing: nodes in columns by their distance from the publisher."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import hypot
+from typing import NamedTuple
+
+from analysis.report.figures.plot import Rows, Scene, Spec
+from analysis.run.manifest import Link, Manifest
+from analysis.run.paths import ns_per_byte
+
+COLUMN = 150
+ROW = 46
+MARGIN_X = 46
+MARGIN_Y = 24
+LANE = 5
+"""How far a direction of a link is drawn from the line between its ends."""
+MEASURES = ("bytes", "packets", "lost")
+
+
+class PlacedNode(NamedTuple):
+    """A node at (x, y), pixels."""
+
+    name: str
+    role: str
+    x: float
+    y: float
+
+
+class PlacedLink(NamedTuple):
+    """One direction of a link as a line, beside that of the other; `text` says what was done to the link."""
+
+    sender: str
+    receiver: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    text: str
+
+
+class Drawing(NamedTuple):
+    """A drawing of `width` by `height` pixels; `links_text` if all links are alike, else empty."""
+
+    width: float
+    height: float
+    nodes: list[PlacedNode]
+    links: list[PlacedLink]
+    links_text: str
+
+
+def draw(manifest: Manifest) -> Drawing:
+    """Lay a run's topology out."""
+    links = manifest.topology.links
+    place = lay_out(
+        [node.name for node in manifest.topology.nodes],
+        [(link.a, link.b) for link in links],
+        manifest.nodes("publisher"),
+    )
+    roles = {node.name: node.role for node in manifest.topology.nodes}
+    texts = {describe(link) for link in links}
+    return Drawing(
+        *size_of(place),
+        [PlacedNode(name, roles.get(name, "forwarder"), *place[name]) for name in place],
+        [
+            placed
+            for link in links
+            for ends in ((link.a, link.b), (link.b, link.a))
+            for placed in [lane(*ends, place, describe(link))]
+        ],
+        texts.pop() if len(texts) == 1 else "",
+    )
+
+
+def lay_out(
+    names: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    first: Sequence[str],
+    column: float = COLUMN,
+    row_height: float = ROW,
+    margin: float = MARGIN_X,
+) -> dict[str, tuple[float, float]]:
+    """Return where each node is drawn: beside the middle of its children in the tree of shortest paths.
+
+    Those of `first` are at the left; the order of all else is that of `names` and `links`.
+    """
+    neighbours: dict[str, list[str]] = {name: [] for name in names}
+    for a, b in links:
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    depth: dict[str, int] = {}
+    children: dict[str, list[str]] = {name: [] for name in neighbours}
+    roots = []
+    for start in [*first, *neighbours]:
+        if start in depth:
+            continue
+        roots.append(start)
+        depth[start] = 0
+        queue = deque([start])
+        while queue:
+            name = queue.popleft()
+            for peer in neighbours[name]:
+                if peer not in depth:
+                    depth[peer] = depth[name] + 1
+                    children[name].append(peer)
+                    queue.append(peer)
+    row: dict[str, float] = {}
+    rows = 0
+    # Children come before their parents in reverse order of discovery along each branch.
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        name, is_done = stack.pop()
+        if not children[name]:
+            row[name] = rows
+            rows += 1
+        elif is_done:
+            row[name] = (row[children[name][0]] + row[children[name][-1]]) / 2
+        else:
+            stack.append((name, True))
+            stack += [(child, False) for child in reversed(children[name])]
+
+    return {name: (margin + column * depth[name], MARGIN_Y + row_height * row[name]) for name in neighbours}
+
+
+def size_of(place: Mapping[str, tuple[float, float]], margin: float = MARGIN_X) -> tuple[float, float]:
+    """Return the width and the height of a drawing with nodes at these places."""
+    right, low = (max((at[axis] for at in place.values()), default=0) for axis in (0, 1))
+    return right + margin, low + MARGIN_Y
+
+
+def lane(sender: str, receiver: str, place: Mapping[str, tuple[float, float]], text: str) -> PlacedLink:
+    """Return a direction of a link, drawn at its own side."""
+    (x1, y1), (x2, y2) = place[sender], place[receiver]
+    length = hypot(x2 - x1, y2 - y1) or 1.0
+    across, along = LANE * (y1 - y2) / length, LANE * (x2 - x1) / length
+    x1, y1, x2, y2 = (round(at, 1) for at in (x1 + across, y1 + along, x2 + across, y2 + along))
+    return PlacedLink(sender, receiver, x1, y1, x2, y2, text)
+
+
+def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequence[Link] = ()) -> Spec:
+    """Return what the map shows of each of the drawing's links, in their order, for the page's own script.
+
+    `load` is analysis.tables.link_transits.link_load, without `lost` where that is not known, `hops`
+    analysis.tables.link_transits.hop_delays, and `links` are those whose rates are known. The result has
+    `slices` and `seconds` that one lasts; `links`, each with its ends, text, and `ns_per_byte`; and for each
+    layering: bytes, packets and lost, each a list a link with a number a slice, `kinds`, a link's packets by
+    kind, and `hop_ms`, a link's median delay.
+    """
+    places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
+    rates = {ends: ns_per_byte(link) for link in links for ends in ((link.a, link.b), (link.b, link.a))}
+    slices = 1 + max((row["slice"] for row in load), default=0)
+    told: Spec = {
+        "slices": slices,
+        "links": [
+            {
+                "from": lane.sender,
+                "to": lane.receiver,
+                "text": lane.text,
+                "ns_per_byte": rates.get((lane.sender, lane.receiver), 0),
+            }
+            for lane in drawing.links
+        ],
+        "layerings": {},
+    }
+    for layering in scene.layerings:
+        run = scene.runs[layering]
+        told["layerings"][layering] = {
+            "seconds": (run.end_ns - run.start_ns) / 1e9 / slices,
+            "kinds": [{} for _ in drawing.links],
+            "hop_ms": [None for _ in drawing.links],
+        } | {what: [[0] * slices for _ in drawing.links] for what in MEASURES}
+    for row in load:
+        place = places.get((row["sender"], row["receiver"]))
+        if place is not None and row["layering"] in told["layerings"]:
+            of = told["layerings"][row["layering"]]
+            for what in MEASURES:
+                of[what][place][row["slice"]] += row.get(what, 0)
+            kinds = of["kinds"][place]
+            kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["packets"]
+    for row in hops:
+        place = places.get((row["sender"], row["receiver"]))
+        if place is not None:
+            quantiles = row["quantiles_ns"]
+            told["layerings"][row["layering"]]["hop_ms"][place] = round(
+                quantiles[len(quantiles) // 2] / 1e6, 3
+            )
+    return told
+
+
+def describe(link: Link) -> str:
+    """Say what a link does to frames: "10 Mbit/s, 10 ms, 1 % loss"."""
+    said = [
+        f"{link.bw_mbit:g} Mbit/s" if link.bw_mbit else "unlimited rate",
+        f"{link.delay_ms:g} ms delay",
+    ]
+    if link.jitter_ms:
+        said.append(f"{link.jitter_ms:g} ms jitter")
+    said.append(f"{link.loss_percent:g} % loss" if link.loss_percent else "no loss")
+    if link.max_queue_size:
+        said.append(f"queue of {link.max_queue_size} frames")
+    return ", ".join(said)

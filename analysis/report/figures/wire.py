@@ -1,0 +1,317 @@
+"""The report's plots of what crosses the wire: over time, per delivered item, and where a link is shared."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from analysis.report.figures.plot import (
+    Figure,
+    Menu,
+    Rows,
+    Scene,
+    Spec,
+    Turn,
+    figure,
+    grouped_bars,
+    line,
+    marks,
+    places,
+    run_seconds,
+    with_menus,
+)
+from analysis.report.numbers import pretty
+from analysis.run.manifest import Manifest
+from analysis.tables.overhead import LAYERS
+
+KINDS = {
+    "interest": ("Interests", "--interest"),
+    "lli": ("LLIs", "--lli"),
+    "nack": ("Nacks", "--nack"),
+    "idle": ("FeedState, acknowledgements", "--idle"),
+    "data": ("Data", "--data"),
+    "fragment": ("later fragments", "--fragment"),
+    "segment": ("TCP segments", "--fragment"),
+    "other": ("other", "--other"),
+    "malformed": ("malformed", "--malformed"),
+}
+"""What each kind of packet is called, and its colour."""
+
+LAYER_LOOKS = {
+    "ethernet": ("Ethernet", "--ethernet"),
+    "ip": ("IPv4", "--ip"),
+    "udp": ("UDP", "--udp"),
+    "ndnlp": ("NDNLPv2", "--ndnlp"),
+    "interest": ("Interests", "--interest"),
+    "data header": ("Data, all but the message", "--data-header"),
+    "payload": ("message", "--payload"),
+    "other": ("not NDN", "--other"),
+}
+"""What each layer of analysis.tables.overhead is called, and its colour."""
+
+
+def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
+    """Return the packets sent over all links, by kind, over time, one layering at a time on one scale."""
+    slices = 1 + max((row["slice"] for row in load), default=0)
+    amounts: Counter[tuple[str, str, int]] = Counter()
+    for row in load:
+        amounts[row["layering"], row["kind"], row["slice"]] += row["packets"]
+    highest: Counter[tuple[str, int]] = Counter()
+    for (layering, _, place), packets in amounts.items():
+        highest[layering, place] += packets
+    seconds = run_seconds(manifest)
+    top = 1.05 * max(highest.values(), default=0) / (seconds / slices or 1) or 1
+
+    def draw(layering: str) -> tuple[list[Spec], Spec]:
+        data = stacked_over_time(
+            {
+                (kind, place): amounts[layering, kind, place]
+                for name, kind, place in amounts
+                if name == layering
+            },
+            KINDS,
+            manifest.runs[layering],
+            slices,
+        )
+        layout = {
+            "showlegend": True,
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, seconds]},
+            "yaxis": {"title": {"text": "packets a second, all links"}, "range": [0, top]},
+            **marks(manifest),
+        }
+        return data, layout
+
+    return with_menus(
+        "packets",
+        "Packets over time, by kind",
+        "Stacked areas over time: packets a second on all links together, of each kind",
+        [Menu("layering", manifest.layerings)],
+        draw,
+        ("kind", "from, s", "packets a second"),
+    )
+
+
+def stacked_over_time(
+    amounts: Mapping[tuple[str, int], float], kinds: Mapping[str, tuple[str, str]], run: Turn, slices: int
+) -> list[Spec]:
+    """Return areas, one upon the other: amounts by kind and slice of a run, a second.
+
+    `kinds` gives each kind's title and colour, from the bottom up; those without any are left out.
+    """
+    width = (run.end_ns - run.start_ns) / 1e9 / slices
+    data = []
+    for kind, (title, shade) in kinds.items():
+        values = [amounts.get((kind, place), 0) for place in range(slices)]
+        if any(values):
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": title,
+                    "stackgroup": "all",
+                    "x": [round(place * width, 4) for place in range(slices)],
+                    "y": [round(value / width, 2) for value in values],
+                    "line": {"color": shade, "width": 1, "shape": "hv"},
+                    "fillcolor": shade,
+                    "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
+                }
+            )
+    return data
+
+
+def wire_bytes(
+    overhead: Rows, carried: dict[str, float], bound: dict[str, float | None], manifest: Manifest
+) -> Figure:
+    """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
+    amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
+    stack = [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS]
+    data, layout = stacked_bars(amounts, stack, carried, manifest, "bytes", "bytes per delivered item")
+    least = {layering: bound.get(layering) for layering in manifest.layerings if carried.get(layering)}
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "orientation": "h",
+            "name": "each item once per link",
+            "y": list(least),
+            "x": [None if value is None else round(value, 1) for value in least.values()],
+            "marker": {
+                "symbol": "line-ns",
+                "size": 26,
+                "color": "--ink",
+                "line": {"color": "--ink", "width": 3},
+            },
+            "hovertemplate": "%{x:.4g} bytes, each item once per link",
+        }
+    )
+    return bars_of_layerings(
+        "wire-bytes",
+        "Bytes on the wire per delivered item, by layer",
+        "Stacked bars, one for each layering: bytes per delivered item in each protocol layer, and a mark "
+        "for what each item once over each link takes",
+        data,
+        layout,
+        ("layer", "layering", "bytes per delivered item"),
+    )
+
+
+def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) -> Figure:
+    """Return the frames on the wire per delivered item, stacked by kind."""
+    amounts: Counter[tuple[str, str]] = Counter()
+    for row in traffic:
+        amounts[row["layering"], row["kind"]] += row["frames"]
+    stack = [(kind, *looks) for kind, looks in KINDS.items()]
+    data, layout = stacked_bars(amounts, stack, carried, manifest, "frames", "frames per delivered item")
+    return bars_of_layerings(
+        "wire-frames",
+        "Frames on the wire per delivered item, by kind",
+        "Stacked bars, one for each layering: frames per delivered item of each kind",
+        data,
+        layout,
+        ("kind", "layering", "frames per delivered item"),
+    )
+
+
+def interests(comparison: Rows, manifest: Manifest) -> Figure:
+    """Return the Interests per item, at the subscribers and on the links."""
+    values = {(row["layering"], row["metric"]): row["value"] for row in comparison}
+    groups = {
+        "interests_per_item": "sent by subscribers’ nodes,<br>per delivered item",
+        "interests_per_link": "over a link,<br>per item over it",
+    }
+    return grouped_bars(
+        "interests",
+        "Interests per item",
+        "Bars, one for each layering: Interests and LLIs per item",
+        manifest.layerings,
+        {key: value for key, value in values.items() if key[1] in groups},
+        list(groups),
+        "Interests",
+        labels=groups,
+        axis="Interests and LLIs per item",
+    )
+
+
+def throughput(rows: Rows, manifest: Manifest) -> Figure:
+    """Return what each flow got of the bottleneck."""
+    several = len({row["feed"] for row in rows}) > 1
+    sources = {feed.feed: feed.publisher for feed in manifest.workload.feeds}
+    sources |= {cross.feed: f"{cross.sender}, cross traffic" for cross in manifest.workload.cross_traffic}
+    feeds = {feed: f" from {source}" for feed, source in sources.items()} if several else {}
+    rates: dict[tuple[str, str], float | None] = {
+        (row["layering"], row["node"] + feeds.get(row["feed"], "")): row["bytes_per_s"] * 8 / 1000
+        for row in rows
+        if row["bytes_per_s"] is not None
+    }
+    return grouped_bars(
+        "throughput",
+        "Throughput of each flow while all are active",
+        "Bars, one for each layering and flow: kbit/s of messages delivered",
+        manifest.layerings,
+        rates,
+        sorted({name for _, name in rates}),
+        "kbit/s",
+    )
+
+
+def queue(rows: Rows, manifest: Manifest) -> Figure:
+    """Return the bytes that wait at the busiest link, over time."""
+    data = []
+    for layering, place in places(manifest.layerings).items():
+        start = manifest.runs[layering].start_ns
+        points = [
+            (round((row["time"] - start) / 1e9, 4), round(row["peak_bytes"]))
+            for row in rows
+            if row["layering"] == layering
+        ]
+        seconds, waiting = zip(*points, strict=True) if points else ((), ())
+        data.append(line(place, layering, seconds, waiting) | {"hovertemplate": "%{y} bytes by %{x:.3f} s"})
+    layout = {
+        "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+        "yaxis": {"title": {"text": "bytes"}, "rangemode": "tozero"},
+        **marks(manifest),
+    }
+    return figure(
+        "queue",
+        f"Queue at the busiest link, {rows[0]['interface'] if rows else ''}",
+        "Bytes that wait before the busiest link over time, a line for each layering",
+        data,
+        layout,
+        ("layering", "time, s", "bytes waiting"),
+    )
+
+
+def share_bars(
+    name: str,
+    title: str,
+    text: str,
+    amounts: Mapping[tuple[str, str], float],
+    stack: list[tuple[str, str, str]],
+    part: str,
+    scene: Scene,
+    unit: str,
+    axis: str,
+) -> Figure:
+    """Return stacked_bars of what each layering's amounts are of their sum, in percent.
+
+    `part` is what the parts are called in the CSV, where `axis` names the shares.
+    """
+    totals: defaultdict[str, float] = defaultdict(float)
+    for (layering, _), amount in amounts.items():
+        totals[layering] += amount
+    each = {layering: total / 100 for layering, total in totals.items()}
+    data, layout = stacked_bars(amounts, stack, each, scene, unit, axis)
+    layout["xaxis"]["range"] = [0, 100]
+    return bars_of_layerings(name, title, text, data, layout, (part, "layering", axis))
+
+
+def bars_of_layerings(
+    name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
+) -> Figure:
+    """Return a plot of stacked_bars(): the page leaves the bars of hidden layerings out."""
+    drawn = figure(name, title, text, data, layout, columns)
+    return drawn._replace(spec=drawn.spec | {"by": "y"})
+
+
+def stacked_bars(
+    amounts: Mapping[tuple[str, str], float],
+    stack: list[tuple[str, str, str]],
+    divisors: Mapping[str, float],
+    scene: Scene,
+    unit: str,
+    axis: str,
+) -> tuple[list[Spec], Spec]:
+    """Return a bar for each layering that has a divisor: its amounts, divided, one beside the other.
+
+    `amounts` are by layering and part, `stack` has each part's key, title and colour.
+    """
+    layerings = [layering for layering in scene.layerings if divisors.get(layering)]
+    shares = {
+        part: [round(amounts.get((layering, part), 0) / divisors[layering], 3) for layering in layerings]
+        for part, _, _ in stack
+    }
+    data: list[Spec] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": title,
+            "y": layerings,
+            "x": shares[part],
+            "text": [pretty(share) for share in shares[part]],
+            "textfont": {"size": 12},
+            "textposition": "inside",
+            "insidetextanchor": "middle",
+            "textangle": 0,
+            "marker": {"color": shade, "line": {"color": "--paper", "width": 1}},
+            "hovertemplate": f"%{{x:.4g}} {unit} {title}",
+        }
+        for part, title, shade in stack
+        if any(shares[part])
+    ]
+    layout = {
+        "barmode": "stack",
+        "showlegend": True,
+        "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": axis}},
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "height": 150 + 52 * len(layerings),
+    }
+    return data, layout

@@ -1,0 +1,202 @@
+"""The setting: what is known of runs besides their packets and events, as tables for Spark.
+
+Every table has the column `layering`, so that layerings of one run, or of several, are measured alike and
+at once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from analysis.run.manifest import Manifest, Run
+from analysis.run.paths import delivery_paths, ns_per_byte
+
+
+class Case(NamedTuple):
+    """One layering of one run."""
+
+    run: Run
+    layering: str
+
+    @property
+    def manifest(self) -> Manifest:
+        """The run's manifest."""
+        return self.run.manifest
+
+
+Cases = Mapping[str, Case]
+"""What is analysed together: each case under the name that the tables know it by as `layering`."""
+
+RUNS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("position", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("dropped", pa.int64()),
+        ("expected", pa.int64()),
+        ("credit", pa.int64()),
+        ("from_ns", pa.int64()),
+        ("until_ns", pa.int64()),
+    ]
+)
+"""A row a case: its place in the run, times, frames that the capture dropped, deliveries expected, and the
+credit of its LLIs (null if it has none that is fixed). from_ns, until_ns: what means over time are taken
+over, from the first publication to the last one, to the end if there is but one."""
+
+NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
+"""A row a node: its role is "publisher", "forwarder", "subscriber" or "archive"."""
+
+FEEDS = pa.schema(
+    [("layering", pa.string()), ("feed", pa.string()), ("cross", pa.bool_()), ("last", pa.int64())]
+)
+"""A row a feed; cross: whether it is cross traffic; last: the last item before its fork, if any."""
+
+HOPS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("feed", pa.string()),
+        ("subscriber", pa.string()),
+        ("sender", pa.string()),
+        ("receiver", pa.string()),
+        ("delay_ns", pa.int64()),
+        ("ns_per_byte", pa.float64()),
+    ]
+)
+"""A row a hop: the fields of analysis.run.paths.Hop."""
+
+TIMELINE = pa.schema(
+    [("layering", pa.string()), ("time", pa.int64()), ("event", pa.string()), ("place", pa.string())]
+)
+"""A row for each thing that the scenario did: its time on the run's clock, and the link or node."""
+
+BREAKS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("interface", pa.string()),
+        ("node", pa.string()),
+        ("time", pa.int64()),
+        ("event", pa.string()),
+    ]
+)
+"""A row for each interface and event that breaks into what it receives: `event` is "restart" (of its node),
+"peer-restart", "link-down" or "link-up" (where the ends notice)."""
+
+LINKS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("interface", pa.string()),
+        ("ns_per_byte", pa.float64()),
+        ("max_queue_size", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+    ]
+)
+"""A row for each interface that sends into a link with a rate; max_queue_size in frames."""
+
+
+class Setting(NamedTuple):
+    """The tables of all cases."""
+
+    runs: pa.Table
+    nodes: pa.Table
+    feeds: pa.Table
+    hops: pa.Table
+    timeline: pa.Table
+    breaks: pa.Table
+    links: pa.Table
+
+
+def setting(cases: Cases) -> Setting:
+    """Return the tables."""
+    return Setting(
+        *(
+            pa.Table.from_pylist(
+                [{"layering": name} | row for name, case in cases.items() for row in rows(case)], schema
+            )
+            for schema, rows in (
+                (RUNS, _runs),
+                (NODES, _nodes),
+                (FEEDS, _feeds),
+                (HOPS, _hops),
+                (TIMELINE, _timeline),
+                (BREAKS, _breaks),
+                (LINKS, _links),
+            )
+        )
+    )
+
+
+def _runs(case: Case) -> Iterator[dict[str, Any]]:
+    turn = case.manifest.runs[case.layering]
+    credit = case.manifest.parameters.get(case.layering, {}).get("credit")
+    yield {
+        "position": case.manifest.layerings.index(case.layering),
+        "start_ns": turn.start_ns,
+        "end_ns": turn.end_ns,
+        "dropped": turn.capture.dropped,
+        "expected": case.manifest.expected_deliveries,
+        "credit": credit if isinstance(credit, int) else None,
+        "from_ns": turn.first_ns,
+        "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,
+    }
+
+
+def _hops(case: Case) -> Iterator[dict[str, Any]]:
+    for hop in delivery_paths(case.manifest):
+        yield hop._asdict()
+
+
+def _nodes(case: Case) -> Iterator[dict[str, Any]]:
+    for node in case.manifest.topology.nodes:
+        yield {"node": node.name, "role": node.role}
+
+
+def _feeds(case: Case) -> Iterator[dict[str, Any]]:
+    fork = case.manifest.fork
+    for feed in case.manifest.workload.feeds:
+        is_forked = fork is not None and fork.feed == feed.feed
+        yield {"feed": feed.feed, "cross": False, "last": fork.after if fork and is_forked else None}
+    for cross in case.manifest.workload.cross_traffic:
+        yield {"feed": cross.feed, "cross": True, "last": None}
+
+
+def _breaks(case: Case) -> Iterator[dict[str, Any]]:
+    start = case.manifest.runs[case.layering].start_ns
+    for happening in case.manifest.timeline:
+        time = start + happening.time_ns
+        for link in case.manifest.topology.links:
+            ends = (link.interface_a, link.a, link.b), (link.interface_b, link.b, link.a)
+            for interface, node, peer in ends:
+                event = ""
+                if happening.event == "restart" and happening.node in (node, peer):
+                    event = "restart" if happening.node == node else "peer-restart"
+                elif happening.signalled and happening.link in (f"{link.a}--{link.b}", f"{link.b}--{link.a}"):
+                    event = happening.event
+                if event:
+                    yield {"interface": interface, "node": node, "time": time, "event": event}
+
+
+def _timeline(case: Case) -> Iterator[dict[str, Any]]:
+    start = case.manifest.runs[case.layering].start_ns
+    for happening in case.manifest.timeline:
+        yield {
+            "time": start + happening.time_ns,
+            "event": happening.event,
+            "place": happening.place,
+        }
+
+
+def _links(case: Case) -> Iterator[dict[str, Any]]:
+    turn = case.manifest.runs[case.layering]
+    for link in case.manifest.topology.links:
+        for interface in (link.interface_a, link.interface_b):
+            if link.bw_mbit and interface:
+                yield {
+                    "interface": interface,
+                    "ns_per_byte": ns_per_byte(link),
+                    "max_queue_size": link.max_queue_size,
+                    "start_ns": turn.start_ns,
+                    "end_ns": turn.end_ns,
+                }

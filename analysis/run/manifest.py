@@ -1,0 +1,279 @@
+"""A run directory as the analysis finds it: the manifest, and where everything else is.
+
+RUN/manifest.json, scenario.json, feed.jsonl
+RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
+RUN/tables/, RUN/report.html                                    what the analysis adds
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from analysis.errors import AnalysisError
+
+MANIFEST = "manifest.json"
+FORMAT = 2
+"""The manifest's format that is read here."""
+
+_OF_A_LAYERING = ("capture.pcapng", "events.jsonl", "counters.jsonl")
+
+
+class Node(BaseModel):
+    """A node of the topology; role is "publisher", "forwarder" or "subscriber"."""
+
+    name: str
+    role: str
+
+
+class Link(BaseModel):
+    """A link of the topology; what is None or 0 was not limited, or not done to it."""
+
+    a: str
+    b: str
+    bw_mbit: float | None = None
+    delay_ms: float = 0
+    loss_percent: float = 0
+    jitter_ms: float = 0
+    max_queue_size: int | None = None
+    interface_a: str = ""
+    interface_b: str = ""
+
+
+class Topology(BaseModel):
+    """The network of the run."""
+
+    nodes: list[Node] = Field(min_length=1)
+    links: list[Link]
+
+
+class Feed(BaseModel):
+    """A feed: its URI as analysis.decode.reference writes it, the node that publishes it, and its number of
+    items."""
+
+    feed: str
+    publisher: str
+    items: int = Field(ge=0)
+
+
+class CrossTraffic(BaseModel):
+    """Items that one node fetches from another besides what is compared, under every layering alike."""
+
+    feed: str
+    sender: str = Field(alias="from")
+    receiver: str = Field(alias="to")
+
+
+class Workload(BaseModel):
+    """What was published, and to how many.
+
+    `expected`: how many items each subscriber should get in all; `paced`: nodes whose application takes items
+    at a pace of its own, or pauses.
+    """
+
+    source: str
+    items: int = Field(ge=0)
+    subscribers: int = Field(ge=0)
+    feeds: list[Feed]
+    expected: dict[str, int]
+    paced: list[str] = []
+    cross_traffic: list[CrossTraffic] = []
+
+
+class Happening(BaseModel):
+    """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
+
+    `signalled`: whether a link's ends notice that it went down or up.
+    """
+
+    time_ns: int
+    event: str
+    link: str = ""
+    node: str = ""
+    signalled: bool = False
+
+    @property
+    def place(self) -> str:
+        """The link or node."""
+        return self.link or self.node
+
+
+class Fork(BaseModel):
+    """A second device, node `publisher`, signs another item `after` + 1; only those before count."""
+
+    feed: str
+    publisher: str
+    after: int
+
+
+class CaptureCounts(BaseModel):
+    """Frames that the recorder saw, and those of them that it lost."""
+
+    frames: int = 0
+    dropped: int = 0
+
+
+class Sealed(BaseModel):
+    """A file of the run as it was when the run ended."""
+
+    bytes: int
+    sha256: str
+
+
+class LayeringRun(BaseModel):
+    """One layering's turn; times in ns.
+
+    It starts; the first and the last item are published; when all that the scenario names has happened, what
+    is under way has time to settle; subscriptions stop; what they leave drains, until the end.
+    """
+
+    start_ns: int
+    first_ns: int
+    last_ns: int
+    settle_ns: int
+    stop_ns: int
+    end_ns: int
+    sample_interval_ns: int = Field(gt=0)
+    capture: CaptureCounts = CaptureCounts()
+
+
+class _Head(BaseModel):
+    """What every feednet writes into a manifest: the first had no format."""
+
+    feednet: str
+    format: int = 1
+
+
+class Manifest(BaseModel):
+    """manifest.json, as far as the analysis reads it.
+
+    `command` repeats the run; `titles` say what layerings are; `strategies` are by name prefix, where they
+    are not the usual one; `files` are by path in the run's directory.
+    """
+
+    feednet: str
+    commit: str | None = None
+    command: str | None = None
+    scenario: str
+    title: str = ""
+    seed: int
+    net: str
+    net_reason: str = ""
+    impairment: str = ""
+    impairment_reason: str = ""
+    created: str | None = None
+    layerings: list[str] = Field(min_length=1)
+    titles: dict[str, str] = {}
+    parameters: dict[str, dict[str, Any]] = {}
+    strategies: dict[str, str] = {}
+    workload: Workload
+    topology: Topology
+    timeline: list[Happening] = []
+    fork: Fork | None = None
+    software: dict[str, Any] = {}
+    processor: str = ""
+    runs: dict[str, LayeringRun]
+    files: dict[str, Sealed]
+
+    @property
+    def expected_deliveries(self) -> int:
+        """How many deliveries there should be in all."""
+        return sum(self.workload.expected.values())
+
+    @property
+    def has_drops(self) -> bool:
+        """Whether a capture lacks frames."""
+        return any(run.capture.dropped for run in self.runs.values())
+
+    @property
+    def takers(self) -> list[str]:
+        """The names of the nodes that may subscribe: those that items are expected at, and archives."""
+        return list(dict.fromkeys([*self.workload.expected, *self.nodes("archive")]))
+
+    def nodes(self, role: str) -> list[str]:
+        """Return the names of the nodes with a role."""
+        return [node.name for node in self.topology.nodes if node.role == role]
+
+
+class Run:
+    """A run directory. Raises AnalysisError if it cannot be what it should be: if a file of it is missing, or
+    of another size than when the run ended."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest = _read_manifest(directory / MANIFEST)
+        for layering in self.manifest.layerings:
+            if layering not in self.manifest.runs:
+                raise AnalysisError(f"{directory / MANIFEST}: runs: nothing about layering {layering!r}")
+            for name in _OF_A_LAYERING:
+                if f"{layering}/{name}" not in self.manifest.files:
+                    raise AnalysisError(f"{directory / MANIFEST}: files: nothing about {layering}/{name}")
+        for name, seal in self.manifest.files.items():
+            path = directory / name
+            if not path.is_file():
+                raise AnalysisError(f"{path}: missing: the run has not ended, or has been moved in part")
+            if (size := path.stat().st_size) != seal.bytes:
+                raise AnalysisError(
+                    f"{path}: {size} bytes, and not the {seal.bytes} of when the run ended: copy the run"
+                    " again, whole, or run it again"
+                )
+
+    def verify(self) -> None:
+        """Read every file of the run; raise AnalysisError if one is not what it was when the run ended."""
+        for name, seal in self.manifest.files.items():
+            with (self.directory / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != seal.sha256:
+                    raise AnalysisError(
+                        f"{self.directory / name}: not what it was when the run ended (its SHA-256 is"
+                        " another): copy the run again, whole, or run it again"
+                    )
+
+    def capture(self, layering: str) -> Path:
+        """Return the path of a layering's capture."""
+        return self.directory / layering / "capture.pcapng"
+
+    def events(self, layering: str) -> Path:
+        """Return the path of a layering's application events."""
+        return self.directory / layering / "events.jsonl"
+
+    def counters(self, layering: str) -> Path:
+        """Return the path of a layering's forwarder counters."""
+        return self.directory / layering / "counters.jsonl"
+
+    @property
+    def tables(self) -> Path:
+        """The directory of the tables."""
+        return self.directory / "tables"
+
+    @property
+    def comparison(self) -> Path:
+        """The path of the table that the report's comparison comes from."""
+        return self.tables / "comparison.parquet"
+
+    @property
+    def report(self) -> Path:
+        """The path of the report."""
+        return self.directory / "report.html"
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        text = path.read_bytes()
+        head = _Head.model_validate_json(text)
+        if head.format == FORMAT:
+            return Manifest.model_validate_json(text)
+    except FileNotFoundError:
+        raise AnalysisError(f"{path}: missing: not a run directory") from None
+    except OSError as error:
+        raise AnalysisError(f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise AnalysisError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
+    if head.format < FORMAT:
+        raise AnalysisError(f"{path}: of an older feednet, and no longer read: run it again")
+    raise AnalysisError(
+        f"{path}: of a newer feednet, {head.feednet} (format {head.format}, and this one reads {FORMAT}):"
+        " analyse it with that one"
+    )

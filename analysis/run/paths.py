@@ -1,0 +1,91 @@
+"""The paths that items ought to take: from each feed's publisher to each subscriber, by least delay.
+
+The topology is the manifest's, as it was before anything in it failed. Between paths of equal delay the one
+of fewer hops counts, then the one whose nodes' names sort first: a run's own routes are chosen like that.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from analysis.run.manifest import Link, Manifest
+
+
+class Hop(NamedTuple):
+    """One link, from `sender` to `receiver`, of the path from `feed`'s publisher to a `subscriber`.
+
+    `delay_ns`, and `ns_per_byte` that a frame takes for each of its bytes (0: no limit).
+    """
+
+    feed: str
+    subscriber: str
+    sender: str
+    receiver: str
+    delay_ns: int
+    ns_per_byte: float
+
+
+def delivery_paths(manifest: Manifest) -> list[Hop]:
+    """Return the hops of every path from a feed's publisher to another node that may subscribe, and those
+    of cross traffic."""
+    takers, fork = manifest.takers, manifest.fork
+    wanted: list[tuple[str, tuple[str, ...], list[str]]]
+    wanted = [(feed.feed, (feed.publisher,), takers) for feed in manifest.workload.feeds]
+    wanted += [(cross.feed, (cross.sender,), [cross.receiver]) for cross in manifest.workload.cross_traffic]
+    if fork:  # its second device has the feed, too
+        wanted = [
+            (feed, (*roots, fork.publisher) if feed == fork.feed else roots, ends)
+            for feed, roots, ends in wanted
+        ]
+    trees = {roots: _tree(manifest, roots) for roots in {roots for _, roots, _ in wanted}}
+    return [
+        Hop(feed, end, sender, receiver, delay_ns(link), ns_per_byte(link))
+        for feed, roots, ends in wanted
+        for end in ends
+        for sender, receiver, link in _path(trees[roots], end)
+    ]
+
+
+def delay_ns(link: Link) -> int:
+    """Return a link's delay, one way."""
+    return round(link.delay_ms * 1e6)
+
+
+def ns_per_byte(link: Link) -> float:
+    """Return how long a byte takes at a link's rate, 0 if it has none."""
+    return 8000 / link.bw_mbit if link.bw_mbit else 0.0
+
+
+def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Link]]:
+    """Return for each other node the one before it on the path from the nearest root, and the link."""
+    neighbours: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in manifest.topology.nodes}
+    for link in manifest.topology.links:
+        neighbours.setdefault(link.a, []).append((link.b, link))
+        neighbours.setdefault(link.b, []).append((link.a, link))
+    cost: dict[str, tuple[int, int]] = {}
+    before: dict[str, tuple[str, Link]] = {}
+    queue = [(0, 0, root) for root in roots]
+    while queue:
+        delay, hops, node = heappop(queue)
+        if node not in cost:
+            cost[node] = delay, hops
+            for peer, link in neighbours.get(node, []):
+                heappush(queue, (delay + delay_ns(link), hops + 1, peer))
+    for node in cost:
+        ways = [
+            (cost[peer][0] + delay_ns(link), cost[peer][1] + 1, peer, link)
+            for peer, link in neighbours[node]
+            if node not in roots
+        ]
+        if ways:
+            _, _, peer, link = min(ways, key=lambda way: way[:3])
+            before[node] = peer, link
+    return before
+
+
+def _path(before: dict[str, tuple[str, Link]], end: str) -> Iterator[tuple[str, str, Link]]:
+    """Yield (sender, receiver, link) from `end` back to the root; nothing if there is no way."""
+    while end in before:
+        sender, link = before[end]
+        yield sender, end, link
+        end = sender

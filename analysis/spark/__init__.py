@@ -1,0 +1,1 @@
+"""Engines, sources, parallel tasks and Parquet: whatever the analysis needs of Spark."""

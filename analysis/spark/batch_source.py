@@ -1,0 +1,98 @@
+"""A Spark data source for captures of any format: one row a frame, decoded, read in parallel byte ranges.
+
+    packets = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
+
+A capture is cut between records (captures.files.cut), and each piece is decoded by one task into Arrow record
+batches (analysis.decode.reader). Spark takes signed integers only; nanoseconds are a bigint. All captures are
+one source, as Spark starts a Python process to plan each. It does not tell a Python source which columns are
+wanted: whoever asks more than once writes Parquet first (analysis.spark.to_parquet), and faster than through
+here.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
+from analysis.decode.schema import PACKETS
+from captures.files import PIECE_BYTES, cut
+
+SMALLEST_PIECE = 1 << 20
+
+
+def read_captures(spark: SparkSession, captures: Mapping[str, str | os.PathLike[str]]) -> DataFrame:
+    """Return the packets of some captures, with the columns of PACKETS; `captures` maps names to paths.
+
+    Damage ends the job with a CaptureError. Of a TCP stream there are only the frames, of kind "segment".
+    """
+    spark.dataSource.register(CaptureSource)
+    paths = {name: os.fspath(path) for name, path in captures.items()}
+    return (
+        spark.read.format("ndn-capture")
+        .option("parallelism", spark.sparkContext.defaultParallelism)
+        .option("captures", json.dumps(paths))
+        .load()
+    )
+
+
+def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "interface") -> list[Reading]:
+    """Cut captures into pieces, of like size as far as that makes sense, for so many tasks."""
+    share = sum(map(os.path.getsize, paths.values())) // parallelism + 1
+    size = max(SMALLEST_PIECE, min(share, PIECE_BYTES))
+    return [Reading(name, piece, rule) for name, path in paths.items() for piece in cut(path, size)]
+
+
+class CaptureSource(DataSource):
+    """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
+    the tasks to aim for, 1 if not given; `node`, an analysis.decode.reader.NodeRule, by interface if not
+    given."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "ndn-capture"
+
+    def schema(self) -> StructType:
+        """Return PACKETS."""
+        return PACKETS
+
+    def reader(self, schema: StructType) -> "CaptureReader":
+        """Return a reader of the captures."""
+        paths = json.loads(self.options["captures"])
+        return CaptureReader(
+            paths, int(self.options.get("parallelism", "1")), self.options.get("node", "interface")
+        )
+
+
+class CapturePiece(InputPartition):
+    """A piece of a capture."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(tuple(reading))
+        self.reading = reading
+
+
+class CaptureReader(DataSourceReader):
+    """Cuts captures, and decodes the pieces."""
+
+    def __init__(self, paths: dict[str, str], parallelism: int, rule: Any) -> None:
+        self._paths = paths
+        self._parallelism = parallelism
+        self._rule = rule
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the pieces."""
+        return [CapturePiece(each) for each in readings(self._paths, self._parallelism, self._rule)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the record batches of a piece."""
+        assert isinstance(partition, CapturePiece)
+        findings = Findings()
+        for batch in read_packets(partition.reading, findings):
+            yield plain(batch)
+        strictly(partition.reading.piece.path, findings.damages)

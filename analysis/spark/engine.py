@@ -1,0 +1,190 @@
+"""Which engine does the work of an analysis: Spark on the JVM, or Sail. What differs between them is here.
+
+Both take the same PySpark transformations and make the same tables. Spark takes captures of any size,
+streams, and clusters; a start costs ten seconds and more. Sail (https://github.com/lakehq/sail, `pip install
+feednet[sail]`) is a server for PySpark's other protocol, Spark Connect, written in Rust: it runs in a thread
+of this process and starts in half a second, but holds in memory what it works on.
+
+PySpark makes columns for the one protocol or for the other, as a variable of the environment says: there is
+one engine at a time, that of the latest session().
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from analysis.errors import AnalysisError
+from analysis.spark.session import CONNECT, check_java, check_master, spark_session
+
+SMALL_BYTES = 256 << 20
+"""Captures up to this size in all are small: decoded in this process, and analysed by Sail if it is there."""
+
+QUICK_BYTES = 1 << 30
+"""Captures up to this size in all are analysed before a JVM's second compiler has paid for itself."""
+
+_CLIENTS = "4.2."
+"""The versions of PySpark whose Spark Connect the tested Sail takes; it refuses newer ones."""
+
+_NEEDED = ("pysail", "grpc", "grpc_status", "google.rpc", "zstandard")
+
+
+ENGINE = "engine"
+"""Under which name the metadata of a table say what has made it."""
+
+
+class Chosen(NamedTuple):
+    """An engine, and the Spark master if it is Spark."""
+
+    name: Literal["spark", "sail"]
+    master: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name.capitalize()} {metadata.version(f'py{self.name}')}"
+
+
+def made_by(table: pa.Table) -> dict[str, str]:
+    """Return name and version of the engine that a table says has made it; nothing if it does not say."""
+    said = (table.schema.metadata or {}).get(ENGINE.encode(), b"").decode()
+    name, _, version = said.partition(" ")
+    return {name: version} if version else {}
+
+
+def named(spark: SparkSession) -> str:
+    """Return the name and the version of a session's engine."""
+    return str(Chosen("sail" if is_sail(spark) else "spark"))
+
+
+def choose(asked: str, master: str | None, size: int) -> Chosen:
+    """Return the engine for captures of `size` bytes in all. Raises AnalysisError if it cannot be had."""
+    if asked == "auto":
+        asked = "sail" if master is None and size <= SMALL_BYTES and _lacking() is None else "spark"
+    check(asked, master)
+    return Chosen("sail" if asked == "sail" else "spark", master)
+
+
+def check(asked: str, master: str | None) -> None:
+    """Raise AnalysisError if an engine cannot be had; before work of minutes that it is needed after."""
+    if asked == "sail":
+        if master is not None:
+            raise AnalysisError("--engine sail works in this process alone: leave --master out")
+        if lacking := _lacking():
+            raise AnalysisError(f"--engine sail: {lacking}")
+    elif asked == "spark" or master is not None or _lacking():
+        check_java()
+        check_master(master)
+
+
+def session(chosen: Chosen, *, small: bool = False, quick: bool = False) -> SparkSession:
+    """Return this process's session of an engine, started if need be; it is the one that counts from now on.
+
+    `small` and `quick` are analysis.spark.session's. Raises AnalysisError if it does not start.
+    """
+    if chosen.name == "sail":
+        os.environ[CONNECT] = "1"
+        return _sail()
+    return spark_session(chosen.master, small=small, quick=quick)
+
+
+def is_sail(spark: SparkSession) -> bool:
+    """Tell whether a session is Sail's."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return a table in memory for an engine.
+
+    Spark takes an empty record batch for the end of a table, and what follows it is lost; so there is one
+    batch. Sail takes a null list for an empty one, and no table of megabytes, unless it reads them.
+    """
+    whole = table.combine_chunks()
+    if is_sail(spark):
+        if schema is not None:
+            whole = whole.rename_columns(schema.names).cast(to_arrow_schema(schema))
+        return spark.read.parquet(str(_kept(whole)))
+    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
+
+
+@contextmanager
+def cached(table: DataFrame) -> Iterator[DataFrame]:
+    """Keep a table at hand that is used more than once.
+
+    In Spark, left behind, it would answer for the same run analysed again later. Sail does not keep tables.
+    """
+    if is_sail(table.sparkSession):
+        path = _kept(table.toArrow())
+        try:
+            yield table.sparkSession.read.parquet(str(path))
+        finally:
+            path.unlink()
+        return
+    table.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield table
+    finally:
+        table.unpersist()
+
+
+def _kept(table: pa.Table) -> Path:
+    path = _scratch() / f"{next(_numbers)}.parquet"
+    # What pandas or Spark have written of columns into their metadata is not for Sail.
+    pq.write_table(table.replace_schema_metadata(None), path, store_schema=False)
+    return path
+
+
+_numbers = count()
+
+
+@cache
+def _scratch() -> Path:
+    directory = tempfile.TemporaryDirectory(prefix="feednet-")
+    _held.append(directory)  # removed when this process ends
+    return Path(directory.name)
+
+
+_held: list[Any] = []
+
+
+def _lacking() -> str | None:
+    """Say what is missing for Sail; None if nothing is."""
+    mend = "pip install 'feednet[sail]'"
+    for name in _NEEDED:
+        try:
+            if find_spec(name) is None:
+                return f"it is not installed: {mend}"
+        except ModuleNotFoundError:  # a package above it
+            return f"it is not installed: {mend}"
+    found = metadata.version("pyspark")
+    if not found.startswith(_CLIENTS):
+        return f"it does not work with PySpark {found}: {mend}"
+    return None
+
+
+@cache
+def _sail() -> SparkSession:
+    os.environ.setdefault("RUST_LOG", "off")  # what goes wrong comes as an exception
+    # gRPC would say in a process forked from this one (a JVM to be, too) that its sockets are gone.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    from pysail.spark import SparkConnectServer
+    from pyspark.sql.connect.session import SparkSession as Client
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    _, port = server.listening_address
+    _held.append(server)
+    made = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
+    made.conf.set("spark.sql.session.timeZone", "UTC")
+    return made  # type: ignore[return-value]

@@ -1,0 +1,148 @@
+"""Tables as Parquet in directories: what those are called, who reads and writes them, files whole or not.
+
+A run stands in a column `layering` in memory and in a directory `run=NAME` on disk. Values are escaped as in
+URLs, by Spark and by partition(), though not in the same letters; whoever reads them unescapes all. Letters
+beyond ASCII stand for themselves: Spark would take each byte of an escaped one for a letter of its own.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructField, StructType
+
+from analysis.decode.schema import PARTITIONS
+from analysis.spark.engine import is_sail
+
+By = Mapping[str, str]
+"""The columns that directories are made of: name of the directory's key, name of the column."""
+
+BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
+"""The directories of packets, and the column of each."""
+
+_SPECIAL = re.compile(r"[\0-\x7f](?<![A-Za-z0-9_.~ -])")
+_PATTERN = re.compile(r"[][{}*?\\]")
+_ROW_GROUP = 16 << 20
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The value of a directory that stands for none."""
+
+
+def partition(key: str, value: str) -> str:
+    """Return the name of the directory of the rows that have a value."""
+    escaped = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", value) or NO_VALUE
+    # A value that is called like that which stands for none.
+    return f"{key}={'%5F' + escaped[1:] if value == NO_VALUE else escaped}"
+
+
+def directories(path: Path) -> dict[str, str | None]:
+    """Return what the directories stand for in which a file is, given its path in the table's."""
+    parts = (part.partition("=") for part in path.parts[:-1])
+    return {key: None if value == NO_VALUE else unquote(value) for key, sign, value in parts if sign}
+
+
+def read(spark: SparkSession, path: Path, schema: StructType, *by: str) -> DataFrame:
+    """Read a table of this schema that is in directories of `by`; node and interface are null nowhere if
+    they are among these."""
+    fields = [
+        StructField("run" if field.name == "layering" else field.name, field.dataType) for field in schema
+    ]
+    found = read_parquet(spark, path, StructType(fields)).withColumnRenamed("run", "layering")
+    # A directory for nothing reads as null.
+    texts = {BY[key]: F.coalesce(BY[key], F.lit("")) for key in by if key != "run"}
+    return found.select(*(texts.get(name, F.col(name)).alias(name) for name in schema.names))
+
+
+def write(table: DataFrame, path: Path, key: str = "run", *, here: bool) -> None:
+    """Write a table anew, in directories that are called `key` and stand for `layering`.
+
+    `here`: it is small enough to be collected, which takes less time than to have Spark write it.
+    """
+    if here:
+        shutil.rmtree(path, ignore_errors=True)
+        write_rows(table.toArrow(), path, {key: "layering"})
+    else:
+        renamed = table.withColumnRenamed("layering", key)
+        renamed.write.mode("overwrite").partitionBy(key).parquet(str(path.resolve()))
+
+
+def write_rows(rows: pa.Table, path: Path, by: By) -> None:
+    """Write rows in directories of `by`, a file each."""
+    columns = list(by.values())
+    places = pa.array(np.arange(len(rows)))
+    groups = rows.select(columns).append_column("place", places).group_by(columns)
+    for group in groups.aggregate([("place", "list")]).to_pylist():
+        own = rows.take(group["place_list"]).drop_columns(columns)
+        directory = path.joinpath(*(partition(key, group[name] or "") for key, name in by.items()))
+        with WholeFile(directory / "part-0.parquet", own.schema) as file:
+            file.write(own)
+
+
+def write_by_time(packets: DataFrame, path: Path, *, here: bool) -> None:
+    """Write packets in directories of PARTITIONS so that few row groups of a node overlap in time:
+    whoever reads them by time (analysis.pit.files) holds no more than these. `here` is write()'s."""
+    if here:
+        in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
+        write_rows(in_order, path, BY)
+        return
+    # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
+    renamed = packets.withColumnRenamed("layering", "run")
+    ordered = renamed.repartitionByRange("run", "node", "time")
+    ordered = ordered.sortWithinPartitions(*PARTITIONS, "time", "frame")
+    writer = ordered.write.partitionBy(*PARTITIONS).option("parquet.block.size", _ROW_GROUP)
+    writer.parquet(str(path.resolve()))
+
+
+def read_parquet(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
+    """Read Parquet of this schema; so it is what it is without a file, too, and directories such as node=01
+    are texts."""
+    # In words, as Sail takes the metadata of a StructField, though there are none, for a difference.
+    fields = (f"`{field.name}` {field.dataType.simpleString()}" for field in schema)
+    return spark.read.schema(", ".join(fields)).parquet(_place(spark, path)).select(*schema.names)
+
+
+def _place(spark: SparkSession, path: Path) -> str:
+    """Return a path for an engine to read: absolute, as what is before a colon would be a scheme, and with
+    what it would take for a pattern escaped."""
+    if is_sail(spark):
+        return path.resolve().as_uri()
+    return _PATTERN.sub(r"\\\g<0>", str(path.resolve()))
+
+
+class WholeFile:
+    """A Parquet file that is there whole or not at all.
+
+    `options` are pyarrow.parquet.ParquetWriter's.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._new = path.with_name(f".{path.name}.{os.getpid()}")
+        self._file = pq.ParquetWriter(self._new, schema, compression="snappy", store_schema=False, **options)
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+        if len(table):
+            self._file.write_table(table)
+
+    def __enter__(self) -> "WholeFile":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        try:
+            self._file.close()
+            if kind is None:
+                self._new.replace(self._path)
+        finally:  # on a full disk, already closing it fails
+            self._new.unlink(missing_ok=True)

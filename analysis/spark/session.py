@@ -1,0 +1,183 @@
+"""The session of Spark on the JVM that every stage of an analysis shares.
+
+Starting Spark costs more than analysing a small run, so there is one session a process. What the JVM says
+while it starts is banners and warnings about this machine; it is kept back, and shown only if the start
+fails. Later it logs nothing, as what fails raises an exception.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from analysis.errors import AnalysisError
+from analysis.spark.class_data import java_options
+
+OLDEST_JAVA = 17
+DEFAULT_MASTER = "local[*]"
+CONNECT = "SPARK_CONNECT_MODE_ENABLED"
+"""The variable by which PySpark makes columns for Spark Connect: for the other engine
+(analysis.spark.engine)."""
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ALWAYS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.authenticate.socketTimeout": "300s",  # 15 s are not enough on a very busy machine
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+# Compiling what runs once costs more than it saves, by Java and by Spark; so does planning anew after each
+# stage, handing out more tasks than there is work for (jobs run side by side), and collecting garbage in
+# parallel. The quick compiler alone has 48 MB for its code unless told
+# otherwise, and several runs in one session fill that.
+_SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.files.minPartitionNum": "1",
+}
+_QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_PATIENCE_S = 5.0
+"""How long a master may take to accept a connection."""
+
+_MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
+
+
+def spark_session(master: str | None = None, *, small: bool = False, quick: bool = False) -> SparkSession:
+    """Return the process's session, started on `master` (all cores of this machine if None) if need be.
+
+    `small` favours a quick start over throughput, for work of seconds; `quick` has Java compile quickly and
+    not well, for work of minutes. Executors on other machines need
+    this package, or this file's directory under the same path. Raises AnalysisError if there is no Java 17
+    or newer, if nobody answers at `master`, or if Spark does not start.
+    """
+    os.environ.pop(CONNECT, None)
+    if running := SparkSession.getActiveSession():
+        return running
+    java_version = check_java()
+    check_master(master)
+    conf = _configuration(master or DEFAULT_MASTER, small, quick, java_version)
+    early: list[str] = []
+    started = Event()
+    # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
+    read_end, write_end = os.pipe()
+    said = os.fdopen(read_end, encoding="utf-8", errors="replace")
+    listener = Thread(target=_listen, args=(said, started, early), daemon=True)
+    listener.start()
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        with os.fdopen(write_end, "wb") as pipe:
+            gateway = launch_gateway(conf, popen_kwargs={"stderr": pipe})  # type: ignore[no-untyped-call]
+        context = SparkContext(gateway=gateway, conf=conf)
+        session = SparkSession(context)
+    except (PySparkException, Py4JError) as error:
+        listener.join(timeout=1)  # a JVM that still runs has said it all, too
+        raise AnalysisError(
+            f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}"
+        ) from error
+    context.setLogLevel("OFF")  # what goes wrong comes as an exception
+    if on_interrupt not in (signal.getsignal(signal.SIGINT), signal.default_int_handler):
+        signal.signal(signal.SIGINT, on_interrupt)  # a program's own, which Spark has replaced
+    started.set()
+    return session
+
+
+def check_java() -> str:
+    """Return what the Java that Spark would use says of its version; raise AnalysisError if it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        raise AnalysisError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none: {_MEND}")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise AnalysisError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {java} does not run: {_MEND}"
+        ) from error
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = version[1] if version else "unknown"
+        raise AnalysisError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is version {found}: {_MEND}"
+        )
+    return said
+
+
+def check_master(master: str | None) -> None:
+    """Raise AnalysisError if this is a standalone master and accepts no connection; Spark tries for long."""
+    scheme, _, places = (master or DEFAULT_MASTER).partition("://")
+    if scheme != "spark":
+        return
+    reasons = []
+    for place in places.split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise AnalysisError(f"{master}: a Spark master is written spark://HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
+        except OSError as error:
+            reasons.append(f"{place}: {error.strerror or error}")
+        else:
+            return
+    raise AnalysisError(f"no Spark master answers at {'; '.join(reasons)}: start it, or correct --master")
+
+
+def _configuration(master: str, small: bool, quick: bool, java_version: str) -> SparkConf:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    if "utf" not in locale.lower():  # Java would not find files whose names are not ASCII
+        os.environ["LC_ALL"] = "C.UTF-8"
+    is_local = master.startswith("local")
+    if is_local:
+        # Otherwise Spark binds the address of the host's name, which need not resolve.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("feednet")
+    conf.setAll(list(_ALWAYS.items()))
+    path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])
+    conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
+    # Workers start in the user's directory, whose analysis.py is none of ours. Some are told by the JVM.
+    conf.setExecutorEnv("PYTHONSAFEPATH", "1")
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    if is_local or small or quick:
+        # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
+        conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))
+    if small:
+        conf.setAll(list(_SMALL.items()))
+        if is_local:
+            conf.set("spark.default.parallelism", "1")
+    if small or quick:
+        conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
+        conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
+    return conf
+
+
+def _listen(said: IO[str], started: Event, early: list[str]) -> None:
+    for line in said:
+        if started.is_set():
+            sys.stderr.write(line)
+        else:
+            early.append(line)
+
+
+def _reason(lines: list[str]) -> str:
+    """Return the line that best says why the JVM gave up, without what precedes the words themselves."""
+    for sign in (r" ERROR \S+: (.+)", r'Exception in thread "main" (.+)', r"(.*(?:Error|Exception).*)"):
+        for line in lines:
+            if found := re.search(sign, line):
+                return found[1].strip()
+    return next((line.strip() for line in lines if line.strip()), "it ended without a word")

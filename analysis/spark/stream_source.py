@@ -1,0 +1,207 @@
+"""A Spark streaming source for captures that are still being written: one row a frame, decoded, each once.
+
+    packets = follow_captures(spark, {"trace": ["trace.pcapng"]})
+    packets.writeStream.format("parquet").option("checkpointLocation", ...).start(...)
+
+The offset of a stream is, for each capture, the end of its last whole record (captures.growing.Place), never
+the file's size. A batch is what lies between two offsets, cut into the pieces that the batch source has too,
+and decoded by the same code (analysis.spark.batch_source); so a stream gives the rows that a batch would,
+whenever it looks, and after a restart from its checkpoint goes on with the next one.
+
+Frames of TCP streams stay segments, as in analysis.spark.batch_source.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
+from analysis.decode.schema import PACKETS
+from captures.files import Piece
+from captures.growing import START, Growing, Place, open_any
+
+Offset = dict[str, dict[str, int]]
+"""The fields of a Place by the capture's name."""
+
+
+def follow_captures(
+    spark: SparkSession,
+    captures: Mapping[str, Sequence[str]],
+    rule: NodeRule = "auto",
+    most_bytes: int | None = None,
+    every: float = 0,
+) -> DataFrame:
+    """Return the stream of the packets of growing captures, with the columns of PACKETS.
+
+    `captures` maps a name to the paths where the capture is, or will be, the last one to come last. A batch
+    has about `most_bytes`, or all that there is; the next one is planned no sooner than `every` seconds after
+    it, unless more than that was waiting. (A trigger's own interval is kept however much there is.) Damage,
+    and a capture that shrinks or is replaced, ends the query with a CaptureError.
+    """
+    spark.dataSource.register(GrowingSource)
+    reader = spark.readStream.format("ndn-growing-capture").option("node", rule)
+    if most_bytes is not None:
+        reader = reader.option("most_bytes", most_bytes)
+    if every:
+        reader = reader.option("every", every)
+    # Whoever reads a piece may be in another directory.
+    places = {name: [os.path.abspath(path) for path in paths] for name, paths in captures.items()}
+    return reader.option("captures", json.dumps(places)).load()
+
+
+class GrowingSource(DataSource):
+    """`spark.readStream.format("ndn-growing-capture")`: option `captures`, a JSON object of lists of paths by
+    name; `most_bytes`, of a batch, without limit if not given; `every`, seconds between batches, 0 if not
+    given; `node`, an analysis.decode.reader.NodeRule."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "ndn-growing-capture"
+
+    def schema(self) -> StructType:
+        """Return PACKETS."""
+        return PACKETS
+
+    def streamReader(self, schema: StructType) -> "GrowingReader":  # noqa: N802 (Spark's name)
+        """Return a reader of the captures."""
+        most = self.options.get("most_bytes")
+        return GrowingReader(
+            json.loads(self.options["captures"]),
+            self.options.get("node", "auto"),
+            int(most) if most else None,
+            float(self.options.get("every", "0")),
+        )
+
+
+class GrowingPiece(InputPartition):
+    """A piece of a capture, and the paths where that may be by now."""
+
+    def __init__(self, name: str, piece: Piece, paths: Sequence[str]) -> None:
+        super().__init__((name, *piece))
+        self.name = name
+        self.piece = piece
+        self.paths = paths
+
+
+class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says how far captures have grown, cuts what was added, and decodes the pieces."""
+
+    def __init__(
+        self,
+        captures: Mapping[str, Sequence[str]],
+        rule: Any = "auto",
+        most_bytes: int | None = None,
+        every: float = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._captures = captures
+        self._rule = rule
+        self._most = most_bytes
+        self._every = every
+        self._clock = clock
+        self._due = clock()
+        self._growing = {name: Growing(paths) for name, paths in captures.items()}
+        self._ends: dict[str, int] = {}
+        self._pieces: dict[str, list[Piece]] = {}
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Return the beginning of every capture."""
+        return _offset(dict.fromkeys(self._captures, START))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the bytes that a batch may have."""
+        return ReadAllAvailable() if self._most is None else ReadMaxBytes(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read no further than captures reach now."""
+        # The query ends when nothing more comes, so nothing may be kept back.
+        self._every, self._due = 0, self._clock()
+        self._ends = {name: _size(paths) for name, paths in self._captures.items()}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Return how far each capture can be read now; raises CaptureError."""
+        now = self._clock()
+        if now < self._due:
+            return start
+        places = _places(start, self._captures)
+        waiting = {
+            name: self._ends.get(name, _size(self._captures[name])) - place.at
+            for name, place in places.items()
+        }
+        room = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        is_behind, is_new = False, False
+        # What has the least is first, and leaves what it does not need of an equal share to the others.
+        for left, name in zip(
+            range(len(places), 0, -1), sorted(waiting, key=waiting.__getitem__), strict=True
+        ):
+            share = None if room is None else max(1, room // left)
+            place = places[name]
+            self._pieces[name], places[name] = self._growing[name].pieces(place, self._ends.get(name), share)
+            size = places[name].at - place.at
+            is_new |= size > 0
+            if room is not None and share is not None:
+                room -= size
+                is_behind |= size >= share
+        self._due = now + self._every if is_new and not is_behind else now
+        return _offset(places)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Return the pieces between two offsets; raises CaptureError."""
+        ends = _places(end, self._captures)
+        found: list[InputPartition] = []
+        for name, place in _places(start, self._captures).items():
+            if place == ends[name]:
+                continue
+            pieces = self._pieces.get(name, [])
+            if not pieces or pieces[0].start != place.at or pieces[-1].end != ends[name].at:
+                # A batch that was planned before a restart.
+                pieces, _ = self._growing[name].pieces(place, ends[name].at)
+            found += [GrowingPiece(name, piece, self._captures[name]) for piece in pieces]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the record batches of a piece; raises CaptureError."""
+        assert isinstance(partition, GrowingPiece)
+        # It may be renamed at any time before it is opened, but only from one path to a later one.
+        for path in partition.paths:
+            reading = Reading(partition.name, partition.piece._replace(path=path), self._rule)
+            findings = Findings()
+            try:
+                for batch in read_packets(reading, findings):
+                    yield plain(batch)
+            except FileNotFoundError:
+                if path == partition.paths[-1]:
+                    raise
+                continue
+            strictly(path, findings.damages)
+            return
+
+
+def _size(paths: Sequence[str]) -> int:
+    """Return the bytes of a capture at one of some paths; 0 if there is none yet."""
+    try:
+        with open_any(paths) as file:
+            return file.seek(0, 2)
+    except FileNotFoundError:
+        return 0
+
+
+def _offset(places: Mapping[str, Place]) -> Offset:
+    return {name: place._asdict() for name, place in places.items()}
+
+
+def _places(offset: Mapping[str, Mapping[str, int]], names: Mapping[str, Any]) -> dict[str, Place]:
+    return {name: Place(**offset[name]) if name in offset else START for name in names}

@@ -1,0 +1,108 @@
+"""How feeds progress at nodes, told from packets: which items have been seen where, since when, and what is
+missing. And how late Data is at one node after another, where a capture shows several.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.pit.entry import FOREVER
+from analysis.tables.schema import FEED_PROGRESS, LATENCY
+from analysis.tables.transactions import wire_size
+
+CAPTURED = "captured"
+"""The purpose of what was not published for somebody that is known."""
+
+_NODE_FEED = ("layering", "node", "feed")
+_ITEM = (*_NODE_FEED, "seq")
+
+
+def sightings(messages: DataFrame) -> DataFrame:
+    """Return every item at every node (analysis.tables.reassembly's packets in): layering, node, feed, seq,
+    time (ns, the first), direction (then), and `again`, time, interface, name and bytes of each time that it
+    came in after that."""
+    moment = F.struct("time", "frame", "interface", "direction", "name", wire_size().alias("bytes"))
+    arrival = F.when(F.col("direction") == "in", moment)
+    return (
+        messages.where((F.col("kind") == "data") & F.col("feed").isNotNull())
+        .groupBy(*_ITEM)
+        .agg(F.min(moment).alias("first"), F.collect_list(arrival).alias("arrivals"))
+        .select(
+            *_ITEM,
+            "first.time",
+            "first.direction",
+            F.filter("arrivals", lambda each: ~each.eqNullSafe(F.col("first"))).alias("again"),
+        )
+    )
+
+
+def feed_progress(items: DataFrame, messages: DataFrame) -> DataFrame:
+    """Return stages.FEED_PROGRESS from `sightings` and the packets that they are of.
+
+    LLIs count as asking where they go out; where directions are unknown, wherever they are seen. What
+    happens at one time counts in the order of: LLIs, items by number.
+    """
+    nothing = F.lit(None).cast("long")
+    # A sum of item and credit might not fit.
+    last = F.coalesce(F.try_add(F.col("seq") - 1, F.col("send_credit")), F.lit(FOREVER))
+    asked = messages.where(
+        (F.col("kind") == "lli")
+        & (F.col("send_credit") > 0)
+        & F.coalesce(F.col("direction") == "out", F.lit(True))
+    ).select(*_NODE_FEED, nothing.alias("seq"), "time", "direction", last.alias("asked"))
+    every = items.select(*_ITEM, "time", "direction", nothing.alias("asked")).unionByName(asked)
+    # Nulls are first: an LLI is before an item of its time.
+    in_order = Window.partitionBy(*_NODE_FEED).orderBy("time", "seq")
+    first = F.first("seq", ignorenulls=True).over(in_order)
+    beyond = F.count_if(F.col("seq") >= F.col("first")).over(in_order)
+    newest = F.max("seq").over(in_order)
+    how = F.when(F.col("direction") == "out", "sent").when(F.col("direction") == "in", "arrived")
+    return (
+        every.withColumn("first", first)
+        .withColumns({"beyond": beyond, "newest": newest, "asked": F.max("asked").over(in_order)})
+        .where(F.col("seq").isNotNull())
+        .withColumns({"how": how, "missing": F.col("newest") - F.col("first") + 1 - F.col("beyond")})
+        .select(*FEED_PROGRESS.names)
+    )
+
+
+def captured_latency(messages: DataFrame) -> DataFrame:
+    """Return stages.LATENCY of CAPTURED Data: from the first time that it is seen leaving any node to its
+    first arrival at each other node.
+
+    Where directions are unknown, nothing is known of it. Clocks that disagree show as they are: latencies
+    may be negative.
+    """
+    by_name = Window.partitionBy("layering", "name")
+    at_node = (
+        messages.where((F.col("kind") == "data") & F.col("direction").isNotNull())
+        .groupBy("layering", "name", "node")
+        .agg(
+            F.min(_if("out", "time")).alias("left"),
+            F.min(_if("in", "time")).alias("delivered"),
+            F.max("feed").alias("feed"),
+            F.max("seq").alias("seq"),
+            F.max("payload_bytes").alias("payload_bytes"),
+        )
+    )
+    return (
+        at_node.withColumn("first", F.min(_there("left", "node")).over(by_name))
+        .where(F.col("delivered").isNotNull() & (F.col("node") != F.col("first.node")))
+        .withColumns(
+            {
+                "purpose": F.lit(CAPTURED),
+                "published": F.col("first.left"),
+                "latency_ns": F.col("delivered") - F.col("first.left"),
+                "bound_ns": F.lit(None).cast("long"),
+            }
+        )
+        .select(*LATENCY.names)
+    )
+
+
+def _if(direction: str, name: str) -> Column:
+    return F.when(F.col("direction") == direction, F.col(name))
+
+
+def _there(*names: str) -> Column:
+    """Return a structure of columns; null if the first of them is."""
+    return F.when(F.col(names[0]).isNotNull(), F.struct(*names))

@@ -1,0 +1,107 @@
+"""Latency: from the publication of an item to its delivery to a subscriber's application.
+
+From the events that the applications noted, on the run's one clock; not from packets, which do not show
+when an application had what it waited for. To a subscriber that joins later an item is late only from then.
+
+What an archive takes in, cross traffic, and items of a feed after its fork are deliveries, too, but not
+those that a layering is judged by.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.tables.quantiles import in_ms, quantile_function
+
+ALL = "*"
+"""The node that stands for all subscribers together."""
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+_FEED = ("layering", "feed")
+
+SUBSCRIBED, ARCHIVED, CROSS, BEYOND = "subscribed", "archived", "cross", "beyond a fork"
+"""What an item was delivered for."""
+
+
+def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return a row for each item delivered to a node: stages.LATENCY without bound_ns
+    (analysis.metrics.lower_bounds).
+
+    `events` has layering, time (ns), node, event ("published", "joined", "delivered" or other), feed, seq,
+    bytes; `feeds` and `nodes` are those of analysis.run.context. The first delivery of an item to a node
+    counts, and the first time that a node joined a feed.
+    """
+    published = (
+        events.where(F.col("event") == "published")
+        .groupBy(*_FEED, "seq")
+        .agg(F.min("time").alias("published"))
+    )
+    joined = (
+        events.where(F.col("event") == "joined").groupBy(*_FEED, "node").agg(F.min("time").alias("joined"))
+    )
+    delivered = (
+        events.where(F.col("event") == "delivered")
+        .groupBy(*_FEED, "node", "seq")
+        .agg(F.min_by("bytes", "time").alias("payload_bytes"), F.min("time").alias("delivered"))
+    )
+    purpose = (
+        F.when(F.col("cross"), CROSS)
+        .when(F.col("seq") > F.col("last"), BEYOND)
+        .when(F.col("role") == "archive", ARCHIVED)
+        .otherwise(SUBSCRIBED)
+    )
+    known = (
+        delivered.join(published, [*_FEED, "seq"])
+        .join(joined, [*_FEED, "node"], "left")
+        .join(F.broadcast(feeds), [*_FEED], "left")
+        .join(F.broadcast(nodes), ["layering", "node"], "left")
+    )
+    return known.select(
+        "layering",
+        "node",
+        F.lit(None).cast("string").alias("name"),
+        "feed",
+        "seq",
+        purpose.alias("purpose"),
+        "payload_bytes",
+        "published",
+        "delivered",
+        (F.col("delivered") - F.greatest("published", "joined")).alias("latency_ns"),
+    )
+
+
+def carried(latencies: DataFrame) -> DataFrame:
+    """Return layering, carried, carried_bytes, beyond_fork: deliveries that the wire's costs are divided by
+    (all but those to archives) and the bytes of their messages, and those that a fork should have ended."""
+    counts = F.col("purpose") != ARCHIVED
+    return latencies.groupBy("layering").agg(
+        F.count_if(counts).alias("carried"),
+        F.sum(F.when(counts, F.col("payload_bytes"))).alias("carried_bytes"),
+        F.count_if(F.col("purpose") == BEYOND).alias("beyond_fork"),
+    )
+
+
+def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
+    """Summarise the latencies of what was SUBSCRIBED to, of each subscriber and of ALL together.
+
+    `latencies` has bound_ns, too (analysis.metrics.lower_bounds.with_bound). Returns layering, node,
+    deliveries, payload_bytes, latency_p50, latency_p95, latency_p99, latency_max (ms), bound_p50 (ms),
+    latency_ratio_p50 and latency_ratio_p95 (of latency to bound), and quantiles_ns, the quantile function at
+    `points` + 1 even steps from 0 to 1. Quantiles are exact, interpolated between the two nearest ranks.
+    """
+    ratio = F.try_divide("latency_ns", "bound_ns")
+    own = latencies.where(F.col("purpose") == SUBSCRIBED)
+    everyone = own.withColumn("node", F.lit(ALL))
+    return (
+        own.union(everyone)
+        .groupBy("layering", "node")
+        .agg(
+            F.count("*").alias("deliveries"),
+            F.sum("payload_bytes").alias("payload_bytes"),
+            *in_ms("latency", F.col("latency_ns"), QUANTILES),
+            (F.percentile("bound_ns", 0.5) / 1e6).alias("bound_p50"),
+            F.percentile(ratio, 0.5).alias("latency_ratio_p50"),
+            F.percentile(ratio, 0.95).alias("latency_ratio_p95"),
+            quantile_function(F.col("latency_ns"), points).alias("quantiles_ns"),
+        )
+    )

@@ -1,0 +1,289 @@
+"""Crossings: each packet that a node sent over a link, and when it arrived, if it did.
+
+A packet is captured where it leaves and where it arrives. The two sightings are matched by what the packet
+says and by the link's delay; one that leaves and does not arrive was lost on the way. What the report draws
+of links comes from here: their load, losses and how long recovery took, delays hop by hop, and an item's
+journey.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
+
+from analysis.run.context import Cases
+from analysis.run.paths import delay_ns, ns_per_byte
+from analysis.spark.parallel import by_group
+from analysis.tables.quantiles import quantile_function
+from analysis.tables.slices import slice_of, with_span
+
+ENDS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("interface", pa.string()),
+        ("node", pa.string()),
+        ("peer", pa.string()),
+        ("least_ns", pa.int64()),
+        ("delay_ns", pa.int64()),
+        ("ns_per_byte", pa.float64()),
+    ]
+)
+"""A row for each end of each link: least_ns is the link's delay less its jitter; ns_per_byte 0 for no
+limit."""
+
+_LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
+
+CROSSINGS = StructType(
+    [
+        StructField("layering", _TEXT),
+        StructField("sender", _TEXT),
+        StructField("receiver", _TEXT),
+        StructField("frame", _LONG),
+        StructField("sent", _LONG),
+        StructField("received", _LONG),
+        StructField("kind", _TEXT),
+        StructField("feed", _TEXT),
+        StructField("seq", _LONG),
+        StructField("topic", _TEXT),
+        StructField("send_credit", _LONG),
+        StructField("is_persistent", _FLAG),
+        StructField("is_reissued", _FLAG),
+        StructField("nack_reason", _LONG),
+        StructField("feed_tip", _LONG),
+        StructField("feed_limit", _LONG),
+        StructField("frames", _LONG),
+        StructField("frame_bytes", _LONG),
+    ]
+)
+"""One row a packet sent. sent, received: ns, received null if it was lost; frame: the capture's, where it was
+sent. kind: as in analysis.decode.reference.PACKETS, without "fragment", "other" and "malformed". feed, seq:
+of an item's name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork")
+is told, too. A persistent Interest's feed is its name. is_reissued: an LLI with MustBeFresh. feed_tip,
+feed_limit: of FeedState."""
+
+_TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
+_KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes")
+_ARROW: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
+_SAID = CROSSINGS.names[6:]
+
+
+def link_ends(cases: Cases) -> pa.Table:
+    """Return ENDS of all cases."""
+    rows = []
+    for name, case in cases.items():
+        for link in case.manifest.topology.links:
+            ends = (link.interface_a, link.a, link.b), (link.interface_b, link.b, link.a)
+            rows += [
+                {
+                    "layering": name,
+                    "interface": interface,
+                    "node": node,
+                    "peer": peer,
+                    "least_ns": max(0, delay_ns(link) - round(link.jitter_ms * 1e6)),
+                    "delay_ns": delay_ns(link),
+                    "ns_per_byte": ns_per_byte(link),
+                }
+                for interface, node, peer in ends
+            ]
+    return pa.Table.from_pylist(rows, ENDS)
+
+
+def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
+    """Return CROSSINGS from the rows of analysis.decode.schema.PACKETS, those of analysis.tables.reassembly,
+    and ENDS.
+
+    `here` is analysis.spark.parallel.by_group's.
+    """
+    idle = packets.where((F.col("kind") == "idle") & (F.col("frag_count") == 1))
+    every = messages.unionByName(
+        idle.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
+    ).drop("feed_tip", "feed_limit")
+    states = packets.where(F.col("feed_tip").isNotNull())
+    every = every.join(
+        states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left"
+    )
+    is_out = F.col("direction") == "out"
+    about = every.join(F.broadcast(ends), ["layering", "interface", "node"]).select(
+        "layering",
+        F.when(is_out, F.col("node")).otherwise(F.col("peer")).alias("sender"),
+        F.when(is_out, F.col("peer")).otherwise(F.col("node")).alias("receiver"),
+        is_out.alias("is_out"),
+        "least_ns",
+        "frame",
+        "time",
+        "name",
+        "nonce",
+        "kind",
+        F.coalesce("feed", _part(1), F.when(F.col("is_persistent"), F.col("name"))).alias("feed"),
+        F.coalesce("seq", _part(3).cast("long")).alias("seq"),
+        _part(2).alias("topic"),
+        "send_credit",
+        "is_persistent",
+        ((F.col("kind") == "lli") & F.col("must_be_fresh")).alias("is_reissued"),
+        "nack_reason",
+        "feed_tip",
+        "feed_limit",
+        "frames",
+        "frame_bytes",
+    )
+    return by_group(about, ("layering", "sender", "receiver"), _match_link, CROSSINGS, here=here)
+
+
+def _part(group: int) -> Column:
+    """Return a part of the name of what is about a feed and is none of its items; null if it is not."""
+    found = F.when(F.col("seq").isNull(), F.regexp_extract("name", _TOPIC, group))
+    return F.when(found != "", found)
+
+
+def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+    table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
+    columns = {name: table[name].to_pylist() for name in ("is_out", "time", *_KEY)}
+    keys = list(zip(*(columns[name] for name in _KEY), strict=True))
+    least = table["least_ns"][0].as_py()
+    pairs = list(match(columns["is_out"], columns["time"], keys, least))
+    outs = table.take(pa.array([place for place, _ in pairs], pa.int64()))
+    fixed = {
+        name: pa.array([scalar.as_py()] * len(pairs), pa.string())
+        for name, scalar in zip(("layering", "sender", "receiver"), key, strict=True)
+    }
+    times = {"sent": outs["time"], "received": pa.array([time for _, time in pairs], pa.int64())}
+    said = {name: outs[name].cast(_ARROW[CROSSINGS[name].dataType]) for name in _SAID}
+    return pa.table(fixed | {"frame": outs["frame"]} | times | said)
+
+
+def match(
+    is_out: Sequence[bool], times: Sequence[int], keys: Sequence[object], least_ns: int
+) -> Iterator[tuple[int, int | None]]:
+    """Yield (place of a sending, time of its arrival or None) for the sightings of one link and direction, in
+    order.
+
+    A sighting is a sending or an arrival (`is_out`) at a time (ns, ascending) of something (`keys`). An
+    arrival uses up the latest sending of the same thing that it can be of: `least_ns` before, and not used up
+    yet. An arrival that no sending is left for is a copy that the link has made, and is left out. Of those of
+    one thing that arrived, the first to leave is taken for the first to arrive.
+
+    Where two equal packets are under way at once and one is lost, sightings do not tell which: it is taken
+    to be the earlier, as what is sent again mostly is because the one before it was lost.
+    """
+    under_way: defaultdict[object, list[int]] = defaultdict(list)
+    arrivals: defaultdict[object, deque[int]] = defaultdict(deque)
+    arrived: set[int] = set()
+    for place, (out, time, key) in enumerate(zip(is_out, times, keys, strict=True)):
+        sendings = under_way[key]
+        if out:
+            sendings.append(place)
+            continue
+        for index in reversed(range(len(sendings))):
+            if times[sendings[index]] + least_ns <= time:
+                arrived.add(sendings.pop(index))
+                arrivals[key].append(time)
+                break
+    for place, (out, key) in enumerate(zip(is_out, keys, strict=True)):
+        if out:
+            yield place, arrivals[key].popleft() if place in arrived else None
+
+
+def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFrame:
+    """Return layering, sender, receiver, slice, kind, packets, lost, bytes: what was sent over each link.
+
+    `slice` is the place of one of `slices` equal parts of the run, from 0; lost packets are those of
+    `packets` that did not arrive; bytes are those of their Ethernet frames. `runs` is
+    analysis.run.context.RUNS.
+    """
+    return (
+        with_span(crossed, runs)
+        .withColumn("slice", slice_of("sent", slices))
+        .groupBy("layering", "sender", "receiver", "slice", "kind")
+        .agg(
+            F.count("*").alias("packets"),
+            F.count_if(F.col("received").isNull()).alias("lost"),
+            F.sum("frame_bytes").alias("bytes"),
+        )
+    )
+
+
+def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> DataFrame:
+    """Return how long an item took from node to node: layering, sender, receiver, hops, quantiles_ns.
+
+    A hop is the first arrival of an item at a node; its delay is the time since the node before had the item:
+    since it arrived there, or was published there. So what a node waits for before it sends is in it, not
+    only the link. `latencies` is analysis.tables.latency.latency. A row a link and direction, and one with
+    sender and receiver "*" for all together; quantiles at `points` + 1 even steps from 0 to 1.
+    """
+    item = ("layering", "feed", "seq")
+    arrived = _items(crossed).where(F.col("received").isNotNull())
+    first = arrived.groupBy(*item, "receiver").agg(
+        F.min_by("sender", "received").alias("sender"), F.min("received").alias("received")
+    )
+    published = latencies.groupBy(*item).agg(F.min("published").alias("published"))
+    had = first.select(*item, F.col("receiver").alias("sender"), F.col("received").alias("had"))
+    since = F.coalesce("had", "published")
+    hops = (
+        first.join(had, [*item, "sender"], "left")
+        .join(published, [*item], "left")
+        .select("layering", "sender", "receiver", (F.col("received") - since).alias("delay_ns"))
+        .where(F.col("delay_ns") >= 0)
+    )
+    together = hops.withColumns({"sender": F.lit("*"), "receiver": F.lit("*")})
+    return (
+        hops.union(together)
+        .groupBy("layering", "sender", "receiver")
+        .agg(F.count("*").alias("hops"), quantile_function(F.col("delay_ns"), points).alias("quantiles_ns"))
+    )
+
+
+def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return layering, sender, receiver, feed, seq, lost (ns), recovery_ns: the items that a link lost, and
+    how long it took until the receiver had them all the same.
+
+    `lost` is when the first lost packet of the item should have arrived at the receiver, and recovery_ns the
+    time from then to the item's first arrival from anywhere, null if it never came. An item that was there
+    before is no loss.
+    """
+    item = ("layering", "receiver", "feed", "seq")
+    sent = _items(crossed)
+    links = ends.select(
+        "layering", F.col("node").alias("sender"), F.col("peer").alias("receiver"), "delay_ns", "ns_per_byte"
+    )
+    due = (
+        F.col("sent") + F.col("delay_ns") + F.round(F.col("frame_bytes") * F.col("ns_per_byte")).cast("long")
+    )
+    missed = (
+        sent.where(F.col("received").isNull())
+        .join(F.broadcast(links), ["layering", "sender", "receiver"])
+        .groupBy(*item)
+        .agg(F.min_by("sender", "sent").alias("sender"), F.min(due).alias("lost"))
+    )
+    came = sent.groupBy(*item).agg(F.min("received").alias("came"))
+    return (
+        missed.join(came, [*item], "left")
+        .where(F.col("came").isNull() | (F.col("came") > F.col("lost")))
+        .select(
+            "layering",
+            "sender",
+            "receiver",
+            "feed",
+            "seq",
+            "lost",
+            (F.col("came") - F.col("lost")).alias("recovery_ns"),
+        )
+    )
+
+
+def _items(crossed: DataFrame) -> DataFrame:
+    return crossed.where((F.col("kind") == "data") & F.col("topic").isNull() & F.col("feed").isNotNull())
+
+
+def journeys(crossed: DataFrame, most: int) -> DataFrame:
+    """Return the crossings that an item's journey is drawn from: at most about `most`, of the items with the
+    lowest numbers, if there are too many."""
+    about = crossed.where(F.col("feed").isNotNull() | (F.col("kind") == "idle"))
+    total = about.count()
+    if total <= most:
+        return about
+    last = crossed.agg(F.max("seq")).first()
+    highest = int((last[0] if last else None) or 1)
+    return about.where(F.coalesce("seq", F.lit(0)) <= max(1, highest * most // total))

@@ -1,0 +1,50 @@
+"""The tables that packets alone tell, made and kept together, for feednet's runs and for other captures."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from analysis.spark.engine import cached
+from analysis.spark.parallel import in_parallel
+from analysis.spark.parquet import read_parquet
+from analysis.tables.events import told_by_packets
+from analysis.tables.feed_progress import feed_progress, sightings
+from analysis.tables.schema import EVENTS, FEED_PROGRESS, TRANSACTIONS
+from analysis.tables.transactions import MOMENTS, scan
+
+Keep = Callable[[str, DataFrame], DataFrame]
+"""Writes a table under a name, and returns it as it is read from there."""
+
+
+def tell(
+    messages: DataFrame,
+    whole: Path,
+    place: Callable[[str], Path],
+    key: str,
+    keep: Keep,
+    noted: DataFrame | None = None,
+    *,
+    here: bool,
+) -> None:
+    """Keep stages.TRANSACTIONS, FEED_PROGRESS and EVENTS of some packets (analysis.tables.reassembly).
+
+    The packets are in `whole`, too, as Parquet in directories of `key` (for `layering`); `place` says where
+    a table belongs that is not made by DataFrames. `noted` are EVENTS from elsewhere. `here`: packets are so
+    few that they are followed by this process.
+    """
+    spark = messages.sparkSession
+    moments = place(".moments")
+    with cached(sightings(messages)) as items:
+        progress, _ = in_parallel(
+            lambda: keep(FEED_PROGRESS.name, feed_progress(items, messages)),
+            lambda: scan(whole, place(TRANSACTIONS.name), moments, key, None if here else spark),
+        )
+        schema = from_arrow_schema(MOMENTS.insert(0, pa.field(key, pa.string())))
+        told = read_parquet(spark, moments, schema).withColumnRenamed(key, "layering")
+        by_packets = told_by_packets(told, items, progress, messages)
+        keep(EVENTS.name, noted.unionByName(by_packets) if noted is not None else by_packets)
+    shutil.rmtree(moments)

@@ -1,0 +1,300 @@
+"""The tables of each stage of an analysis, column by column: the one place that says what each means.
+
+`python -m analysis.tables.schema` prints docs/tables.md, which is made of it. The columns of packets are in
+analysis/decode/schema.py, where the decoder finds them without Spark.
+"""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from analysis.decode.schema import ARROW_TYPES, COLUMNS, SPARK_TYPES, Column
+
+
+class Table(NamedTuple):
+    """A table: its name, what a row is, its columns, and what else is to be known of it."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    notes: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns, in order."""
+        return [column.name for column in self.columns]
+
+    @property
+    def spark(self) -> StructType:
+        """Its schema for Spark."""
+        return StructType([StructField(column.name, SPARK_TYPES[column.type]) for column in self.columns])
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The same for Arrow."""
+        return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in self.columns])
+
+
+_RUN = Column("layering", "string", "", "the layering; of captures, their run")
+_NODE = Column("node", "string", "", "the node")
+_FEED = Column("feed", "string", "", "name of the feed; null if it is about none")
+_SEQ = Column("seq", "int64", "", "number of the item, from 1")
+
+PACKETS = Table(
+    "packets",
+    "a frame; over TCP, a packet or a segment",
+    COLUMNS,
+    "What a frame does not have is null. The bytes of a frame are split by layer without remainder:"
+    " `eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP, packets"
+    " and frames do not coincide: there each frame is a row of kind `segment` that counts its headers only"
+    " (its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with"
+    " the number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are"
+    " right. Of a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given"
+    " as far as they are there. Numbers above 2^63 - 1 are given as that one.",
+)
+
+TRANSACTIONS = Table(
+    "transactions",
+    "an Interest on one interface, with its retransmissions, and what answered it there",
+    (
+        _RUN,
+        _NODE,
+        Column("interface", "string", "", "where it was captured"),
+        Column(
+            "direction",
+            "string",
+            "",
+            "of the Interest, seen from the node: `out`, it asked; `in`, it was asked",
+        ),
+        Column("kind", "string", "", "`interest` or `lli`"),
+        Column("name", "string", "", "name of the Interest, as a URI"),
+        Column("can_be_prefix", "bool", "", "CanBePrefix"),
+        Column("must_be_fresh", "bool", "", "MustBeFresh"),
+        _FEED,
+        _SEQ,
+        Column("send_credit", "int64", "items", "SendCredit of a long-lived Interest"),
+        Column("time", "int64", "ns", "of the first Interest"),
+        Column("last", "int64", "ns", "of the last one before the answer"),
+        Column("interests", "int64", "packets", "Interests until the answer: 1, and retransmissions"),
+        Column("outcome", "string", "", "`data`, `nack`, or `none`: nothing came back while it was alive"),
+        Column("answered", "int64", "ns", "time of the answer; of a long-lived Interest, of its first item"),
+        Column("rtt_ns", "int64", "ns", "from the first Interest to the answer"),
+        Column("nack_reason", "int64", "", "NackReason, if the outcome is `nack`"),
+        Column("data_name", "string", "", "name of the Data that answered; null if nothing did"),
+        Column(
+            "items", "int64", "packets", "Data that answered: 1 or 0; of an LLI, items of its range that came"
+        ),
+        Column("interest_bytes", "int64", "bytes", "frames of its Interests"),
+        Column("answer_bytes", "int64", "bytes", "frames of what answered"),
+    ),
+    "An Interest belongs to the transaction before it if that one is neither answered nor past its lifetime."
+    " What answers it goes back between the same two ends, as addresses and ports tell: an interface may have"
+    " several neighbours. What went to a multicast group is answered to the group. Over TCP, where packets"
+    " and frames do not coincide, bytes are those of the packets.",
+)
+
+PIT_INTERVALS = Table(
+    "pit_intervals",
+    "a PIT entry: a name that a node waited for, or a feed that was subscribed to",
+    (
+        _RUN,
+        _NODE,
+        Column(
+            "kind", "string", "", "`classic`, or `feed`: all long-lived Interests for a feed make one entry"
+        ),
+        Column("name", "string", "", "name of the Interest or of the feed, as a URI"),
+        Column("opened", "int64", "ns", "when it began"),
+        Column("closed", "int64", "ns", "when it ended; of an open one, when it would if nothing more came"),
+        Column(
+            "outcome",
+            "string",
+            "",
+            "`satisfied` (by Data; of a feed, every granted item was sent), `nacked`, `expired`, `cancelled`"
+            " (by an LLI without credit), `forked` (by the proof of a fork), `lost` (the node restarted or"
+            " its link went down), `open` when the capture ended",
+        ),
+        Column("interests_in", "int64", "packets", "Interests or LLIs that came in for it"),
+        Column("interests_out", "int64", "packets", "Interests or LLIs that went out for it"),
+        Column("downstreams", "int64", "", "interfaces that asked"),
+        Column("upstreams", "int64", "", "interfaces that were asked"),
+        Column("items_in", "int64", "packets", "Data that came in for it"),
+        Column("items_out", "int64", "packets", "Data that went out for it"),
+        Column("renewals", "int64", "packets", "LLIs that extended a range which was there, in or out"),
+        Column("peak_bytes", "int64", "bytes", "the most that its state took"),
+        Column("peak_credit", "int64", "items", "the most items that it still owed its downstreams"),
+    ),
+    "Told from the packets at the node's interfaces; `analysis/pit/model.py` has the rules. Interests between"
+    " a node and its own applications are not on any interface. The outcome is what ended the entry. What the"
+    " cache or an application answers in the moment of the Interest makes an entry that closes when it opens,"
+    " with peaks of 0. Where packets have no direction, entries are those of the link: Interests come in,"
+    " Data and Nacks go out.",
+)
+
+PIT_OCCUPANCY = Table(
+    "pit_occupancy",
+    "a change of a node's PIT, and the state after it",
+    (
+        _RUN,
+        Column("node", "string", "", "the node; `*` for all nodes together"),
+        Column("time", "int64", "ns", "when it changed"),
+        Column("entries", "int64", "entries", "entries, classic ones and feeds"),
+        Column("bytes", "int64", "bytes", "what they stand for: names, and 16 bytes a record or 28 a range"),
+        Column("ranges", "int64", "ranges", "ranges granted by downstreams of feeds"),
+        Column("credit", "int64", "items", "items that may still be sent down: what is left of the ranges"),
+    ),
+    "The state holds until the node's next row. Changes at one time make one row.",
+)
+
+FEED_PROGRESS = Table(
+    "feed_progress",
+    "an item of a feed, at the first time that it is seen at a node",
+    (
+        _RUN,
+        _NODE,
+        _FEED,
+        _SEQ,
+        Column("time", "int64", "ns", "when"),
+        Column(
+            "how",
+            "string",
+            "",
+            "`arrived`, or `sent`: by its publisher, or from before the capture; null if the capture does not"
+            " tell",
+        ),
+        Column("newest", "int64", "", "the newest item seen at the node so far"),
+        Column(
+            "missing", "int64", "items", "items between the first seen at the node and `newest` that are not"
+        ),
+        Column("asked", "int64", "", "the last item that the node had asked for by LLIs; null if for none"),
+    ),
+)
+
+LATENCY = Table(
+    "latency",
+    "something published that reached a node",
+    (
+        _RUN,
+        _NODE,
+        Column("name", "string", "", "name of the Data, where packets tell; null where applications do"),
+        _FEED,
+        _SEQ,
+        Column(
+            "purpose",
+            "string",
+            "",
+            "what it was delivered for: `subscribed`, `archived`, `cross` (cross traffic), `beyond a fork`;"
+            " `captured` where packets tell",
+        ),
+        Column("payload_bytes", "int64", "bytes", "the application's message"),
+        Column(
+            "published",
+            "int64",
+            "ns",
+            "when it was published; in captures, when it was first seen being sent",
+        ),
+        Column("delivered", "int64", "ns", "when the application had it; in captures, when it first came in"),
+        Column(
+            "latency_ns", "int64", "ns", "between the two; to a subscriber that joined later, from then on"
+        ),
+        Column(
+            "bound_ns", "int64", "ns", "the least that links and rates allow; null where they are unknown"
+        ),
+    ),
+    "In runs from what the applications noted, on one clock. In other captures from packets: then it takes"
+    " several nodes in one capture, and is as right as their clocks agree.",
+)
+
+OVERHEAD = Table(
+    "overhead",
+    "a layer",
+    (
+        _RUN,
+        Column(
+            "layer",
+            "string",
+            "",
+            "`ethernet`, `ip`, `udp` (or TCP), `ndnlp`, `interest` (Interests, LLIs, Nacks), `data header`"
+            " (Data less `payload`), `payload` (the application's message), `other` (no readable NDN)",
+        ),
+        Column("bytes", "int64", "bytes", "what was sent of it; the sum over layers is all bytes sent"),
+    ),
+)
+
+EVENTS = Table(
+    "events",
+    "something that happened",
+    (
+        _RUN,
+        Column("time", "int64", "ns", "when"),
+        _NODE,
+        Column(
+            "event",
+            "string",
+            "",
+            "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`; done by the"
+            " scenario: `link-down`, `link-up`, `restart` ...; told from packets: `retransmission`, `nack`,"
+            " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows),"
+            " `repair` (the missing item arrived), `expired` (an Interest or LLI that nothing answered)",
+        ),
+        Column("source", "string", "", "who says so: `application`, `scenario` or `packets`"),
+        Column("interface", "string", "", "where it was seen, if packets tell"),
+        Column("name", "string", "", "of the packet, or the link or node that the scenario acted on"),
+        _FEED,
+        _SEQ,
+        Column("bytes", "int64", "bytes", "of the message or the frame"),
+    ),
+)
+
+TABLES = (
+    PACKETS,
+    TRANSACTIONS,
+    PIT_INTERVALS,
+    PIT_OCCUPANCY,
+    FEED_PROGRESS,
+    LATENCY,
+    OVERHEAD,
+    EVENTS,
+)
+
+_HEAD = """# Tables
+
+`feednet analyze CAPTURE...` writes a directory of plain Parquet for each stage, `packets` by run, node and
+interface, the others by run. `feednet run` and `feednet report` leave the same tables in `tables/` of a run's
+directory, as a file or directory `NAME.parquet` each; those that the report does not show (transactions,
+entries and occupancy of PITs, progress of feeds, events) with `--all-tables` only. What else is in that
+directory is the report's own, and may be another with the next version.
+
+The column `layering`, which every table has, is called `run` in what `feednet analyze` writes: it is RUN of
+`RUN=CAPTURE`, or else the name, less its suffixes, of the file or directory that was given.
+
+pandas, DuckDB, polars and Spark read the tables as they are:
+
+```
+pandas.read_parquet("tables/transactions").groupby(["node", "outcome"]).size()
+polars.read_parquet("tables/packets", hive_partitioning=True)["kind"].value_counts()
+SELECT kind, count(*) FROM read_parquet('tables/packets/**/*.parquet', hive_partitioning = true) GROUP BY kind
+```
+
+Times are whole nanoseconds since 1970-01-01 UTC or, in emulated runs, since the emulator's start.
+"""
+
+_TAIL = """
+Made by `python -m analysis.tables.schema > docs/tables.md`.
+"""
+
+
+def document() -> str:
+    """Return docs/tables.md."""
+    return _HEAD + "".join(map(_section, TABLES)) + _TAIL
+
+
+def _section(table: Table) -> str:
+    rows = [f"| `{each.name}` | {each.type} | {each.unit} | {each.meaning} |\n" for each in table.columns]
+    about = f"A row is {table.row}." + (f" {table.notes}" if table.notes else "")
+    head = f"\n## {table.name}\n\n{about}\n\n| column | type | unit | what |\n|---|---|---|---|\n"
+    return head + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(document(), end="")

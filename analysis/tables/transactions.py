@@ -1,0 +1,484 @@
+"""Transactions: each Interest on an interface, its retransmissions, and what came back for it there.
+
+Theory of operation. An answer goes the other way between the same two ends as the Interest went. Ends are
+told by the direction and the addresses; what went to a multicast group is answered to the group. Where a
+capture shows neither, packets are told apart by kind alone.
+
+Classic Interests. All Interests of one name, CanBePrefix and MustBeFresh between two ends, and what may
+answer them, are put in the order of time; running sums then say which belong together. Data of an Interest's
+own name are copied to each way in which it was asked for; Data of longer names than what was asked for
+(CanBePrefix), or shorter ones (an implicit digest), to those names, which are looked up once for each
+distinct name. A Nack is an answer whatever its Nonce: one that refuses a retransmission, too.
+
+Long-lived Interests. The latest one between two ends for a feed is that to which its items answer, as far
+as they lie in its range and it has not expired. One of the same name and credit as the one before, which
+nothing has answered yet, repeats it.
+
+All this is done by numpy with a window of packets at a time. What is open at a window's end, neither
+answered nor expired, is looked at once more with the next one: its packets are carried over. So windows do
+not show in the result, and memory is bounded by them and by what is open. Captures on disk are swept
+interface by interface, each a task (scan).
+"""
+
+import shutil
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.decode.schema import MESSAGES
+from analysis.decode.tlv_batch import Flags, Ints
+from analysis.pit.entry import FOREVER
+from analysis.pit.files import Group, row_groups, sweep
+from analysis.spark.parallel import each
+from analysis.spark.parquet import WholeFile, directories, partition
+from analysis.tables.schema import EVENTS, TRANSACTIONS
+from captures.layers import GROUP
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = (
+    *("frame", "time", "node", "interface", "direction", "src", "dst", "src_port", "dst_port", "kind"),
+    *("name", "can_be_prefix", "must_be_fresh", "lifetime_ns", "feed", "seq", "send_credit", "nack_reason"),
+    *("frame_bytes", "lp_bytes", "ndn_bytes"),
+)
+"""The columns of packets that are needed."""
+
+MOMENTS = pa.schema([field for field in EVENTS.arrow if field.name not in ("layering", "source")])
+"""Events that transactions tell: `retransmission`, and `expired` of what nothing answered, at the time when
+it would, which may be after the capture's end."""
+
+_OWN = pa.schema([field for field in TRANSACTIONS.arrow if field.name != "layering"])
+_DIGEST = "/sha256digest="
+_INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
+_MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
+
+
+def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession | None" = None) -> None:
+    """Write stages.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories `key`=RUN.
+
+    `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are passed over), in
+    directories of `key` and whatever else; what agrees in all of these is a task. Without Spark the work is
+    done here.
+    """
+    packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()  # tasks work elsewhere
+    tasks: dict[tuple[str | None, ...], list[Group]] = {}
+    runs: dict[tuple[str | None, ...], str] = {}
+    for path in sorted(packets.rglob("*.parquet")):
+        place = path.relative_to(packets)
+        if any(part.startswith(("_", ".")) for part in place.parts):
+            continue
+        texts = directories(place)
+        values = tuple(texts.values())
+        runs[values] = texts.get(key) or ""
+        kept = {name: value for name, value in texts.items() if name in COLUMNS}
+        tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, kept))
+    order = sorted(tasks, key=str)
+    for target in (out, moments):
+        shutil.rmtree(target, ignore_errors=True)
+
+    def follow_one(number: int) -> dict[str, Any]:
+        values = order[number]
+        part = Path(partition(key, runs[values])) / f"part-{number:05}.parquet"
+        following = Follower()
+        with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as told:
+            windows = sweep(tasks[values], COLUMNS)
+            for rows in chain(map(following.push, windows), map(Follower.finish, [following])):
+                answered.write(rows.select(_OWN.names))
+                told.write(moments_of(rows))
+        return {}
+
+    each(spark, follow_one, len(order))
+
+
+class Follower:
+    """Takes packets in windows of ascending times, each with COLUMNS; gives rows of stages.TRANSACTIONS but
+    `layering`, of what has ended.
+
+    There are two more columns: `expires` (ns), when the last Interest would have, and `repeats`, time (ns)
+    and bytes of every Interest of the transaction but the first. Interests whose name was cut off are left
+    out.
+    """
+
+    def __init__(self) -> None:
+        self._carried: pa.Table | None = None
+
+    def push(self, window: pa.Table) -> pa.Table:
+        """Take packets in the order of their times."""
+        if not len(window):
+            return _empty()
+        return self._follow(window, int(window["time"][-1].as_py()))
+
+    def finish(self) -> pa.Table:
+        """Return what is still open."""
+        carried, self._carried = self._carried, None
+        return _empty() if carried is None else _follow(carried, None)[0]
+
+    def _follow(self, window: pa.Table, horizon: int) -> pa.Table:
+        window = window.select(list(COLUMNS))
+        if self._carried is not None:
+            window = pa.concat_tables([_plain(self._carried), _plain(window)])
+        ended, self._carried = _follow(window, horizon)
+        return ended
+
+
+def moments_of(rows: pa.Table) -> pa.Table:
+    """Return the MOMENTS of a Follower's rows."""
+    listed = rows["repeats"].combine_chunks()
+    moment = listed.flatten()
+    again = rows.take(listed.value_parent_indices())
+    # An LLI without credit cancels one, and waits for nothing.
+    waits = pc.greater(pc.fill_null(rows["send_credit"], 1), 0)
+    late = rows.filter(pc.and_(pc.equal(rows["outcome"], "none"), waits))
+    parts = [
+        ("retransmission", again, moment.field("time"), moment.field("bytes")),
+        ("expired", late, late["expires"], pa.nulls(len(late), pa.int64())),
+    ]
+    tables = []
+    for event, of, time, size in parts:
+        told = {"event": pa.repeat(event, len(of)), "time": time, "bytes": size}
+        columns = [told.get(field.name) for field in MOMENTS]
+        columns = [
+            of[field.name] if column is None else column
+            for field, column in zip(MOMENTS, columns, strict=True)
+        ]
+        tables.append(pa.Table.from_arrays(columns, names=MOMENTS.names).cast(MOMENTS))
+    return pa.concat_tables(tables)
+
+
+def wire_size() -> Column:
+    """Return the bytes of a packet's frames; in a TCP stream, where packets and frames differ, its own."""
+    own = F.col("lp_bytes") + F.col("ndn_bytes")
+    return F.when(F.col("frame_bytes") == 0, own).otherwise(F.col("frame_bytes"))
+
+
+class _Rows(NamedTuple):
+    """Packets as numbers; -1 where there is nothing."""
+
+    table: pa.Table
+    scope: Ints
+    """A number for each node, interface, direction of the Interest and two ends."""
+    kind: Ints
+    name: Ints
+    names: pa.Array
+    feed: Ints
+    seq: Ints
+    credit: Ints
+    time: Ints
+    frame: Ints
+    expires: Ints
+    size: Ints
+    selectors: Ints
+    """How a name was asked for: 0 .. 3, of CanBePrefix and MustBeFresh."""
+
+
+class _Chains(NamedTuple):
+    """Interests with those that repeat them: rows of the first, of the last, and of the answer (-1: none)."""
+
+    first: Ints
+    last: Ints
+    answer: Ints
+    interests: Ints
+    expires: Ints
+    interest_bytes: Ints
+    answer_bytes: Ints
+    items: Ints
+    repeats: pa.Array
+
+
+def _follow(window: pa.Table, horizon: int | None) -> tuple[pa.Table, pa.Table]:
+    """Return what has ended by `horizon`, or all if that is None, and the packets of what has not."""
+    rows = _numbered(window)
+    classic, open_classic = _classic(rows, horizon)
+    lived, open_lived = _long_lived(rows, horizon)
+    is_open = pa.array(np.union1d(open_classic, open_lived))
+    return pa.concat_tables([classic, lived]), rows.table.take(is_open)
+
+
+def _numbered(window: pa.Table) -> _Rows:
+    window = _plain(window.filter(pc.is_valid(window["name"])))
+    kinds, told = _coded(window["kind"])
+    known = np.array([*(MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in told.to_pylist()), -1])
+    kind = known[kinds]
+    window, kind = window.filter(pa.array(kind >= 0)), kind[kind >= 0]
+    asks = (kind == _INTEREST) | (kind == _LLI)
+    ways, told = _coded(window["direction"])
+    way = np.array([*({"out": 0, "in": 1}.get(text, -1) for text in told.to_pylist()), -1])[ways]
+    side = np.where(asks | (way < 0), way, 1 - way)
+    ends, addresses = _coded(pa.chunked_array([*window["src"].chunks, *window["dst"].chunks], pa.string()))
+    src, dst = np.split(ends, 2)
+    to_group = np.append(pc.match_substring_regex(addresses, GROUP).to_numpy(zero_copy_only=False), False)[
+        dst
+    ]
+    own, peer = (
+        end << 17 | _values(window[port], -1) + 1 for end, port in ((src, "src_port"), (dst, "dst_port"))
+    )
+    there, back = np.where(asks, own, peer), np.where(asks, peer, own)
+    group = dst << 17  # port and sender do not matter
+    there, back = np.where(to_group, group, there), np.where(to_group, -1, back)
+    nodes, interfaces = _coded(window["node"])[0], _coded(window["interface"])[0]
+    name, names = _coded(window["name"])
+    time, life = _values(window["time"], 0), _values(window["lifetime_ns"], FOREVER)
+    beyond = life > FOREVER - np.maximum(time, 0)
+    whole = _values(window["frame_bytes"], 0)
+    return _Rows(
+        table=window,
+        scope=_joint(nodes, interfaces, side, there, back),
+        kind=kind,
+        name=name,
+        names=names,
+        feed=_coded(window["feed"])[0],
+        seq=_values(window["seq"], -1),
+        credit=_values(window["send_credit"], -1),
+        time=time,
+        frame=_values(window["frame"], 0),
+        expires=np.where(beyond, FOREVER, time + np.where(beyond, 0, life)),
+        size=np.where(whole == 0, _values(window["lp_bytes"], 0) + _values(window["ndn_bytes"], 0), whole),
+        selectors=2 * _flags(window["can_be_prefix"]) + _flags(window["must_be_fresh"]),
+    )
+
+
+def _classic(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
+    asks = np.flatnonzero(rows.kind == _INTEREST)
+    refuses = np.flatnonzero((rows.kind == _NACK) & (rows.credit < 0))
+    named = rows.scope * (len(rows.names) + 1) + rows.name
+    data = np.flatnonzero(rows.kind == _DATA)
+    wanted = np.unique(4 * named[asks] + rows.selectors[asks])
+    copies = [(data, 4 * named[data] + way) for way in range(4)]
+    copies += _of_other_names(rows, named, asks, data)
+    fitting = [np.isin(key, wanted) for _, key in copies]
+    # Of one time and frame, what asks is before what answers.
+    own = np.append(asks, refuses)
+    row = np.concatenate([own, *(who[fits] for (who, _), fits in zip(copies, fitting, strict=True))])
+    key = np.concatenate(
+        [
+            4 * named[own] + rows.selectors[own],
+            *(key[fits] for (_, key), fits in zip(copies, fitting, strict=True)),
+        ]
+    )
+    order = np.lexsort((rows.frame[row], rows.time[row], key))
+    row, key = row[order], key[order]
+    is_ask = rows.kind[row] == _INTEREST
+    # What nothing answers any more begins anew: after an answer, and with the next way to ask.
+    begins = np.append(True, (key[1:] != key[:-1]) | ~is_ask[:-1])[: len(row)]
+    alive = np.append(0, _highest_so_far(begins, np.where(is_ask, rows.expires[row], 0))[:-1])[: len(row)]
+    is_pending = ~begins & (rows.time[row] < alive)
+    kept = is_ask | is_pending
+    row, key, is_ask, is_pending = row[kept], key[kept], is_ask[kept], is_pending[kept]
+    chains = _chained(rows, row, is_ask & ~is_pending, is_ask)
+    way = key[is_ask & ~is_pending] % 4
+    waits = (chains.answer < 0) & (chains.expires > (FOREVER if horizon is None else horizon))
+    table = _table(rows, chains, "interest", way >= 2, way % 2 == 1)
+    open_rows = row[np.repeat(waits, chains.interests + (chains.answer >= 0))]
+    return table.filter(pa.array(~waits)), open_rows
+
+
+def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tuple[Ints, Ints]]:
+    """Return Data once more under each name asked for that they answer without having it: rows, and keys."""
+    found = []
+    loose = asks[rows.selectors[asks] >= 2]
+    distinct, which = np.unique(rows.name[data], return_inverse=True)
+    texts = rows.names.take(pa.array(distinct))
+    for depth in _depths(rows.names.take(pa.array(np.unique(rows.name[loose])))):
+        if depth:
+            cut = pc.replace_substring_regex(texts, rf"^((?:/[^/]*){{{depth}}})/.*$", r"\1")
+        else:
+            cut = pa.array(np.full(len(texts), "/"), pa.string())
+        cut = pc.if_else(pc.not_equal(cut, texts), cut, None)
+        found.append((cut, (2, 3)))
+    digests = pc.match_substring(rows.names, _DIGEST).to_numpy(zero_copy_only=False)
+    copies = []
+    for cut, ways in found:
+        places = pc.index_in(cut, value_set=rows.names).fill_null(-1).to_numpy()[which]
+        there = places >= 0
+        key = named[data[there]] - rows.name[data[there]] + places[there]
+        copies += [(data[there], 4 * key + way) for way in ways]
+    for code in np.flatnonzero(digests).tolist():
+        short = rows.names[code].as_py().partition(_DIGEST)[0]
+        place = pc.index_in(pa.scalar(short), value_set=rows.names).as_py()
+        if place is not None:
+            who = data[rows.name[data] == place]
+            copies += [(who, 4 * (named[who] - place + code) + way) for way in range(4)]
+    return copies
+
+
+def _depths(names: pa.Array) -> list[int]:
+    """Return how many components some names have."""
+    slashes = pc.count_substring(names, "/").to_numpy()
+    is_root = pc.equal(names, "/").to_numpy(zero_copy_only=False)
+    return [*map(int, np.unique(np.where(is_root, 0, slashes)))]
+
+
+def _long_lived(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
+    is_told = (rows.feed >= 0) & ((rows.kind == _LLI) | (rows.kind == _DATA) | (rows.kind == _NACK))
+    row = np.flatnonzero(is_told & ((rows.kind == _DATA) | (rows.credit >= 0)))
+    key = rows.scope[row] * (rows.feed.max(initial=0) + 1) + rows.feed[row]
+    order = np.lexsort((rows.frame[row], rows.time[row], key))
+    row, key = row[order], key[order]
+    is_ask = rows.kind[row] == _LLI
+    begins = np.append(True, key[1:] != key[:-1])[: len(row)]
+    places = np.arange(len(row))
+    asked = np.maximum.accumulate(np.where(is_ask, places, -1)) if len(row) else places
+    has_asked = asked >= np.maximum.accumulate(np.where(begins, places, 0)) if len(row) else is_ask
+    lli = row[np.maximum(asked, 0)]
+    is_alive = has_asked & (rows.time[row] < rows.expires[lli])
+    ahead = rows.seq[row] - rows.seq[lli]
+    is_item = (rows.kind[row] == _DATA) & (ahead >= 0) & (ahead < rows.credit[lli]) & is_alive
+    is_item &= rows.seq[row] >= 0
+    is_nack = (rows.kind[row] == _NACK) & (rows.name[row] == rows.name[lli]) & is_alive
+    kept = is_ask | is_item | is_nack
+    row, key, is_ask, is_item = row[kept], key[kept], is_ask[kept], is_item[kept]
+    # Whether each repeats the one before: that is the row before it, if nothing has answered that.
+    before = np.append(row[:1], row[:-1])
+    repeats = is_ask & np.append(False, is_ask[:-1] & (key[1:] == key[:-1]))[: len(row)]
+    repeats &= (rows.name[row] == rows.name[before]) & (rows.credit[row] == rows.credit[before])
+    repeats &= rows.time[row] < rows.expires[before]
+    starts = is_ask & ~repeats
+    chains = _chained(rows, row, starts, is_ask, is_item)
+    which = np.cumsum(starts) - 1
+    newest = np.append(np.diff(key[starts]) != 0, True)[: len(chains.first)]
+    waits = newest & (rows.expires[chains.last] > (FOREVER if horizon is None else horizon))
+    nothing = np.zeros(len(chains.first), bool)
+    table = _table(rows, chains, "lli", nothing, nothing)
+    return table.filter(pa.array(~waits)), row[waits[which]]
+
+
+def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flags | None = None) -> _Chains:
+    """Sum up rows in order, each chain of which begins where `starts` is.
+
+    Without `is_item`, at most one answer ends a chain; with it, any number of items and Nacks, of which the
+    first item counts, or else the first Nack.
+    """
+    at = np.flatnonzero(starts)
+    if not len(at):
+        of = np.zeros(0, np.int64)
+        return _Chains(of, of, of, of, of, of, of, of, pa.array([], pa.list_(_MOMENT)))
+    which = np.cumsum(starts) - 1
+    count = np.add.reduceat(is_ask.astype(np.int64), at)
+    last = row[at + count - 1]  # what asks is before what answers
+    size = rows.size[row]
+    answer = np.full(len(at), -1)
+    if is_item is None:
+        items = np.add.reduceat((rows.kind[row] == _DATA).astype(np.int64), at)
+        answer[which[~is_ask]] = row[~is_ask]
+    else:
+        for wanted in (~is_ask & ~is_item, is_item):
+            place = np.flatnonzero(wanted)[::-1]  # so that the first one stays
+            answer[which[place]] = row[place]
+        seen = np.unique(np.stack([which[is_item], rows.seq[row[is_item]]], axis=1), axis=0)[:, 0]
+        items = np.bincount(seen, minlength=len(at)).astype(np.int64)
+    again = row[is_ask & ~starts]
+    moments = pa.StructArray.from_arrays(
+        [pa.array(rows.time[again]), pa.array(rows.size[again])], fields=list(_MOMENT)
+    )
+    offsets = np.append(0, np.cumsum(count - 1)).astype(np.int32)
+    return _Chains(
+        first=row[at],
+        last=last,
+        answer=answer,
+        interests=count,
+        expires=np.maximum.reduceat(np.where(is_ask, rows.expires[row], np.iinfo(np.int64).min), at),
+        interest_bytes=np.add.reduceat(np.where(is_ask, size, 0), at),
+        answer_bytes=np.add.reduceat(np.where(is_ask, 0, size), at),
+        items=items,
+        repeats=pa.ListArray.from_arrays(pa.array(offsets), moments),
+    )
+
+
+def _table(rows: _Rows, chains: _Chains, kind: str, can_be_prefix: Flags, must_be_fresh: Flags) -> pa.Table:
+    first, answer = pa.array(chains.first), pa.array(chains.answer, mask=chains.answer < 0)
+    asked = rows.table.select(["node", "interface", "direction", "name", "feed", "seq", "send_credit"]).take(
+        first
+    )
+    answered = rows.table.select(["kind", "time", "name", "nack_reason"]).take(answer)
+    is_data = pc.equal(answered["kind"], "data")
+    refused = pc.equal(answered["kind"], "nack")
+    time = pa.array(rows.time[chains.first])
+    columns = {name: asked[name] for name in asked.column_names} | {
+        "kind": pa.repeat(kind, len(first)),
+        "can_be_prefix": pa.array(can_be_prefix),
+        "must_be_fresh": pa.array(must_be_fresh),
+        "time": time,
+        "last": pa.array(rows.time[chains.last]),
+        "interests": pa.array(chains.interests),
+        "outcome": pc.fill_null(answered["kind"], "none"),
+        "answered": answered["time"],
+        "rtt_ns": pc.subtract(answered["time"], time),
+        "nack_reason": pc.if_else(refused, answered["nack_reason"], None),
+        "data_name": pc.if_else(is_data, answered["name"], None),
+        "items": pa.array(chains.items),
+        "interest_bytes": pa.array(chains.interest_bytes),
+        "answer_bytes": pa.array(chains.answer_bytes),
+        "expires": pa.array(chains.expires),
+        "repeats": chains.repeats,
+    }
+    return pa.Table.from_arrays([columns[field.name] for field in _FOLLOWED], names=_FOLLOWED.names).cast(
+        _FOLLOWED
+    )
+
+
+_FOLLOWED = pa.schema(
+    [
+        *(field for field in TRANSACTIONS.arrow if field.name != "layering"),
+        ("expires", pa.int64()),
+        ("repeats", pa.list_(_MOMENT)),
+    ]
+)
+
+
+def _empty() -> pa.Table:
+    return _FOLLOWED.empty_table()
+
+
+def _highest_so_far(begins: Flags, values: Ints) -> Ints:
+    """Return the highest value so far of each stretch, which begins where `begins` is."""
+    if not len(values):
+        return values
+    by_value = np.argsort(values, kind="stable")
+    rank = np.empty_like(by_value)
+    rank[by_value] = np.arange(len(values))
+    base = (np.cumsum(begins) - 1) * len(values)
+    highest: Ints = values[by_value][np.maximum.accumulate(base + rank) - base]
+    return highest
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries, of which chunks may have different ones."""
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Return a number for each text, -1 for none, and the texts."""
+    encoded = pc.dictionary_encode(column).unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], column.type).dictionary_encode()
+    return encoded.indices.fill_null(-1).to_numpy().astype(np.int64), encoded.dictionary
+
+
+def _values(column: pa.ChunkedArray, nothing: int) -> Ints:
+    values: Ints = column.fill_null(nothing).to_numpy()
+    return values
+
+
+def _flags(column: pa.ChunkedArray) -> Ints:
+    flags: Ints = column.fill_null(False).to_numpy().astype(np.int64)
+    return flags
+
+
+def _joint(*parts: Ints) -> Ints:
+    """Return numbers that are equal where all parts are, from 0."""
+    codes = np.zeros(len(parts[0]), np.int64)
+    for part in parts:
+        of_part = np.unique(part, return_inverse=True)[1]
+        codes = np.unique(codes * (of_part.max(initial=0) + 1) + of_part, return_inverse=True)[1]
+    return codes

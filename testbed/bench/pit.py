@@ -1,0 +1,63 @@
+"""What a pending Interest takes in memory: `python -m testbed.bench.pit COUNT`, in a process of its own."""
+
+import gc
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+from forwarder.forwarder import Forwarder
+from forwarder.wire.name import SEQUENCE, component, from_uri
+from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+from forwarder.wire.tlv import nni
+from testbed.bench.load import DOWN, UP, BenchError
+
+_PREFIX = from_uri("/feednet/bench/pending")
+_FIRST = 1 << 32  # sequence numbers of one length
+_LIFETIME_MS = 600_000
+_PATIENCE_S = 300
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process has in use."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+def bytes_an_entry(count: int) -> float:
+    """Let so many Interests of different names be pending, each sent to one face; return bytes an entry."""
+    forwarder = Forwarder(rng=Random(0))
+    for face in (DOWN, UP):
+        forwarder.add_face(face)
+    forwarder.fib.add(_PREFIX, UP)
+    gc.collect()
+    gc.disable()  # there is no garbage: it would only take its time
+    before = resident_bytes()
+    for number in range(count):
+        name = _PREFIX + component(SEQUENCE, nni(_FIRST + number))
+        interest = make_interest(name, nonce=number, lifetime_ms=_LIFETIME_MS, hop_limit=SENT_HOP_LIMIT)
+        forwarder.receive(DOWN, interest, number)
+        forwarder.take_outputs()
+    taken = resident_bytes() - before
+    if len(forwarder.pit) != count:
+        raise BenchError(f"of {count} Interests {len(forwarder.pit)} are pending")
+    return taken / count
+
+
+def in_a_fresh_process(count: int) -> float:
+    """Do so where nothing that has been freed before is used again; raise BenchError."""
+    command = [sys.executable, "-m", "testbed.bench.pit", str(count)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_PATIENCE_S)
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.strip().splitlines()
+        ended = f"signal {-error.returncode}" if error.returncode < 0 else f"exit status {error.returncode}"
+        raise BenchError(lines[-1] if lines else f"the process ended with {ended}") from error
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"it took longer than {_PATIENCE_S} s") from error
+    return float(done.stdout)
+
+
+if __name__ == "__main__":
+    print(bytes_an_entry(int(sys.argv[1])))

@@ -1,0 +1,5 @@
+"""`python -m testbed.cli`: what `feednet` does."""
+
+from testbed.cli.main import main
+
+main()

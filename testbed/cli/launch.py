@@ -1,0 +1,20 @@
+"""The entry point of `feednet`: Ctrl-C ends it in one line while its modules are being imported, too."""
+
+import os
+import signal
+from types import FrameType
+
+
+def main() -> None:
+    """Import the command line, which takes a moment, and run it."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _end)  # until testbed.cli.interrupts takes over: nothing has begun
+    from testbed.cli.main import main as run
+
+    run()
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    # No exception: modules that are being imported make others of it.
+    os.write(2, b"feednet: interrupted\n")
+    os._exit(130)

@@ -1,0 +1,134 @@
+"""What `feednet watch` watches: a run that is going on or about to begin, or captures of any program."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from analysis.files import partial_of
+from testbed.errors import UserError
+from testbed.experiment.files import CAPTURE, SCENARIO
+from testbed.scenario import workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.timeline import Timeline
+
+if TYPE_CHECKING:
+    from analysis.decode.reader import NodeRule
+    from analysis.live.capture import Break
+
+_CAPTURES = {".pcap", ".pcapng", ".cap", ".dump", ".ntar"}
+
+
+@dataclass
+class Target:
+    """What is watched.
+
+    run: the directory of a run, None if captures are. path: what the page is named after. The rest is known
+    once the run has begun: since, s; captures and breaks as in analysis.live.query.LiveQuery.
+    """
+
+    path: Path
+    run: Path | None
+    title: str
+    noun: str = "Captures"
+    captures: dict[str, list[str]] = field(default_factory=dict)
+    breaks: "dict[str, list[Break]]" = field(default_factory=dict)
+    nodes: Sequence[str] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    since: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a run has ended."""
+        return self.run is not None and self.run.is_dir()
+
+    @property
+    def rule(self) -> "NodeRule":
+        """What names the node of an interface."""
+        return "interface" if self.run else "auto"
+
+    def begin(self) -> bool:
+        """Learn what is run, if the run has begun; return whether it has. Raises UserError."""
+        if self.captures or self.run is None:
+            self.since = self.since or time.time()
+            return True
+        for directory in (partial_of(self.run), self.run):
+            path = directory / SCENARIO
+            try:
+                text = path.read_text(encoding="utf-8")
+                self.since = path.stat().st_mtime
+                scenario = Scenario.model_validate_json(text)
+            except FileNotFoundError:
+                if directory == self.run and directory.is_dir():
+                    raise UserError(f"{path}: missing: not the directory of a run") from None
+                continue
+            except ValidationError:
+                if directory != self.run:
+                    return False  # being written
+                raise UserError(f"{path}: not a scenario of this feednet") from None
+            self._set(scenario)
+            return True
+        return False
+
+    def _set(self, scenario: Scenario) -> None:
+        assert self.run is not None
+        self.title, self.noun = scenario.title, "Layerings"
+        directories = [partial_of(self.run), self.run]
+        for name in scenario.layerings:
+            self.captures[name] = [str(directory / name / CAPTURE) for directory in directories]
+        roles = scenario.roles
+        order = ("publisher", "subscriber", "archive", "forwarder")
+        self.nodes = sorted(roles, key=lambda node: order.index(roles[node]))
+        self.links = {end.name: f"{end.node} to {end.peer}" for end in scenario.network.interfaces()}
+        breaks = list(_breaks(scenario))
+        self.breaks = dict.fromkeys(scenario.layerings, breaks)
+
+
+def find_target(paths: Sequence[Path]) -> Target:
+    """Return what some paths mean. Raises UserError."""
+    from analysis.decode.reader import stem
+    from captures.files import is_compressed
+
+    first = paths[0]
+    run = first.with_name(first.name.removesuffix(".partial"))
+    if len(paths) == 1 and not first.is_file() and (first.is_dir() or first.suffix not in _CAPTURES):
+        return Target(run, run, run.name)
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        name = stem(str(path))
+        if path.is_dir():
+            raise UserError(f"{path}: a directory; watch one run, or captures")
+        if not path.parent.is_dir():
+            raise UserError(f"{path.parent}: no such directory")
+        if name in found:
+            raise UserError(f"{path}: two captures would be {name}")
+        if path.is_file() and is_compressed(path):
+            raise UserError(f"{path}: compressed: it cannot be read while it grows")
+        found[name] = [str(path)]
+    return Target(first, None, ", ".join(map(str, paths)), captures=found)
+
+
+def _breaks(scenario: Scenario) -> "Iterator[Break]":
+    """Yield what the scenario does to nodes and links, on the emulator's clock, which begins at 0.
+
+    Over Mininet the clock is another, and what is long past when the first packet comes changes nothing.
+    """
+    from analysis.live.capture import Break
+
+    if not scenario.events:
+        return
+    network = scenario.network
+    for at, change in Timeline.of(scenario, workload.load(scenario), 0).changes:
+        for end in network.interfaces():
+            if change.restart is not None and change.restart in (end.node, end.peer):
+                event = "restart" if change.restart == end.node else "peer-restart"
+                yield Break(at, end.node, end.name, event)
+            elif (
+                change.restart is None
+                and change.is_signalled
+                and end.link == network.link_between(*change.ends)
+            ):
+                yield Break(at, end.node, end.name, change.event)

@@ -1,0 +1,257 @@
+"""The page of `feednet watch`: what it says, and how it is written and served."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from statistics import median
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from testbed.cli.watch_target import Target
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from analysis.live.capture import Followed
+    from analysis.live.query import LiveQuery
+    from analysis.report.live import Shown
+
+_RATE_S = 5.0
+_COLUMNS = ("State", "Frames", "MB", "Seconds", "PIT peak, entries", "PIT peak, bytes", "Items missing")
+
+
+class View:
+    """The page, and the script of its news beside it.
+
+    Attributes:
+        headline: what is going on, in a line.
+        batches: how many are in the page.
+    """
+
+    def __init__(self, target: Target, query: "LiveQuery", page: Path, *, is_served: bool = False) -> None:
+        self.page = page
+        self.script = page.with_suffix(".js")
+        self.headline = ""
+        self.batches = 0
+        self._is_served = is_served
+        self._target = target
+        self._query = query
+        self._rates: deque[tuple[float, int]] = deque()
+        self._over = ""
+        self._drawn: dict[str, tuple[tuple[int, bool], list[list[str]], dict[str, Any]]] = {}
+
+    def write_page(self) -> None:
+        """Write the page, with the state that there is."""
+        from analysis.report.live import live_page, news
+
+        state = self._state()
+        name = self._target.path.name
+        text = live_page(name, self._target.title, quote(self.script.name), state, self._shown())
+        self._write(self.page, text)
+        self._write(self.script, news(state))
+
+    def write_news(self) -> None:
+        """Write the news."""
+        from analysis.report.live import news
+
+        self._write(self.script, news(self._state()))
+
+    def _write(self, path: Path, text: str) -> None:
+        from analysis.files import write_whole
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+
+    def end(self, why: str) -> None:
+        """Write the last page: it tells why it is, and needs no news."""
+        self._over = why
+        if self._target.is_complete or self._target.run is None:
+            with self._query.lock:  # it may be in the middle of a batch
+                for capture in self._query.followed.values():
+                    capture.finish()
+        self.write_page()
+
+    @property
+    def report(self) -> Path | None:
+        """The report of a run that is complete."""
+        return self._target.run / "report.html" if self._target.run and self._target.is_complete else None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the run's report is still to come, for a page that will be told."""
+        return self._is_served and self.report is not None and not self.report.exists()
+
+    def _shown(self) -> "Shown":
+        from analysis.report.live import Shown
+
+        return Shown(self._target.nodes, self._target.links, self._target.run is not None)
+
+    def _state(self) -> dict[str, Any]:
+        target, query, settings = self._target, self._query, self._shown()
+        with query.lock:
+            self.batches = query.batches
+            followed = query.followed
+            frames = sum(capture.frames for capture in followed.values())
+            current = max((place for place, each in enumerate(followed.values()) if each.frames), default=0)
+            captures = [
+                self._row(place, capture, current, settings)
+                for place, capture in enumerate(followed.values())
+            ]
+            left_out = sum(capture.left_out for capture in followed.values())
+        now = time.time()
+        self._rates.append((now, frames))
+        while self._rates[0][0] < now - _RATE_S:
+            self._rates.popleft()
+        passed = now - self._rates[0][0]
+        rate = (frames - self._rates[0][1]) / passed if passed > 0 else 0.0
+        self.headline = self._headline(frames, rate, current)
+        lag = lag_told(query.lags).removeprefix(", ")
+        notes = []
+        if left_out:
+            notes.append(f"PIT states leave {left_out} packets out: the capture has cut them.")
+        links = []
+        if self.report is not None:
+            href = quote(os.path.relpath(self.report, self.page.parent))
+            is_there = self.report.exists()
+            links.append(
+                {"text": "The report" if is_there else "The report, once it is written", "href": href}
+            )
+        return {
+            "phase": "over" if self._over else "running" if frames else "waiting",
+            "headline": self.headline,
+            "facts": [
+                ["What", target.title if target.run is None else target.run.name],
+                ["Time", f"{_clock(target.since, '%Y-%m-%d %H:%M:%S')} to {_clock(now, '%H:%M:%S')}"],
+                ["Frames captured", _number(frames)],
+                ["Frames a second, now", "–" if self._over else _number(rate)],
+                ["Written and not read yet", f"{_number(query.behind)} bytes"],
+                ["Lag, from written to shown", lag or "not known yet"],
+            ],
+            "links": links,
+            "noun": target.noun,
+            "columns": [target.noun.removesuffix("s"), *_COLUMNS],
+            "captures": captures,
+            "current": current,
+            "notes": notes,
+            "pending": self.is_pending,
+            "updated_ms": round(now * 1000),
+        }
+
+    def _row(self, place: int, capture: "Followed", current: int, settings: "Shown") -> dict[str, Any]:
+        from analysis.pit.tables import NETWORK
+
+        if not capture.frames:
+            state = "–" if self._over else "waiting"
+        elif self._over or (place < current and self._target.run is not None):
+            state = "complete" if self._target.is_complete or not self._over else "ended"
+        else:
+            state = "running"
+        nodes, drawn = self._drawing(capture, settings)
+        seconds = (capture.last or 0) - (capture.first or 0)
+        entries, size, *_ = capture.peaks.get(NETWORK, (0, 0))
+        missing = sum(each.missing for each in capture.progress.values())
+        numbers = [capture.frames, capture.bytes / 1e6, seconds / 1e9, entries, size, missing]
+        return {
+            "name": capture.name,
+            "version": capture.frames,
+            "cells": [capture.name, state, *map(_number, numbers)],
+            "nodes": nodes,
+            "figures": drawn,
+            "frames": capture.frames,
+            "peaks": capture.peaks,
+        }
+
+    def _drawing(self, capture: "Followed", settings: "Shown") -> tuple[list[list[str]], dict[str, Any]]:
+        """Return the table of nodes and the figures of a capture, drawn again if there is something new."""
+        from analysis.report.live import figures, node_rows
+
+        if not capture.frames:
+            return [], {}
+        version = capture.frames, bool(self._over)
+        known = self._drawn.get(capture.name)
+        if known is None or known[0] != version:
+            drawn = {item.id: item.spec for item in figures(capture, settings)}
+            known = self._drawn[capture.name] = version, node_rows(capture, settings), drawn
+        return known[1], known[2]
+
+    def _headline(self, frames: int, rate: float, current: int) -> str:
+        target = self._target
+        counted = _some(frames, "frame", "frames")
+        if self._over:
+            what = "The run" if target.run else "The capture"
+            if self._over == "complete":
+                return f"{what} is complete: {counted}"
+            return f"Ended, {self._over}: {counted}"
+        if not frames:
+            return "Waiting for the first frame"
+        names = list(target.captures)
+        which = f"{names[current]} ({current + 1} of {len(names)})" if target.run else target.title
+        return f"{which} is running: {counted}, {_number(rate)} a second"
+
+
+def _some(count: int, one: str, many: str) -> str:
+    return f"{_number(count)} {one if count == 1 else many}"
+
+
+def _number(value: float) -> str:
+    from analysis.report.numbers import pretty
+
+    return pretty(value)
+
+
+def lag_told(lags: Sequence[float]) -> str:
+    """Say what the lags of batches (s) come to: of the last, the median and the most; "" if there is none."""
+    if not lags:
+        return ""
+    over = _some(len(lags), "batch", "batches")
+    return f", {lags[-1]:.1f} s; median {median(lags):.1f}, most {max(lags):.1f} s over {over}"
+
+
+def _clock(time_s: float, form: str) -> str:
+    return datetime.fromtimestamp(time_s).strftime(form)
+
+
+@contextmanager
+def served(view: View, port: int | None) -> Iterator[str]:
+    """Serve the page, its news and the report on loopback; yields the address, "" without a port."""
+    if port is None:
+        yield ""
+        return
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = unquote(self.path.partition("?")[0]).lstrip("/")
+            files = {"": view.page, view.page.name: view.page, view.script.name: view.script}
+            if view.report is not None:
+                files[os.path.relpath(view.report, view.page.parent)] = view.report
+            try:
+                content = files[asked].read_bytes()
+            except (KeyError, OSError):
+                self.send_error(404)
+                return
+            kind = "text/javascript" if asked == view.script.name else "text/html"
+            self.send_response(200)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (http.server's name)
+            pass
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise UserError(f"--port {port}: {error.strerror}") from error
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()

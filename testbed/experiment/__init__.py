@@ -1,0 +1,1 @@
+"""Running scenarios: in the emulator, in Mininet, many at a time."""

@@ -1,0 +1,99 @@
+"""Running one layering of a scenario in the emulator."""
+
+from pathlib import Path
+from typing import Any
+
+from captures import pcapng
+from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_rows
+from testbed.experiment.nodes import Node
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Change
+from testbed.scenario.timeline import Timeline, change_row, sample_times
+from testbed.scenario.workload import Load
+from topologies.emulated import EmulatedNetwork
+
+
+class Emulation:
+    """The run of a layering, from virtual time 0.
+
+    Args:
+        scenario, layering, load: what is run.
+        capture: gets every frame; None to capture nothing.
+
+    Attributes:
+        timeline: when things happen.
+        nodes: by name; a node that starts anew is another object.
+        network: what joins them.
+    """
+
+    def __init__(
+        self, scenario: Scenario, layering: str, load: Load, *, capture: pcapng.Writer | None = None
+    ) -> None:
+        self.timeline = Timeline.of(scenario, load, 0)
+        self.nodes = {
+            name: Node(scenario, layering, name, load, self.timeline) for name in scenario.network.nodes
+        }
+        self.network = EmulatedNetwork(
+            scenario.network,
+            {name: node.host for name, node in self.nodes.items()},
+            {interface.name: face for node in self.nodes.values() for interface, face in node.faces},
+            seed=scenario.seed,
+            capture=capture,
+        )
+        self._scenario = scenario
+        self._layering = layering
+        self._load = load
+        self._events: list[dict[str, Any]] = []
+        for time, change in self.timeline.changes:
+            self.network.change(time, lambda change=change: self._apply(change))  # type: ignore[misc]
+
+    def run(self, until: int) -> None:
+        """Run up to and including a time, ns."""
+        self.network.run(until)
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return what happened, as rows of events.jsonl in no order."""
+        for node in self.nodes.values():
+            self._events += node.take_events()
+        events, self._events = self._events, []
+        return events
+
+    def _apply(self, change: Change) -> None:
+        now = self.network.now
+        topology = self._scenario.network
+        self._events.append(change_row(change, topology, now))
+        if change.restart is None:
+            link = topology.link_between(*change.ends)
+            self.network.set_link(link, change.link_up is not None, signalled=change.is_signalled)
+            return
+        old = self.nodes[change.restart]
+        self._events += old.take_events()
+        new = Node(
+            self._scenario, self._layering, old.name, self._load, self.timeline, memory=old.memory, since=now
+        )
+        self.nodes[old.name] = new
+        self.network.replace(old.name, new.host)
+
+
+def run(scenario: Scenario, layering: str, load: Load, directory: Path) -> dict[str, Any]:
+    """Run a layering and write its files; return its entry in the manifest."""
+    samples: list[dict[str, Any]] = []
+    with (directory / CAPTURE).open("wb") as file:
+        capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
+        emulation = Emulation(scenario, layering, load, capture=capture)
+        network, timeline = emulation.network, emulation.timeline
+
+        def sample() -> None:
+            samples.extend(node.sample(network.now) for node in emulation.nodes.values())
+
+        for time in sample_times(scenario, timeline):
+            network.at(time, sample)
+        emulation.run(timeline.end)
+        network.write_statistics()
+    write_rows(directory / EVENTS, emulation.take_events())
+    write_rows(directory / COUNTERS, samples)
+    return {
+        **timeline.as_row(),
+        "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
+        "capture": {"frames": network.frames, "dropped": 0},
+    }

@@ -1,0 +1,69 @@
+"""The files of a run, and how they are written."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from captures import pcapng
+from ssb.export import entry_line
+from testbed.scenario.workload import Load
+from topologies.model import Topology
+
+MANIFEST = "manifest.json"
+FORMAT = 2
+"""Of the manifest: analysis.run.manifest reads this one, and names any other in a line."""
+
+SCENARIO = "scenario.json"
+FEED = "feed.jsonl"
+"""All feeds that are published, one after the other, a fork's other branch last."""
+
+# In the directory of each layering:
+CAPTURE = "capture.pcapng"
+EVENTS = "events.jsonl"
+COUNTERS = "counters.jsonl"
+RESULT = "result.json"
+"""What a run in a box tells its parent; goes into the manifest."""
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as JSON lines in order of time."""
+    with path.open("w", encoding="utf-8") as file:
+        for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def write_load(path: Path, load: Load) -> None:
+    """Write all feeds as an export."""
+    branch = load.branch.messages[load.common :] if load.branch else ()
+    with path.open("wb") as file:
+        for messages in (*(feed.messages for feed in load.feeds), branch):
+            file.writelines(entry_line(message, message.timestamp) for message in messages)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file that a person may read."""
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def sealed(directory: Path, layerings: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of the files of a run, by their paths in its directory, for its manifest.
+
+    By them an analysis knows the run that was measured from one that was cut off, or put together.
+    """
+    names = [SCENARIO, FEED]
+    names += [f"{layering}/{name}" for layering in layerings for name in (CAPTURE, EVENTS, COUNTERS)]
+    seals: dict[str, dict[str, Any]] = {}
+    for name in names:
+        with (directory / name).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            seals[name] = {"bytes": file.tell(), "sha256": digest}
+    return seals
+
+
+def capture_interfaces(topology: Topology) -> list[pcapng.Interface]:
+    """Describe a topology's interfaces for the head of a capture."""
+    return [
+        pcapng.Interface(i.name, f"node {i.node} to {i.peer}", f"{i.ipv4}/30") for i in topology.interfaces()
+    ]

@@ -1,0 +1,277 @@
+"""Running one layering of a scenario over Mininet: the program in the box.
+
+    python -m testbed.experiment.mininet_run DIRECTORY LAYERING [auto|netem|relay]
+
+The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
+into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
+namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
+new process in the same namespace.
+"""
+
+import asyncio
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+from captures.netns import inside
+from forwarder.faces.udp import PORT, UdpDriver
+from testbed.experiment.files import (
+    CAPTURE,
+    COUNTERS,
+    EVENTS,
+    RESULT,
+    SCENARIO,
+    capture_interfaces,
+    write_json,
+    write_rows,
+)
+from testbed.experiment.nodes import Memory, Node
+from testbed.scenario import workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Change
+from testbed.scenario.timeline import Timeline, change_row, sample_times
+from testbed.scenario.workload import Load
+from topologies import box
+from topologies.child import Child
+from topologies.mininet_net import MininetNetwork
+
+_LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
+_GRACE_S = 10.0
+
+
+class RunError(Exception):
+    """The run failed; the message is one line."""
+
+
+def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "relay"]) -> None:
+    """Run a layering; raises RunError, or OSError from bringing the network up."""
+    scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
+    load = workload.load(scenario)
+    output = directory / layering
+    with (
+        MininetNetwork(scenario.network, scenario.seed, impairment, directory=output) as network,
+        _recording(scenario, network, output) as capture,
+    ):
+        timeline = _Nodes(scenario, layering, load, network).run(output)
+    result = {
+        "impairment": network.impairment,
+        "impairment_reason": network.reason,
+        "links": network.relay_counters,
+        **timeline.as_row(),
+        "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
+        "capture": capture,
+    }
+    write_json(output / RESULT, result)
+
+
+@contextmanager
+def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Iterator[dict[str, Any]]:
+    """Capture every interface inside the `with` block; yields what becomes the recorder's counts."""
+    taps = [
+        {"name": described.name, "description": described.description, "ipv4": described.ipv4}
+        | {"netns": network.netns(interface.node)}
+        for described, interface in zip(
+            capture_interfaces(scenario.network), scenario.network.interfaces(), strict=True
+        )
+    ]
+    specification = output / "recorder.json"
+    specification.write_text(
+        json.dumps({"output": str(output / CAPTURE), "application": "feednet", "interfaces": taps}),
+        encoding="utf-8",
+    )
+    capture: dict[str, Any] = {}
+    recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
+    specification.unlink()
+    try:
+        yield capture
+        counts = recorder.finish()
+        capture |= {key: value for key, value in counts.items() if key != "interfaces"}
+    finally:
+        recorder.kill()
+
+
+class _Process(NamedTuple):
+    """A node's process, and the connection to it."""
+
+    process: ForkProcess
+    connection: Connection
+
+
+class _Nodes:
+    """The processes of all nodes."""
+
+    def __init__(self, scenario: Scenario, layering: str, load: Load, network: MininetNetwork) -> None:
+        self._scenario = scenario
+        self._layering = layering
+        self._load = load
+        self._network = network
+        self._fork = multiprocessing.get_context("fork")
+        self._processes: dict[str, _Process] = {}
+        self._events: list[dict[str, Any]] = []
+        self._samples: list[dict[str, Any]] = []
+
+    def run(self, output: Path) -> Timeline:
+        """Run all nodes from start to end, and write what they report."""
+        self._scenario.network.routes(self._scenario.publisher)  # imports networkx once, before the fork
+        gc.collect()
+        gc.freeze()  # pages that no collection touches stay shared
+        try:
+            for name in self._scenario.network.nodes:
+                self._start(name)
+            for name in self._processes:
+                self._expect(name, "ready", _GRACE_S)
+            timeline = Timeline.of(self._scenario, self._load, time.time_ns() + _LEAD_NS)
+            for name in self._processes:
+                self._processes[name].connection.send((timeline, None, None))
+            for at, change in timeline.changes:
+                time.sleep(max(at - time.time_ns(), 0) / 1e9)
+                self._apply(change, at, timeline)
+            for name in self._processes:
+                self._collect(name, max(timeline.end - time.time_ns(), 0) / 1e9 + _GRACE_S)
+        finally:
+            for process, _ in self._processes.values():
+                process.kill()
+                process.join()
+        write_rows(output / EVENTS, self._events)
+        write_rows(output / COUNTERS, self._samples)
+        return timeline
+
+    def _start(self, name: str) -> None:
+        """Fork a node's process, which says that it is ready and waits for a timeline."""
+        here, there = self._fork.Pipe()
+        process = self._fork.Process(
+            target=_node,
+            args=(self._scenario, self._layering, name, self._load, self._network.netns(name), there),
+            name=name,
+        )
+        process.start()
+        there.close()
+        self._processes[name] = _Process(process, here)
+
+    def _apply(self, change: Change, at: int, timeline: Timeline) -> None:
+        self._events.append(change_row(change, self._scenario.network, at))
+        if change.restart is None:
+            link = self._scenario.network.link_between(*change.ends)
+            self._network.set_link(link, change.link_up is not None)
+            return
+        memory = self._collect(change.restart, _GRACE_S)
+        self._processes[change.restart].process.join()
+        self._start(change.restart)
+        self._expect(change.restart, "ready", _GRACE_S)
+        self._processes[change.restart].connection.send((timeline, memory, at))
+
+    def _collect(self, name: str, seconds: float) -> Memory:
+        """Wait for a node's report, with which it ends; return what its applications keep."""
+        events, samples, memory = self._expect(name, "report", seconds)
+        self._events += events
+        self._samples += samples
+        kept: Memory = memory
+        return kept
+
+    def _expect(self, name: str, kind: str, seconds: float) -> Any:
+        """Wait for a node's message of a kind; return its content."""
+        connection = self._processes[name].connection
+        try:
+            if not connection.poll(seconds):
+                raise RunError(f"node {name}: nothing heard for {seconds:.0f} s")
+            got, content = connection.recv()
+        except EOFError:
+            raise RunError(f"node {name}: ended unexpectedly") from None
+        if got != kind:
+            raise RunError(f"node {name}: {content}")
+        return content
+
+
+def _node(
+    scenario: Scenario, layering: str, name: str, load: Load, netns: str, connection: Connection
+) -> None:
+    """Be one node: the process that is forked for it, until the end of the run or its next restart."""
+    for interrupt in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(interrupt, signal.SIG_DFL)  # the parent's handlers are not for its children
+    try:
+        with inside(netns):
+            connection.send(("ready", None))
+            timeline, memory, since = connection.recv()
+            node = Node(scenario, layering, name, load, timeline, memory=memory, since=since)
+            samples = asyncio.run(_drive(node, scenario, timeline, since))
+        connection.send(("report", (node.take_events(), samples, node.memory)))
+    except Exception as error:
+        connection.send(("error", f"{type(error).__name__}: {error}"))
+
+
+async def _drive(
+    node: Node, scenario: Scenario, timeline: Timeline, since: int | None
+) -> list[dict[str, Any]]:
+    """Run a node in real time until the run's end or its next restart, sampling its counters.
+
+    `since` is when it was restarted, ns; None if it was not.
+    """
+    loop = asyncio.get_running_loop()
+    failures: list[Exception] = []
+    loop.set_exception_handler(
+        lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
+    )
+    driver = UdpDriver(node.host, loop)
+    for interface, face in node.faces:
+        driver.open(face, (interface.ipv4, PORT), (interface.peer_ipv4, PORT))
+    driver.start()
+    samples: list[dict[str, Any]] = []
+
+    def sample() -> None:
+        samples.append(node.sample(time.time_ns()))
+
+    def apply(change: Change) -> None:
+        node.change(change, time.time_ns())
+        driver.start()
+
+    own = [(at, change) for at, change in timeline.changes if since is None or at > since]
+    end = min((at for at, change in own if change.restart == node.name), default=timeline.end)
+    agenda: list[tuple[int, Callable[[], None]]] = [
+        (at, lambda change=change: apply(change))  # type: ignore[misc]
+        for at, change in own
+        if node.is_told_of(change)
+    ]
+    agenda += [(at, sample) for at in sample_times(scenario, timeline) if since is None or at >= since]
+    try:
+        for at, action in sorted(agenda, key=lambda entry: entry[0]):
+            if at > end:
+                break
+            await asyncio.sleep((at - time.time_ns()) / 1e9)
+            action()
+        await asyncio.sleep((end - time.time_ns()) / 1e9)
+    finally:
+        driver.close()
+    if failures:
+        raise failures[0]
+    return samples
+
+
+def main() -> int:
+    """Run as the first program in a box; return the exit status."""
+    directory, layering, impairment = sys.argv[1:]
+    box.prepare()
+    try:
+        run(Path(directory), layering, cast(Literal["auto", "netem", "relay"], impairment))
+    except (RunError, OSError, subprocess.SubprocessError) as error:
+        print(f"feednet: {layering} over Mininet: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # nothing is left to clean up: the box goes with this process

@@ -1,0 +1,313 @@
+"""Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
+
+A sweep is a directory of runs, OUT/<settings>/seed=<n>, each like that of `feednet run`; what they came to
+(analysis.pipelines.study); and a page that compares them. Emulated runs of the same settings and seed give
+the same bytes, in whatever order and wherever they are run; runs over Mininet go one after the other, as each
+of them wants all cores for itself.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import chdir, closing, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from analysis.errors import of_system
+from analysis.files import locked, partial_of
+from testbed.cli.overrides import long_key
+from testbed.errors import UserError, shown
+from testbed.experiment import run as running
+from testbed.experiment.files import MANIFEST, SCENARIO
+from testbed.experiment.layerings import LAYERINGS
+from testbed.experiment.workers import work_off
+from testbed.scenario import model as scenarios
+from testbed.scenario import workload
+
+MOST_RUNS = 10_000
+BATCH_BYTES = 1 << 30
+BATCH_CASES = 64
+"""What is analysed at once: captures of so many bytes, so many layerings of runs."""
+
+_LONGEST_NAME = 150
+"""Bytes of a directory's name that tell settings; file systems take 255."""
+
+Changes = dict[str, Any]
+Progress = Callable[[int, int, str], None]
+"""Told (how many are done, of how many, what is being done)."""
+
+
+class Axis(NamedTuple):
+    """What is varied: a key path of the scenario, and its values."""
+
+    key: str
+    values: list[Any]
+
+
+class Job(NamedTuple):
+    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of
+    scenarios.load), and the command that repeats it."""
+
+    place: str
+    scenario: str
+    options: dict[str, Any]
+    command: str
+
+
+def parse_axis(text: str) -> Axis:
+    """Read "loss=0,1,5"; raise UserError.
+
+    The key is loss, items, seed, strategy, LAYERING.PARAMETER or a scenario's key path.
+
+    Values are JSON where they can be; "1..10" is each whole number from 1 to 10.
+    """
+    name, equals, listed = text.partition("=")
+    values = [value for part in listed.split(",") for value in _values(part)]
+    if not equals or not name or not listed or "" in values:
+        raise UserError(
+            f"--sweep {shown(text)}: write it as KEY=VALUE,VALUE,..., e.g. loss=0,1,5 or poll.window=4,8"
+        )
+    if len(set(map(str, values))) != len(values):
+        raise UserError(f"--sweep {shown(text)}: a value is there twice")
+    first = name.partition(".")[0]
+    return Axis(f"parameters.{name}" if first in LAYERINGS else long_key(name), values)
+
+
+def _values(text: str) -> list[Any]:
+    low, dots, high = text.partition("..")
+    if dots and low.isdigit() and high.isdigit() and int(high) - int(low) < MOST_RUNS:
+        return list(range(int(low), int(high) + 1))
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return [text]
+
+
+def plan(
+    scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any], words: Sequence[str]
+) -> list[Job]:
+    """Return the runs of a sweep, all checked; raise UserError.
+
+    `options` are arguments of testbed.scenario.model.load for all of them, `words` the command that they come
+    from, without the seed. Each setting is run with `repeat` seeds, from the scenario's on, unless the seed
+    itself is varied.
+    """
+    if len({axis.key for axis in axes}) != len(axes):
+        raise UserError("--sweep: a key is there twice")
+    if any(axis.key == "seed" for axis in axes) and options.get("seed") is not None:
+        raise UserError(f"--seed {options['seed']}: the sweep names the seeds itself; leave one of them out")
+    if repeat > 1 and any(axis.key == "seed" for axis in axes):
+        raise UserError("--repeat: the sweep names the seeds itself; leave one of them out")
+    total = repeat
+    for axis in axes:
+        total *= len(axis.values)
+    if total > MOST_RUNS:
+        raise UserError(f"--sweep: that is {total} runs; at most {MOST_RUNS} make a sweep")
+    jobs = []
+    for values in product(*(axis.values for axis in axes)):
+        changes = dict(zip((axis.key for axis in axes), values, strict=True))
+        seed = changes.pop("seed", options.get("seed"))
+        for number in range(repeat):
+            given = options | {"changes": changes}
+            first = scenarios.load(scenario, **(given | {"seed": seed}))
+            given["seed"] = first.seed + number
+            own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
+            command = shlex.join([*words, *own, "--seed", str(given["seed"])])
+            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given, command))
+    return jobs
+
+
+def _typed(value: Any) -> str:
+    """Write a value as parse_axis() reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
+    """Return the directory of a run inside the sweep's: "loss_percent=5,credit=8/seed=1".
+
+    Keys and values are escaped as in URLs, so that none is a path, and no two settings have one directory.
+    """
+    named = ",".join(f"{_escaped(key.rpartition('.')[2])}={_escaped(value)}" for key, value in changes)
+    if len(named) > _LONGEST_NAME:
+        named = f"{named[:_LONGEST_NAME]}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+    return f"{named or 'all'}/seed={seed}"
+
+
+def _escaped(value: Any) -> str:
+    return quote(str(value), safe="", errors="surrogatepass")
+
+
+@contextmanager
+def begun(jobs: Sequence[Job], directory: Path, net: running.Net) -> Iterator[list[Job]]:
+    """Make the directory of a sweep, or go on in it; yields the jobs that are left to do.
+
+    Until the block ends no other process may use the directory. Raises UserError if it is another's, or
+    cannot be made.
+    """
+    is_new = not os.path.lexists(directory)
+    if not is_new and not any((directory / job.place).parent.is_dir() for job in jobs):
+        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+    try:
+        with locked(directory):
+            try:
+                yield [job for job in jobs if not _is_done(job, directory / job.place, net)]
+            finally:
+                for job in jobs:  # of a worker that was killed
+                    shutil.rmtree(partial_of(directory / job.place), ignore_errors=True)
+                    with suppress(OSError):  # not empty
+                        (directory / job.place).parent.rmdir()
+    except OSError as error:
+        raise UserError(f"{of_system(error)}; or choose another --out") from error
+    finally:
+        if is_new:
+            with suppress(OSError):  # not empty
+                directory.rmdir()
+
+
+def _is_done(job: Job, place: Path, net: running.Net) -> bool:
+    """Tell whether a job has been run; raise UserError if its directory is that of another one."""
+    try:
+        was = json.loads((place / SCENARIO).read_bytes())
+        was_over = json.loads((place / MANIFEST).read_bytes())["net"]
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError, TypeError):
+        was = was_over = None
+    is_to_be = scenarios.load(job.scenario, **job.options).model_dump(mode="json", by_alias=True)
+    if was != json.loads(json.dumps(is_to_be)) or was_over != net:
+        raise UserError(f"{place}: of another sweep than this: choose another --out or remove it")
+    return True
+
+
+def emulate(job: Job, directory: Path) -> str:
+    """Run a job into its directory; return its place. Raises UserError."""
+    chosen = scenarios.load(job.scenario, **job.options)
+    running.run(
+        chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place, command=job.command
+    )
+    return job.place
+
+
+def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
+    """Run all jobs on this machine's cores; raise UserError. To be called from the main thread."""
+    work = partial(emulate, directory=directory)
+    try:
+        with closing(work_off(work, jobs, min(workers, len(jobs)))) as places:
+            for done, place in enumerate(places, start=1):
+                progress(done, len(jobs), place)
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process of the sweep was killed, perhaps for want of memory: give the same command again, with"
+            " the same --out and fewer --jobs, and it goes on"
+        ) from error
+
+
+def run_boxed(
+    jobs: Sequence[Job], directory: Path, *, why: str, impairment: running.Impairment, progress: Progress
+) -> None:
+    """Run all jobs over Mininet, one after the other; raise UserError. Manifests say `why` over Mininet."""
+    for done, job in enumerate(jobs):
+        chosen = scenarios.load(job.scenario, **job.options)
+        load = workload.load(chosen)
+        running.run(
+            chosen,
+            load,
+            "mininet",
+            why,
+            directory / job.place,
+            impairment=impairment,
+            command=job.command,
+            progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
+        )
+    progress(len(jobs), len(jobs), "")
+
+
+def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
+    """Run all jobs as one Spark job, a task each; raise UserError.
+
+    Executors need this package, and under the same paths the directory and the working directory.
+    """
+    import pandas as pd
+    from pyspark.errors import PythonException
+
+    from analysis.errors import reason
+    from analysis.spark.session import spark_session
+
+    def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            with chdir(home):  # paths of scenarios, feeds and topologies are as the user wrote them
+                done = [emulate(Job(**json.loads(text)), target) for text in batch["job"]]
+            yield pd.DataFrame({"place": done})
+
+    home, target = Path.cwd(), directory.resolve()
+    spark = spark_session(master, small=True)
+    rows = [(json.dumps(job._asdict()),) for job in jobs]
+    # One partition a job: parallelize() cuts the list evenly, which repartition() by hash would not.
+    table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "job string")
+    placed = table.mapInPandas(work, "place string").toLocalIterator(prefetchPartitions=True)
+    try:
+        for done, row in enumerate(placed, start=1):
+            progress(done, len(jobs), row.place)
+    except PythonException as error:
+        raise UserError(f"a run failed on an executor: {reason(error)}") from error
+
+
+def measure(
+    jobs: Sequence[Job], directory: Path, command: str, master: str | None, engine: str, progress: Progress
+) -> Path:
+    """Analyse the runs of a sweep, many at once, and write what they came to and their page; return the page.
+
+    `command` is what made the runs, for the page.
+
+    Raises analysis.errors.AnalysisError.
+    """
+    from analysis.metrics.registry import METRICS
+    from analysis.pipelines.run import measure_cases
+    from analysis.pipelines.study import Record, origin_of, record_of, settings_of, study, write_sweep
+    from analysis.report.study import write_study
+    from analysis.run.context import Case
+    from analysis.run.manifest import Run
+
+    runs = [Run(directory / job.place) for job in jobs]
+    records: list[Record] = []
+    tables = directory / "tables.partial"
+    for batch in _batches(runs):
+        progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
+        cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
+        try:
+            measured = measure_cases(cases, tables, master, engine)
+        finally:
+            shutil.rmtree(tables, ignore_errors=True)
+        rows = {row["layering"]: row for row in measured.to_pylist()}
+        for name, case in cases.items():
+            values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
+            records.append(record_of(case.run, case.layering, settings_of(case.run), values))
+    first = runs[0].manifest
+    origin = origin_of(runs[0], measured, command, datetime.now(UTC).isoformat(timespec="seconds"))
+    write_sweep(directory, first.scenario, first.title, origin, records)
+    page = directory / "study.html"
+    write_study(page, study(first.scenario, first.title, records, [origin]))
+    return page
+
+
+def _batches(runs: Sequence[Any]) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    size = cases = 0
+    for run in runs:
+        layerings = run.manifest.layerings
+        bytes_of = sum(run.capture(layering).stat().st_size for layering in layerings)
+        if batch and (size + bytes_of > BATCH_BYTES or cases + len(layerings) > BATCH_CASES):
+            yield batch
+            batch, size, cases = [], 0, 0
+        batch.append(run)
+        size, cases = size + bytes_of, cases + len(layerings)
+    if batch:
+        yield batch

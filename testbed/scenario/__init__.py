@@ -1,0 +1,1 @@
+"""Scenarios: their files, what these mean, and the workload and the timeline that follow."""

@@ -1,0 +1,431 @@
+"""Scenarios: TOML files that say what is compared, on which network, under which load.
+
+testbed.scenario.sections has the tables that a scenario is made of; here they are held against each other and
+the network, all before anything is written.
+"""
+
+from collections import Counter
+from collections.abc import Container, Sequence
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any, get_args
+
+from pydantic import Field, ValidationError, field_validator
+
+from forwarder import strategies
+from forwarder.forwarder import Forwarder
+from forwarder.toml_file import parse_toml, problem_of
+from forwarder.wire.name import from_uri
+from testbed.cli.overrides import SHORT_KEYS, STRATEGY, Asked, Key, Misfit, asked, blamed, put
+from testbed.errors import UserError, shown
+from testbed.experiment.layerings import LAYERINGS, Parameters
+from testbed.scenario.sections import (
+    DAY_MS,
+    Archive,
+    Change,
+    CrossTraffic,
+    Fork,
+    PlanSpec,
+    Section,
+    TopologySpec,
+    Workload,
+)
+from topologies.model import Topology, TopologyError
+
+BUILT_IN = Path(__file__).parent / "files"
+
+
+class Scenario(Section):
+    """A scenario, complete and checked.
+
+    Times: subscribers start at 0, the publishers after `warmup_ms`; subscriptions end `settle_ms` after
+    the last item and the last thing that `events` and `plans` name, and the run another `drain_ms` later.
+
+    `subscribers` may be "all", or a number: as many nodes from all over the network, the same for every seed.
+    Left out, they are the nodes with one link. Publishers, archive and a fork's second device do not count.
+
+    `strategies` are those of all nodes' forwarders: name prefix -> strategy and parameters, as
+    forwarder.strategies.parse() reads them. `strategy_files` define more of them than there are.
+    """
+
+    name: str = Field(min_length=1, pattern=r"^[^/\x00]*$")
+    title: str
+    layerings: tuple[str, ...]
+    seed: int = Field(default=1, ge=0)
+    topology: TopologySpec
+    publisher: str = "pub"
+    publishers: tuple[str, ...] = ()
+    subscribers: tuple[str, ...] = ()
+    workload: Workload = Workload()
+    events: tuple[Change, ...] = ()
+    plans: dict[str, PlanSpec] = Field(default_factory=dict)
+    fork: Fork | None = None
+    archive: Archive | None = None
+    cross_traffic: tuple[CrossTraffic, ...] = ()
+    parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    strategy_files: tuple[str, ...] = ()
+    strategies: dict[str, str] = Field(default_factory=dict)
+    warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
+    settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    drain_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    sample_interval_ms: float = Field(default=20.0, ge=0.1, le=DAY_MS, allow_inf_nan=False)
+
+    @field_validator("layerings")
+    @classmethod
+    def _known_layerings(cls, layerings: tuple[str, ...]) -> tuple[str, ...]:
+        for name in layerings:
+            if name not in LAYERINGS:
+                raise ValueError(f"unknown layering {name!r}; there are {', '.join(LAYERINGS)}")
+        if not layerings or len(set(layerings)) != len(layerings):
+            raise ValueError("name at least one layering, each once")
+        return layerings
+
+    @field_validator("strategy_files")
+    @classmethod
+    def _load_strategies(cls, files: tuple[str, ...]) -> tuple[str, ...]:
+        for file in files:
+            strategies.load(Path(file))
+        return files
+
+    @field_validator("strategies")
+    @classmethod
+    def _known_strategies(cls, chosen: dict[str, str]) -> dict[str, str]:
+        choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+        return chosen
+
+    @cached_property
+    def network(self) -> Topology:
+        """The topology that `topology` describes."""
+        return self.topology.build()
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The publishing nodes; feed k is that of node k, modulo their number."""
+        return self.publishers or (self.publisher,)
+
+    @cached_property
+    def feed_count(self) -> int:
+        """How many feeds there are."""
+        return self.workload.feeds or len(self.sources)
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """Every node's role: publisher, archive, subscriber or forwarder."""
+        roles = dict.fromkeys(self.network.nodes, "forwarder")
+        roles |= dict.fromkeys(self.subscribers, "subscriber")
+        if self.archive is not None:
+            roles[self.archive.node] = "archive"
+        if self.fork is not None:
+            roles[self.fork.publisher] = "publisher"
+        return roles | dict.fromkeys(self.sources, "publisher")
+
+    def layering_parameters(self, layering: str) -> Parameters:
+        """Return a layering's parameters, defaults filled in."""
+        return LAYERINGS[layering].parameters.model_validate(self.parameters.get(layering, {}))
+
+
+def choose_strategies(forwarder: Forwarder, chosen: dict[str, str]) -> None:
+    """Give a forwarder the strategies of a scenario; raise ValueError, with a line for the user."""
+    for prefix, text in chosen.items():
+        forwarder.choose_strategy(from_uri(prefix), *strategies.parse(text))
+
+
+def available() -> dict[str, Path]:
+    """Return the scenarios that come with feednet, by name."""
+    return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
+
+
+def load(
+    name_or_path: str,
+    *,
+    seed: int | None = None,
+    layerings: tuple[str, ...] | None = None,
+    feed: str | None = None,
+    items: int | None = None,
+    topology_file: str | None = None,
+    loss_percent: float | None = None,
+    publisher: str | None = None,
+    subscribers: str | None = None,
+    parameters: dict[str, dict[str, Any]] | None = None,
+    strategy: str | None = None,
+    strategy_files: tuple[str, ...] = (),
+    changes: dict[str, Any] | None = None,
+) -> Scenario:
+    """Read a scenario by name or path and check all of it; raise UserError.
+
+    What is given besides replaces what the file says; `subscribers` is "all", a number or names with commas
+    between, `parameters` {layering: {name: value}}, `strategy` that of all names for which the file has no
+    other, `changes` {key path or "strategy": value}, such as {"topology.depth": 2}.
+    """
+    options: dict[Key, tuple[str, Any]] = {
+        ("seed",): ("seed", seed),
+        ("workload", "feed"): ("feed", feed),
+        ("workload", "items"): ("items", items),
+        ("topology", "file"): ("topology", topology_file),
+        ("topology", "link", "loss_percent"): ("loss", loss_percent),
+        ("publisher",): ("publisher", publisher),
+        ("subscribers",): ("subscribers", subscribers),
+        STRATEGY: ("strategy", strategy),
+    }
+    wanted = asked(options, layerings, parameters or {}, changes or {})
+    known = available()
+    path = known.get(name_or_path, Path(name_or_path))
+    try:
+        text = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{shown(name_or_path)}: no such scenario; there are {', '.join(known)},"
+            " or give a .toml file's path"
+        ) from error
+    try:
+        table = {"name": path.stem, **parse_toml(text)}
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    _resolve_files(table, path.parent)
+    if topology_file is not None:
+        table["topology"] = {}
+    if publisher is not None:
+        table.pop("publishers", None)
+    homeless = put(table, wanted)
+    if strategy_files:
+        _add_strategy_files(table, strategy_files)
+    _check_effects(table, wanted)
+    following = table.get("subscribers")
+    if isinstance(following, str | int):
+        del table["subscribers"]
+    try:
+        scenario = Scenario.model_validate(table)
+    except ValidationError as error:
+        key, problem = problem_of(error)
+        guilty = blamed(wanted, [key])
+        if error.errors()[0]["type"] == "extra_forbidden":
+            problem += f"; there are {', '.join(_known_keys(key, swept=guilty is not None))}"
+        raise UserError(f"{guilty.text if guilty else f'{path}: ' + '.'.join(key)}: {problem}") from error
+    if homeless:
+        keys = ", ".join(_known_keys(homeless[0].path[:1], swept=True))
+        raise UserError(f"{homeless[0].text}: unknown key; there are {keys}")
+    try:
+        whole = _complete(scenario, following)
+        _check_parameters(whole, wanted)
+    except TopologyError as error:
+        file = scenario.topology.file
+        if file is not None and str(error).startswith(f"{file}:"):
+            raise UserError(str(error)) from error
+        guilty = blamed([each for each in wanted if each.value != file], [("topology",)])
+        raise UserError(f"{guilty.text if guilty else path}: {error}") from error
+    except Misfit as error:
+        guilty = blamed(wanted, error.paths)
+        raise UserError(f"{guilty.text if guilty else path}: {error}") from error
+    return whole
+
+
+def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
+    if not table.get("strategies"):
+        raise UserError(f"--strategy-file {shown(files[0])}: no strategy is chosen; name it with --strategy")
+    before = table.get("strategy_files", [])
+    if isinstance(before, list):
+        table["strategy_files"] = [*before, *files]
+
+
+def _check_effects(table: dict[str, Any], wanted: Sequence[Asked]) -> None:
+    """Raise UserError for what would change nothing, or not all that it says."""
+    topology, load = table.get("topology"), table.get("workload")
+    links = topology.get("links") if isinstance(topology, dict) else None
+    own = {key for link in links if isinstance(link, dict) for key in link} if isinstance(links, list) else {}
+    for each in wanted:
+        if each.path[:2] == ("topology", "link") and each.path[-1] in own:
+            raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
+        if isinstance(topology, dict) and "file" in topology and each.path[:2] == ("topology", "link"):
+            raise UserError(f"{each.text}: a topology file says itself what its links are like")
+        if isinstance(load, dict) and "feed" in load and each.path == ("workload", "items"):
+            raise UserError(f"{each.text}: the export {shown(load['feed'])} is published whole")
+
+
+def _known_keys(path: Key, *, swept: bool) -> list[str]:
+    """Return the keys of the table that an unknown key stands in; with what --sweep calls some of them."""
+    model: type[Section] = Scenario
+    short = SHORT_KEYS if swept and len(path) == 1 else ()
+    for name in path[:-1]:  # what is no field is a number in a list or a node's name
+        if name in model.model_fields:
+            model = _section(model.model_fields[name].annotation) or model
+    return [*short, *(field.alias or name for name, field in model.model_fields.items() if name not in short)]
+
+
+def _section(annotation: Any) -> type[Section] | None:
+    """Return the table that a field holds one or many of."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next(filter(None, map(_section, get_args(annotation))), None)
+
+
+def _resolve_files(table: dict[str, Any], directory: Path) -> None:
+    """Take the paths in a scenario file as relative to that file."""
+    for section, key in (("topology", "file"), ("workload", "feed")):
+        inner = table.get(section)
+        if isinstance(inner, dict) and isinstance(inner.get(key), str):
+            inner[key] = str(directory / inner[key])
+    files = table.get("strategy_files")
+    if isinstance(files, list):
+        table["strategy_files"] = [str(directory / file) if isinstance(file, str) else file for file in files]
+
+
+def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
+    """Fill in what follows from the topology, and check what depends on it.
+
+    `following` says who subscribes, unless the scenario names them. Raises TopologyError for the topology,
+    Misfit for the rest.
+    """
+    nodes = scenario.network.nodes
+    publishers = scenario.publishers
+    if not publishers:
+        chosen = "publisher" in scenario.model_fields_set or not scenario.topology.file
+        publishers = (scenario.publisher if chosen or scenario.publisher in nodes else nodes[0],)
+    _check_nodes("publisher", publishers, nodes, ("publisher",))
+    _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes, ("archive",))
+    _check_nodes("fork", [scenario.fork.publisher] if scenario.fork else [], nodes, ("fork",))
+    others = {*publishers}
+    others |= {scenario.archive.node} if scenario.archive else set()
+    others |= {scenario.fork.publisher} if scenario.fork else set()
+    subscribers = scenario.subscribers or _following(scenario, following, others)
+    _check_nodes("subscriber", subscribers, nodes, ("subscribers",))
+    whole = scenario.model_copy(
+        update={"publisher": publishers[0], "publishers": publishers, "subscribers": subscribers}
+    )
+    _check_feeds(whole)
+    _check_paths(whole)
+    _check_events(whole)
+    _check_plans(whole)
+    return whole
+
+
+def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...], key: Key) -> None:
+    for name in names:
+        if name not in nodes:
+            known = ", ".join(nodes)
+            raise Misfit(f"{what} {name!r} is not a node; there are {known}", key, ("topology",))
+        if names.count(name) > 1:
+            raise Misfit(f"{what} {name!r} is named twice", key)
+
+
+def _check_feeds(scenario: Scenario) -> None:
+    workload = scenario.workload
+    feeds = scenario.feed_count
+    if feeds < len(scenario.sources):
+        said = f"{len(scenario.sources)} publishers share {feeds} feeds; give each one at least"
+        raise Misfit(said, ("workload", "feeds"))
+    if workload.feed is not None and (feeds > 1 or scenario.fork):
+        said = "workload.feed: an export is one feed, and cannot be forked; leave it out"
+        raise Misfit(said, ("workload", "feed"), ("workload", "feeds"), ("fork",))
+    if workload.items < feeds:
+        said = f"workload.items: {workload.items} items are too few for {feeds} feeds"
+        raise Misfit(said, ("workload", "items"), ("workload", "feeds"))
+    if workload.follows is not None and workload.follows > feeds:
+        said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds"
+        raise Misfit(said, ("workload", "follows"), ("workload", "feeds"))
+    taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
+    if scenario.archive:
+        taken[scenario.archive.node] = "archive"
+    for node, what in taken.items():
+        if node in scenario.sources:
+            raise Misfit(f"{what} {node!r} is the publisher", ("publisher",), (what,))
+        if node in scenario.subscribers:
+            raise Misfit(f"{what} {node!r} is a subscriber", ("subscribers",), (what,))
+    if (scenario.fork or scenario.archive) and feeds > 1:
+        what = "fork" if scenario.fork else "archive"
+        raise Misfit(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
+    if scenario.fork and scenario.archive:
+        raise Misfit("fork, archive: choose one", ("fork",), ("archive",))
+    if scenario.fork and scenario.fork.after >= workload.items:
+        said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items"
+        raise Misfit(said, ("workload", "items"), ("fork", "after"))
+    publishing = Counter(scenario.sources[feed % len(scenario.sources)] for feed in range(feeds))
+    for node in scenario.subscribers:
+        if publishing[node] == feeds:
+            raise Misfit(f"subscriber {node!r} is the publisher", ("subscribers",), ("publisher",))
+
+
+def _check_paths(scenario: Scenario) -> None:
+    for to in scenario.sources:
+        _check_reach(scenario.network, scenario.subscribers, to)
+    if scenario.archive:
+        _check_reach(scenario.network, [scenario.archive.node], scenario.publisher)
+    for number, traffic in enumerate(scenario.cross_traffic, start=1):
+        for node in (traffic.source, traffic.to):
+            place = f"[[cross_traffic]] number {number}:"
+            _check_nodes(place, [node], scenario.network.nodes, ("cross_traffic",))
+        _check_reach(scenario.network, [traffic.to], traffic.source)
+
+
+def _check_reach(network: Topology, nodes: Sequence[str], to: str) -> None:
+    unreachable = {*nodes} - {to, *network.routes(to)}
+    if unreachable:
+        said = f"no path joins {to} and {', '.join(sorted(unreachable))}"
+        raise Misfit(said, ("subscribers",), ("publisher",), ("topology",))
+
+
+def _check_events(scenario: Scenario) -> None:
+    for number, change in enumerate(scenario.events, start=1):
+        place = f"[[events]] number {number}"
+        if change.restart is not None:
+            _check_nodes(f"{place}: restart:", [change.restart], scenario.network.nodes, ("events",))
+        else:
+            try:
+                scenario.network.link_between(*change.ends)
+            except TopologyError as error:
+                raise Misfit(f"{place}: {error}", ("events",), ("topology",)) from None
+
+
+def _check_plans(scenario: Scenario) -> None:
+    following = [*scenario.subscribers, *([scenario.archive.node] if scenario.archive else [])]
+    for node in scenario.plans:
+        if node not in following:
+            said = f"[plans.{node}]: not a subscriber; there are {', '.join(following)}"
+            raise Misfit(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
+
+
+def _check_parameters(scenario: Scenario, wanted: Sequence[Asked]) -> None:
+    for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
+        if layering not in LAYERINGS:
+            known = ", ".join(LAYERINGS)
+            said = f"[parameters.{layering}]: unknown layering; there are {known}"
+            raise Misfit(said, ("parameters", layering))
+        try:
+            scenario.layering_parameters(layering)
+        except ValidationError as error:
+            (name, *_), problem = [*problem_of(error)[0], ""], problem_of(error)[1]
+            place = ("parameters", layering, name)
+            if name and name not in LAYERINGS[layering].parameters.model_fields:
+                known = ", ".join(LAYERINGS[layering].parameters.model_fields)
+                problem = f"{layering} has no parameter {shown(name)}; it has {known}"
+            said = problem if blamed(wanted, [place]) else f"[parameters.{layering}] {name}: {problem}"
+            raise Misfit(said, place) from error
+    for each in wanted:
+        if each.path[0] == "parameters" and each.path[1] not in scenario.layerings:
+            running = ", ".join(scenario.layerings)
+            raise Misfit(f"{each.path[1]} is not run, but {running}; leave it out", each.path)
+
+
+def _following(scenario: Scenario, asked_for: str | int | None, others: Container[str]) -> tuple[str, ...]:
+    """Return the subscribers that a scenario does not name: all nodes, some, those named, or the leaves."""
+    if asked_for is None:
+        return _leaves(scenario.network, others)
+    text = str(asked_for)
+    possible = [node for node in scenario.network.nodes if node not in others]
+    if text == "all":
+        return tuple(possible)
+    if not text.removeprefix("-").isdecimal():
+        return tuple(name.strip() for name in text.split(","))
+    count = int(text)
+    if not 1 <= count <= len(possible):
+        raise Misfit(f"there can be 1 to {len(possible)} subscribers", ("subscribers",), ("topology",))
+    # Of any two numbers, the smaller one's nodes are among the larger one's.
+    chosen = Random("subscribers").sample(possible, len(possible))[:count]
+    return tuple(node for node in possible if node in chosen)
+
+
+def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
+    """Return the nodes with one link that have no other part; all others if there are none."""
+    degree = Counter(interface.node for interface in topology.interfaces())
+    others = [node for node in topology.nodes if node not in taken]
+    return tuple(node for node in others if degree[node] == 1) or tuple(others)

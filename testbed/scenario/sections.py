@@ -1,0 +1,228 @@
+"""The tables of a scenario file, each checked by itself; testbed.scenario.model holds them against each
+other.
+
+Every number has bounds, so that none can make a run that never ends or that no memory holds.
+"""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from topologies.conf import read_conf
+from topologies.generate import GENERATORS, LinkParameters, generate
+from topologies.model import Link, Topology, TopologyError
+
+DAY_MS = 86_400_000
+
+Milliseconds = Annotated[float, Field(ge=0, le=DAY_MS, allow_inf_nan=False)]
+"""A time, or a point in time from the start of a run."""
+
+
+class Section(BaseModel):
+    """A table: its keys are known, and what is read stays as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LinkSpec(Section):
+    """Parameters of every link that does not say otherwise, as in topologies.model.Link."""
+
+    bw_mbit: float | None = None
+    delay_ms: float = 0.0
+    loss_percent: float = 0.0
+    jitter_ms: float = 0.0
+    max_queue_size: int = 100
+    duplicate_percent: float = 0.0
+
+
+class TopologySpec(Section):
+    """The network: a generator with its own numbers, a Mini-NDN file, or links one by one.
+
+    Each of `links` has `a`, `b`, and what differs from `link`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    generator: str | None = None
+    file: str | None = None
+    links: tuple[dict[str, Any], ...] = ()
+    link: LinkSpec = LinkSpec()
+
+    def build(self) -> Topology:
+        """Return the topology. Raises TopologyError."""
+        shape = dict(self.__pydantic_extra__ or {})
+        given = [key for key in ("generator", "file", "links") if getattr(self, key)]
+        if len(given) != 1:
+            names = ", ".join(GENERATORS)
+            raise TopologyError(f"[topology] needs one of generator ({names}), file and links")
+        if given != ["generator"] and shape:
+            raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
+        if self.file:
+            if self.link != LinkSpec():
+                raise TopologyError("[topology.link]: the topology file says itself what its links are like")
+            return read_conf(self.file)
+        if self.links:
+            return self._linked()
+        for key, value in shape.items():
+            if type(value) is not int:
+                raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
+        assert self.generator is not None
+        return generate(self.generator, shape, cast(LinkParameters, self.link.model_dump()))
+
+    def _linked(self) -> Topology:
+        links = []
+        for number, fields in enumerate(self.links, start=1):
+            place = f"[[topology.links]] number {number}"
+            if not all(isinstance(fields.get(end), str) for end in ("a", "b")):
+                raise TopologyError(f"{place}: a and b must name the two nodes that it joins")
+            try:
+                links.append(Link(**{**self.link.model_dump(), **fields}))
+            except TypeError:
+                known = ", ".join(LinkSpec.model_fields)
+                raise TopologyError(f"{place}: it has a, b and the numbers {known}") from None
+        return Topology(tuple(dict.fromkeys(end for link in links for end in (link.a, link.b))), tuple(links))
+
+
+class Schedule(Section):
+    """When messages are published: by their own timestamps, `speed` times as fast, no silence longer
+    than `idle_limit_ms`."""
+
+    speed: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    idle_limit_ms: float = Field(default=1000.0, gt=0, le=DAY_MS, allow_inf_nan=False)
+
+
+class Workload(Section):
+    """What is published, and who follows it.
+
+    Attributes:
+        feed: an export, which is published whole; else feeds are made.
+        items: of all made feeds together.
+        feeds: how many; they go to the publishers in turn.
+        activity_exponent: the k-th feed has 1 / k ** activity_exponent of the first one's items, and is as
+            much slower, so that all go on for about the same time.
+        follows: how many feeds each subscriber follows, chosen by the seed; all if it is left out.
+        schedule: when items are published.
+    """
+
+    feed: str | None = None
+    items: int = Field(default=235, ge=1, le=1_000_000)
+    feeds: int | None = Field(default=None, ge=1, le=10_000)
+    activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
+    follows: int | None = Field(default=None, ge=1)
+    schedule: Schedule = Schedule()
+
+
+class Change(Section):
+    """One thing that happens to the network: a link breaks, or is mended, or a node starts anew.
+
+    Attributes:
+        at_ms, at_item: when: from the run's start, or as the first feed's item of that number is published.
+        link_down, link_up: a link, as the names of its two nodes with a space between.
+        restart: a node, which loses all state but what its applications have published and delivered.
+        signalled: whether the link's two nodes notice; else frames just vanish.
+    """
+
+    at_ms: Milliseconds | None = None
+    at_item: int | None = Field(default=None, ge=1)
+    link_down: str | None = None
+    link_up: str | None = None
+    restart: str | None = None
+    signalled: bool | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "Change":
+        if (self.at_ms is None) == (self.at_item is None):
+            raise ValueError("give one of at_ms and at_item")
+        given = [value for value in (self.link_down, self.link_up, self.restart) if value is not None]
+        if len(given) != 1:
+            raise ValueError("give one of link_down, link_up and restart")
+        if self.restart is not None:
+            if self.signalled is not None:
+                raise ValueError("signalled belongs to link_down and link_up")
+        elif len(given[0].split()) != 2:
+            raise ValueError(f'{given[0]!r} is no link; write it as "a b"')
+        return self
+
+    @property
+    def event(self) -> Literal["link-down", "link-up", "restart"]:
+        """What happens, as events.jsonl calls it."""
+        return "link-down" if self.link_down else "link-up" if self.link_up else "restart"
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether the link's two nodes notice."""
+        return self.signalled is not False
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The nodes that the link joins; not to be asked of a restart."""
+        a, b = (self.link_down or self.link_up or "").split()
+        return a, b
+
+
+class PlanSpec(Section):
+    """How one subscriber goes about it; times from the run's start.
+
+    Attributes:
+        start_ms, stop_ms: when it subscribes and unsubscribes, if not with all others.
+        pauses_ms: [from, to] in which its application takes nothing.
+        drain_per_s: items that its application takes a second, at most.
+    """
+
+    start_ms: Milliseconds = 0.0
+    stop_ms: Milliseconds | None = None
+    pauses_ms: tuple[tuple[Milliseconds, Milliseconds], ...] = ()
+    drain_per_s: float | None = Field(default=None, ge=0.001, le=1e6, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "PlanSpec":
+        times = [self.start_ms, *(time for pause in self.pauses_ms for time in pause)]
+        if self.stop_ms is not None:
+            times.append(self.stop_ms)
+        if any(before >= after for before, after in pairwise(times)):
+            raise ValueError("start_ms, each pause's [from, to] and stop_ms must follow each other in time")
+        return self
+
+    @property
+    def last_ms(self) -> float:
+        """The last time that it names."""
+        return max(self.start_ms, self.stop_ms or 0, *(end for _, end in self.pauses_ms))
+
+
+class Fork(Section):
+    """A second device with the feed's key, at node `publisher`: after item `after` it goes its own way."""
+
+    publisher: str
+    after: int = Field(ge=1)
+
+
+class Archive(Section):
+    """A node that subscribes, keeps all, and serves it under the feed's own name; the publisher, and its
+    node's caches, hold only the newest `retain` items. Routes lead to both, to the publisher first."""
+
+    node: str
+    retain: int = Field(ge=1)
+
+
+class CrossTraffic(Section):
+    """A classic bulk fetch of `items` from node `from`, whose window of Interests follows congestion."""
+
+    source: str = Field(alias="from")
+    to: str
+    start_ms: Milliseconds = 0.0
+    stop_ms: Milliseconds | None = None
+    items: int = Field(default=2000, ge=1, le=100_000)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "CrossTraffic":
+        if self.source == self.to:
+            raise ValueError(f"from and to are both {self.to}")
+        if self.stop_ms is not None and self.stop_ms <= self.start_ms:
+            raise ValueError("stop_ms must be after start_ms")
+        return self
+
+    @property
+    def last_ms(self) -> float:
+        """The last time that it names."""
+        return max(self.start_ms, self.stop_ms or 0)

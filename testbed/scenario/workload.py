@@ -1,0 +1,169 @@
+"""What is published, where and when: a scenario's feeds, with all their messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+from ssb.export import read_export
+from ssb.generate import generate_feed
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb_over_ndn.naming import log_name
+from testbed.errors import UserError
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Schedule
+
+MS = 1_000_000
+_BULK_TEXT = "." * 800  # an item and its names fit into one frame
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A feed at the node that publishes it.
+
+    Attributes:
+        publisher: the node.
+        messages: all of them, from the first.
+        times: when each is published, ns from the run's start.
+    """
+
+    publisher: str
+    messages: tuple[Message, ...]
+    times: tuple[int, ...]
+
+    @cached_property
+    def name(self) -> bytes:
+        """The feed's NDN name."""
+        return log_name(self.messages[0].author)
+
+    def published_by(self, time: int) -> int:
+        """Return how many items there are at a time, ns from the run's start."""
+        return sum(published <= time for published in self.times)
+
+
+@dataclass(frozen=True)
+class Load:
+    """All that is published in a run.
+
+    Attributes:
+        feeds: the feeds, the most active first.
+        branch: the feed as its second device has it; None without a fork.
+        common: items that both devices have.
+        bulk: the content of each cross traffic, there from the start.
+    """
+
+    feeds: tuple[Feed, ...]
+    branch: Feed | None
+    common: int
+    bulk: tuple[Feed, ...]
+
+    @property
+    def items(self) -> int:
+        """Items of all feeds together; of a forked one those of its first device."""
+        return sum(len(feed.messages) for feed in self.feeds)
+
+    def followed_by(self, scenario: Scenario, node: str) -> tuple[Feed, ...]:
+        """Return the feeds that a subscriber or archive follows."""
+        others = [feed for feed in self.feeds if feed.publisher != node]
+        follows = scenario.workload.follows
+        if follows is None or follows >= len(others):
+            return tuple(others)
+        chosen = sorted(Random(f"{scenario.seed} follows {node}").sample(range(len(others)), follows))
+        return tuple(others[index] for index in chosen)
+
+
+def load(scenario: Scenario) -> Load:
+    """Return a scenario's load: an export's feed, or made ones that its seed determines. Raises UserError."""
+    warmup = scenario.warmup_ms * MS
+    schedule = scenario.workload.schedule
+    if scenario.workload.feed is not None:
+        exported = _exported(scenario.workload.feed)
+        feeds = [Feed(scenario.publisher, exported, _times(exported, schedule, warmup))]
+    else:
+        feeds = [_made(scenario, index, items) for index, items in enumerate(_shares(scenario))]
+    branch, common = None, 0
+    if scenario.fork is not None:
+        common = scenario.fork.after
+        branch = _branch(scenario, feeds[0], scenario.fork.publisher, common)
+    bulk = []
+    for index, traffic in enumerate(scenario.cross_traffic):
+        messages = _bulk(f"{scenario.seed} bulk {index}", traffic.items)
+        bulk.append(Feed(traffic.source, messages, (0,) * len(messages)))
+    return Load(tuple(feeds), branch, common, tuple(bulk))
+
+
+def publication_times(
+    feed: Sequence[Message], schedule: Schedule, first: int, slowness: float = 1
+) -> list[int]:
+    """Return when each message is published, ns: the first at `first`, the others by their timestamps.
+
+    All gaps are `slowness` times as long as the schedule says. Timestamps are their authors' claims and may
+    run backwards; that counts as no time in between.
+    """
+    times = [first]
+    for before, after in pairwise(feed):
+        gap_ms = (after.timestamp - before.timestamp) / schedule.speed
+        times.append(times[-1] + round(min(max(gap_ms, 0), schedule.idle_limit_ms) * slowness * MS))
+    return times
+
+
+def _times(feed: Sequence[Message], schedule: Schedule, first: int, slowness: float = 1) -> tuple[int, ...]:
+    return tuple(publication_times(feed, schedule, first, slowness))
+
+
+def _exported(path: str) -> tuple[Message, ...]:
+    try:
+        return tuple(read_export(Path(path)))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; give a feed export's path") from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _shares(scenario: Scenario) -> list[int]:
+    """Divide the items among the feeds by a power law of their rank, one each at least."""
+    workload = scenario.workload
+    weights = [1 / rank**workload.activity_exponent for rank in range(1, scenario.feed_count + 1)]
+    spare = workload.items - len(weights)
+    exact = [1 + spare * weight / sum(weights) for weight in weights]
+    shares = [int(share) for share in exact]
+    by_remainder = sorted(range(len(shares)), key=lambda index: (shares[index] - exact[index], index))
+    for index in by_remainder[: workload.items - sum(shares)]:
+        shares[index] += 1
+    return shares
+
+
+def _made(scenario: Scenario, index: int, items: int) -> Feed:
+    rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
+    messages = tuple(generate_feed(rng, items, Identity.from_seed(rng.randbytes(32))))
+    slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
+    first = scenario.warmup_ms * MS
+    if index:
+        # Feeds do not begin at once: each somewhere in its first, longest gap.
+        first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
+    publisher = scenario.sources[index % len(scenario.sources)]
+    return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness))
+
+
+def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
+    """Make the feed as a second device continues it after an item, with the same key."""
+    identity = Identity.from_seed(Random(f"feed {scenario.seed}").randbytes(32))
+    common = feed.messages[:after]
+    rng = Random(f"branch {scenario.seed}")
+    own = generate_feed(rng, len(feed.messages) - after, identity, common[-1])
+    times = _times((common[-1], *own), scenario.workload.schedule, feed.times[after - 1])
+    return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
+
+
+def _bulk(seed: str, items: int) -> tuple[Message, ...]:
+    """Make messages of equal size, each as large as fits into a frame."""
+    identity = Identity.from_seed(Random(seed).randbytes(32))
+    messages: list[Message] = []
+    tip: Message | None = None
+    for number in range(items):
+        tip = Message.create(identity, tip, {"type": "post", "text": _BULK_TEXT}, number)
+        messages.append(tip)
+    return tuple(messages)

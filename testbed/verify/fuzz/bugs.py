@@ -1,0 +1,161 @@
+"""Deliberate bugs: what fuzzing must find, or it proves nothing when it finds nothing.
+
+Each is a function of the real code in which one expression is another, in force while `planted(name)` is.
+"""
+
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+
+class Bug(NamedTuple):
+    """In `module`, the text of function `name` has `wrong` in place of `right`; `target` should find it."""
+
+    target: str
+    module: str
+    name: str
+    right: str
+    wrong: str
+
+
+BUGS = {
+    "a number in more bytes than it needs": Bug(
+        "wire", "forwarder.wire.tlv", "read_number", "value < _SHORTEST[first]", "False"
+    ),
+    "an element longer than what it is in": Bug(
+        "wire", "forwarder.wire.tlv", "read_header", "if end > limit:", "if end > limit + 1:"
+    ),
+    "a critical element ignored": Bug(
+        "wire", "forwarder.wire.tlv", "check_ignorable", "kind <= 31 or kind & 1", "kind <= 31"
+    ),
+    "a number of three bytes": Bug(
+        "wire", "forwarder.wire.tlv", "read_nni", "not in (4, 8)", "not in (3, 4, 8)"
+    ),
+    "a Nonce of three bytes": Bug(
+        "wire", "forwarder.wire.packet", "parse_interest", "at - start != 4", "at - start not in (3, 4)"
+    ),
+    "header fields repeated": Bug(
+        "wire",
+        "forwarder.wire.lp",
+        "parse_lp",
+        "kind < last or (kind == last and kind != ACK)",
+        "kind < last",
+    ),
+    "a fragment after the last": Bug(
+        "wire", "forwarder.wire.lp", "parse_lp", "packet.frag_index >= packet.frag_count", "False"
+    ),
+    "a component's type unchecked": Bug(
+        "wire", "forwarder.wire.name", "_check_component", "not 1 <= kind <= 65535", "kind < 1"
+    ),
+    "a Nonce put before CanBePrefix": Bug(
+        "wire", "forwarder.wire.packet", "Interest.with_nonce", "kind in _BEFORE_NONCE", "kind == NAME"
+    ),
+    "HopLimit 0 passed on": Bug(
+        "node", "forwarder.forwarder", "Forwarder._on_interest", "interest.hop_limit == 0", "False"
+    ),
+    "state made before the name is checked": Bug(
+        "node",
+        "forwarder.forwarder",
+        "Forwarder._on_interest",
+        "ends = prefix_ends(name)",
+        "self.dead_nonces.add(name, 0, now); ends = prefix_ends(name)",
+    ),
+    "a forwarding hint unchecked": Bug(
+        "node",
+        "forwarder.forwarder",
+        "Forwarder._on_interest",
+        "interest.forwarding_hint and self._has_arrived(interest)",
+        "False",
+    ),
+    "a Nack for nothing": Bug(
+        "node",
+        "forwarder.forwarder",
+        "Forwarder._on_nack",
+        "entry is None or record is None or record.nonce",
+        "entry is not None and record is not None and record.nonce",
+    ),
+    "an LLI for what is no item": Bug(
+        "wire", "forwarder.wire.packet", "parse_interest", "and is_item_name(interest.name)", "and True"
+    ),
+    "a change before it is authorised": Bug(
+        "management",
+        "forwarder.management.manager",
+        "Management._on_command",
+        "command.check(parameters)",
+        "command.run(call); command.check(parameters)",
+    ),
+    "a route to no face": Bug(
+        "management",
+        "forwarder.management.manager",
+        "Management._on_request",
+        "module is not None and command is not None",
+        "command is not None or verb",
+    ),
+    "a null among the names of a table": Bug(
+        "captures", "analysis.decode.names", "read_names", '[text or "" for text in written]', "written"
+    ),
+    "elements in any order in a window": Bug(
+        "captures",
+        "analysis.decode.tlv_batch",
+        "Grammar.walk",
+        "(slot > last) & (at <= end)",
+        "(slot > 0) & (at <= end)",
+    ),
+    "an IP packet longer than its frame in a window": Bug(
+        "captures",
+        "analysis.decode.batch",
+        "_transport",
+        "(end <= first + records.original[rows])",
+        "(end > 0)",
+    ),
+    "malformed without a reason": Bug(
+        "captures",
+        "analysis.decode.reference",
+        "_malformed",
+        'problem=f"{MALFORMED}{reason}"',
+        "problem=None",
+    ),
+    "Data sent to a link that is down": Bug(
+        "node", "forwarder.pit", "PitEntry.drop_in_record", "r.face != face", "True"
+    ),
+}
+"""By name."""
+
+
+_ROOMS = ("forwarder", "testbed", "analysis", "captures")
+
+
+def rewritten(bug: Bug) -> tuple[Any, str, Callable[..., Any]]:
+    """Return a bug's owner, attribute and wrong function."""
+    module = importlib.import_module(bug.module)
+    owner: Any = module
+    *path, attribute = bug.name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    source = textwrap.dedent(inspect.getsource(inspect.unwrap(vars(owner)[attribute])))
+    if source.count(bug.right) != 1:
+        raise ValueError(f"{bug.name} has {bug.right!r} {source.count(bug.right)} times")
+    made: dict[str, Any] = {}
+    exec(compile(source.replace(bug.right, bug.wrong), module.__file__ or "", "exec"), vars(module), made)
+    return owner, attribute, made[attribute]
+
+
+@contextmanager
+def planted(name: str, instrument: Callable[[Any], Any] = lambda function: function) -> Iterator[None]:
+    """Put a bug into the code for as long as the context lasts, wherever it is imported."""
+    owner, attribute, wrong = rewritten(BUGS[name])
+    original = getattr(owner, attribute)
+    instrumented = instrument(wrong)
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(owner, attribute, instrumented))
+        for module in list(sys.modules.values()):
+            if module is not owner and getattr(module, "__name__", "").startswith(_ROOMS):
+                for here, value in list(vars(module).items()):
+                    if value is original:
+                        stack.enter_context(patch.object(module, here, instrumented))
+        yield

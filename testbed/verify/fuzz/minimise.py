@@ -1,0 +1,81 @@
+"""Shrinks an input that fails, and says how to fail again."""
+
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from testbed.verify.fuzz.targets import Target
+
+T = TypeVar("T")
+Failure = tuple[str, str, int]
+"""An exception's type, and the file and line that it comes from."""
+
+
+def failure_of(check: Callable[[bytes], None], data: bytes) -> Failure | None:
+    """Return how an input fails, None if it does not."""
+    try:
+        check(data)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        if place.name == "expect":
+            place = traceback.extract_tb(error.__traceback__)[-2]
+        return type(error).__name__, place.filename, place.lineno or 0
+    return None
+
+
+def minimise(target: Target, data: bytes, most: int = 5000) -> bytes:
+    """Return a smaller input that fails at the same place; `most` tries at most."""
+    wanted = failure_of(target.check, data)
+    if wanted is None:
+        raise ValueError("this input does not fail")
+    left = most
+
+    def fails(smaller: bytes) -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0 and failure_of(target.check, smaller) == wanted
+
+    units = _without(target.split(data) or [data], lambda units: fails(b"".join(units)))
+    if fails(b"".join(units)):
+        for at, unit in enumerate(units):
+            head, packet = target.frame(unit)
+
+            def still(parts: list[int], at: int = at, head: bytes = head) -> bool:
+                return fails(b"".join([*units[:at], target.unit(head, bytes(parts)), *units[at + 1 :]]))
+
+            if packet:
+                octets = _without(list(packet), still)
+                units[at] = target.unit(head, bytes(octets))
+        data = b"".join(units)
+    return data
+
+
+def _without(parts: list[T], still: Callable[[list[T]], bool]) -> list[T]:
+    """Take out runs of parts, long ones first, for as long as it still fails."""
+    size = len(parts) // 2 or 1
+    while size:
+        at = 0
+        while at < len(parts):
+            fewer = parts[:at] + parts[at + size :]
+            if still(fewer):
+                parts = fewer
+            else:
+                at += size
+        size //= 2
+    return parts
+
+
+def snippet(name: str, data: bytes) -> str:
+    """Return a test that fails as this input does."""
+    rows = [data.hex()[at : at + 80] for at in range(0, len(data.hex()), 80)] or [""]
+    text = "\n".join(f'            "{row}"' for row in rows)
+    return f'''from testbed.verify.fuzz.targets import TARGETS
+
+
+def test_found_by_fuzzing() -> None:
+    TARGETS["{name}"].check(
+        bytes.fromhex(
+{text}
+        )
+    )
+'''

@@ -1,0 +1,289 @@
+"""The classic part of a simulated world: applications that ask by name, answer, publish and follow logs.
+
+And what must hold of it, beside what observers of links and exchanges see:
+
+- every Interest that an application expresses ends, by Data, a Nack or its lifetime, in one of these ways
+  (`clients.Asker`), with the producer's bytes;
+- what is asked for until there is an answer gets it, and a log's follower all items, within
+  CLASSIC_CATCH_UP_NS after the last disturbance, where producers answer: `hungry`;
+- state returns to zero when applications have ended, and the longest lifetime is over: `check_empty`.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from random import Random
+
+from forwarder.dead_nonces import LIFETIME as NONCE_LIFETIME
+from forwarder.forwarder import Forwarder
+from forwarder.host import Application, Host
+from forwarder.lli.estimates import MAX_TIMEOUT
+from forwarder.reliability import MEMORY_NS
+from forwarder.strategies import parse
+from forwarder.strategies.multicast import Multicast
+from forwarder.wire.packet import parse_data
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb_over_ndn.naming import log_name, message_packet
+from testbed.experiment.layerings import LAYERINGS, LongLivedParameters, SyncParameters
+from testbed.verify.simulate.actors import US
+from testbed.verify.simulate.clients import Answerer, Asker, Client, Tap, Wish, hinted, make_wish, name_of
+from testbed.verify.simulate.exchanges import Exchanges
+from testbed.verify.simulate.invariants import MS_NS, Delivery, Violation
+from testbed.verify.simulate.links import Hops, routes
+from testbed.verify.simulate.story import MAX_ITEMS, Log, Node, Story
+
+_LONGEST_WAIT_MS = LongLivedParameters().lifetime_ms
+_PERIOD_MS = SyncParameters().periodic_ms * 11 // 10
+CLASSIC_CATCH_UP_NS = (_LONGEST_WAIT_MS + _PERIOD_MS) * MS_NS + 3 * MAX_TIMEOUT
+"""Virtual time after the last thing that happens, in which everyone catches up: an Interest that was lost may
+have a lifetime to go; a sync group is told of what is new once a period, which varies by a tenth; then a
+question, an item and an answer may each wait for a time-out that losses have made as long as it gets."""
+_ENOUGH_HOPS = 16
+_ENOUGH_MS = 2000
+"""Lifetime of an Interest that leaves time for a way there and back, and for an answer that is not late."""
+_PROMPT = 500_000
+_ENOUGH_PENDING = 1000
+_MOST_PARTIAL = 64
+
+
+@cache
+def messages(pool: str) -> tuple[Message, ...]:
+    """Return the MAX_ITEMS messages of a log."""
+    identity = Identity.from_seed(Random(f"log {pool}").randbytes(32))
+    made: list[Message] = []
+    for seq in range(1, MAX_ITEMS + 1):
+        content = {"type": "post", "text": f"item {seq} of log {pool} " * (80 if seq % 5 == 0 else 1)}
+        made.append(Message.create(identity, made[-1] if made else None, content, 1_500_000_000_000 + seq))
+    return tuple(made)
+
+
+class Classic:
+    """All of a world's classic applications.
+
+    Args:
+        story: what is played.
+        end: when nothing more happens, ns.
+        note: called with (node, text) for the chart; count: with what has happened.
+    """
+
+    def __init__(
+        self, story: Story, end: int, note: Callable[[str, str], None], count: Callable[[str], None]
+    ) -> None:
+        self.exchanges = Exchanges(
+            frozenset(node.name for node in story.nodes if parse(node.strategy)[0].PROBES)
+        )
+        self._announced_until = 0
+        self._story = story
+        self._note = note
+        self._count = count
+        self._prefixes = {prefix.name: prefix for prefix in story.prefixes}
+        self._applications: dict[str, list[tuple[Tap, list[bytes]]]] = {node.name: [] for node in story.nodes}
+        self._askers: dict[tuple[str, str], Asker] = {}
+        self._clients: list[Client] = []
+        self._logs = {log.name: log for log in story.logs}
+        self._names = {log.name: log_name(messages(log.name)[0].author) for log in story.logs}
+        for prefix in story.prefixes:
+            for number, node in enumerate(prefix.producers):
+                label = f"{prefix.name}/{number}"
+                self._attach(node, label, Answerer(prefix), [name_of(prefix.name), hinted(prefix.name)])
+        stop = end + CLASSIC_CATCH_UP_NS
+        for log in story.logs:
+            self._publish(log, stop)
+        for wanted in story.follows:
+            if wanted.log in self._logs:
+                self._follow(wanted.name)
+        for step in story.steps:
+            if step.do == "ask":
+                self._add_asker(str(step.what[0]), str(step.what[1]))
+        self._hops = self._find_hops()
+
+    def _attach(self, node: str, label: str, application: Application, names: Iterable[bytes]) -> None:
+        tap = Tap(node, label, application, self.exchanges)
+        self._applications[node].append((tap, list(names)))
+
+    def _publish(self, log: Log, stop: int) -> None:
+        layering = LAYERINGS[log.layering]
+        times = [time * US for time in log.times]
+        rng = Random(f"{self._story.seed} {log.name}")
+        application = layering.publisher(
+            messages(log.name)[: len(times)],
+            times,
+            stop=stop,
+            rng=rng,
+            **layering.parameters.model_validate({}).model_dump(),
+        )
+        names = [self._names[log.name]]
+        if layering.multicast is not None or layering.persistent:
+            self._announced_until = stop
+        if layering.multicast is not None and layering.multicast.among_all:
+            names.append(layering.multicast.prefix(self._names[log.name]))
+        self._attach(log.node, f"{log.name}/", application, names)
+
+    def _follow(self, name: str) -> None:
+        wanted = next(follow for follow in self._story.follows if follow.name == name)
+        log, feed = self._logs[wanted.log], self._names[wanted.log]
+        layering = LAYERINGS[log.layering]
+        rng = Random(f"{self._story.seed} {wanted.name}")
+        subscription = layering.subscription(
+            feed, rng=rng, **layering.parameters.model_validate({}).model_dump()
+        )
+        contents = tuple(
+            parse_data(message_packet(message)).content for message in messages(log.name)[: len(log.times)]
+        )
+
+        def tell(now: int, text: str) -> None:
+            self._note(wanted.node, f"{name} {text}")
+            self._count(
+                f"followed {log.layering}" if "item" in text else f"follower {text.partition(':')[0]}"
+            )
+
+        client = Client(wanted, subscription, Delivery(name, [contents], None, 0), tell)
+        self._clients.append(client)
+        names = [] if layering.multicast is None else [layering.multicast.prefix(feed)]
+        self._attach(wanted.node, f"{name}/", client, names)
+
+    def _add_asker(self, node: str, application: str) -> None:
+        label = f"{node}/{application}"
+        if (node, application) in self._askers or node not in self._applications:
+            return
+
+        def tell(now: int, text: str) -> None:
+            self._note(node, f"{label} {text}")
+            self._count(f"asked: {text}")
+
+        asker = Asker(label, Random(f"{self._story.seed} {label}"), tell)
+        self._askers[node, application] = asker
+        self._attach(node, label, asker, [])
+
+    def _find_hops(self) -> dict[str, list[tuple[bytes, Hops]]]:
+        """Return each node's routes to neighbours, by name."""
+        story = self._story
+        ways = [(name_of(prefix.name), prefix.producers) for prefix in story.prefixes]
+        ways += [(self._names[log.name], (log.node,)) for log in story.logs]
+        hops = routes(story, [ends for _, ends in ways])
+        found = {
+            node: [(name, there) for (name, _), there in zip(ways, hops[node], strict=True)] for node in hops
+        }
+        everyone: dict[str, Hops] = {node.name: [] for node in story.nodes}
+        for link in story.links:
+            everyone[link.a].append((link.b, 1))
+            everyone[link.b].append((link.a, 1))
+        for log in story.logs:
+            multicast = LAYERINGS[log.layering].multicast
+            if multicast is not None:
+                for node, there in everyone.items():
+                    found[node].append((multicast.prefix(self._names[log.name]), there))
+        return found
+
+    def start(self, node: Node, host: Host) -> None:
+        """Attach a node's applications to its host, which is new, and route to them and to neighbours."""
+        forwarder = host.forwarder
+        strategy, parameters = parse(node.strategy)
+        forwarder.choose_strategy(b"", strategy, parameters)
+        for log in self._story.logs:
+            multicast = LAYERINGS[log.layering].multicast
+            if multicast is not None:
+                forwarder.choose_strategy(multicast.prefix(self._names[log.name]), Multicast)
+        for tap, names in self._applications[node.name]:
+            face = host.attach(tap)
+            for name in names:
+                forwarder.fib.add(name, face)
+        forwarder.regions |= {
+            name_of(prefix.name) for prefix in self._story.prefixes if node.name in prefix.producers
+        }
+
+    def route(self, node: str, forwarder: Forwarder, peer: str, face: int) -> None:
+        """Route to a neighbour what leads there."""
+        for name, hops in self._hops[node]:
+            for hop, cost in hops:
+                if hop == peer:
+                    forwarder.fib.add(name, face, cost)
+
+    def ask(self, node: str, application: str, prefix: str, what: tuple[str | int, ...], now: int) -> bool:
+        """Let an application ask for something; return whether there is such a prefix."""
+        asker, known = self._askers.get((node, application)), self._prefixes.get(prefix)
+        if asker is None or known is None:
+            return False
+        number, selectors, *times = what
+        wish = make_wish(known, int(number), str(selectors), *map(int, times))
+        self._note(node, f"{asker.label} asks for {prefix} {number} {selectors}".rstrip())
+        asker.ask(wish, now)
+        return True
+
+    def hungry(self, connected: dict[str, set[str]], now: int) -> list[tuple[str, str]]:
+        """Return who has not got what is owed to him, and what that is.
+
+        Nothing is where a PIT is so small that what waits there may shut out all else.
+        """
+        if any(node.pending < _ENOUGH_PENDING for node in self._story.nodes):
+            return []
+        missing = [
+            (asker.label, "has asked in vain")
+            for (node, _), asker in self._askers.items()
+            if any(self._is_owed(wish, connected[node]) for wish in asker.pending)
+        ]
+        for client in self._clients:
+            wanted, delivery = client.wanted, client.delivery
+            log = self._logs[wanted.log]
+            published = sum(time * US <= now for time in log.times)
+            if log.node in connected[wanted.node] and not delivery.is_done(published):
+                missing.append((wanted.name, delivery.progress))
+        return missing
+
+    def _is_owed(self, wish: Wish, connected: set[str]) -> bool:
+        prefix = wish.prefix
+        return (
+            not wish.tries
+            and prefix.manner in ("answers", "nacks-first")
+            and prefix.delay <= _PROMPT
+            and connected.issuperset(prefix.producers)
+            and wish.lifetime >= _ENOUGH_MS * MS_NS
+            and (wish.hop_limit is None or wish.hop_limit >= _ENOUGH_HOPS)
+            and not wish.name.endswith(bytes(32))
+        )
+
+    def stop(self, now: int) -> None:
+        """End what applications want."""
+        for asker in self._askers.values():
+            asker.stop()
+        for client in self._clients:
+            client.stop(now)
+
+    def longest(self, pushed: int, now: int) -> int:
+        """Return how long forwarders may hold state after applications have stopped at `now`, ns.
+
+        `pushed`: the longest lifetime of an LLI, which is an Interest to who cannot push.
+        """
+        steps = [step for step in self._story.steps if step.do == "ask" and len(step.what) > 5]
+        lifetimes = [int(step.what[5]) for step in steps]
+        lifetimes += [
+            LAYERINGS[log.layering].parameters.model_validate({}).lifetime_ms for log in self._story.logs
+        ]
+        delays = [prefix.delay * US for prefix in self._story.prefixes]
+        announced = max(self._announced_until - now, 0)
+        own = max(max(lifetimes, default=0) * MS_NS, pushed) + max(delays, default=0)
+        return own + announced + MEMORY_NS + NONCE_LIFETIME
+
+    def check_empty(self, name: str, host: Host, now: int) -> None:
+        """Check that a host has forgotten what is over."""
+        forwarder = host.forwarder
+        forwarder.dead_nonces.has(b"", 0, now)  # so that it lets go of what is old
+        left = {
+            "PIT entries": len(forwarder.pit),
+            "an index of the PIT": forwarder.pit.may_match(b""),
+            "dead nonces": len(forwarder.dead_nonces),
+            "alarm at": host.next_deadline(),
+            "packets to be sent": len(forwarder.take_outputs()),
+        }
+        if any(left.values()):
+            what = ", ".join(f"{word} {value}" for word, value in left.items() if value)
+            raise Violation("state-zero", name, f"all is over, but there is: {what}")
+        partial = max((len(host.link(face).reassembler) for face in host.links()), default=0)
+        if partial > _MOST_PARTIAL:
+            raise Violation("state-zero", name, f"{partial} unfinished packets on a link")
+
+    def check_over(self) -> None:
+        """Check that no application waits for anything."""
+        for asker in self._askers.values():
+            if asker.pending:
+                raise Violation("outcome", asker.label, "has an Interest that has not ended")

@@ -1,0 +1,220 @@
+"""`feednet simulate`: plays stories until an invariant fails, and shows the shortest that it fails in.
+
+Stories come from seeds, from a search for what none has done before, or from every schedule of a few faults.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from analysis.files import write_whole
+from testbed.cli.usage import exclude
+from testbed.errors import UserError
+from testbed.verify.simulate.chart import draw
+from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS
+from testbed.verify.simulate.classic_story import make_classic
+from testbed.verify.simulate.exhaust import cover_all
+from testbed.verify.simulate.explore import Explored, explore_all
+from testbed.verify.simulate.search import Found, search
+from testbed.verify.simulate.shrink import shrink
+from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, play
+
+_console = Console(highlight=False, soft_wrap=True)
+
+_SAY_EVERY = 10
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+@click.command()
+@click.option("--seeds", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many.")
+@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first of them.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes; default one a core.")
+@click.option("--seed", type=click.IntRange(min=0), help="Play this one seed.")
+@click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
+@click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
+@click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
+@click.option("--keep-going", is_flag=True, help="Play all seeds, and list those that fail.")
+@click.option("--explore", type=click.IntRange(min=1), help="Play so many stories that lead to what is new.")
+@click.option("--exhaustive", is_flag=True, help="Play short exchanges under every schedule of faults.")
+@click.option(
+    "--frames",
+    type=click.IntRange(1, MOST_SENT),
+    default=12,
+    show_default=True,
+    help="Frames that --exhaustive lets faults befall: the first ones.",
+)
+@click.option(
+    "--faults",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Faults at a time, of --exhaustive.",
+)
+def simulate(
+    seeds: int,
+    first: int,
+    jobs: int | None,
+    seed: int | None,
+    classic: bool,
+    story: Path | None,
+    save: Path | None,
+    shrinking: bool,
+    keep_going: bool,
+    explore: int | None,
+    exhaustive: bool,
+    frames: int,
+    faults: int,
+) -> None:
+    """Play whole networks in virtual time, one a seed, and check what must hold after every event.
+
+    Exit status 1 if an invariant is violated.
+    """
+    exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", "classic")
+    exclude("explore", "story", "seed", "seeds", "keep_going", "classic")
+    exclude("story", "seed", "seeds", "first", "jobs", "keep_going", "classic")
+    exclude("seed", "seeds", "first", "jobs", "keep_going")
+    make = make_classic if classic else make_story
+    workers = jobs or os.cpu_count() or 1
+    if exhaustive:
+        failed = _cover(frames, faults, workers, save=save)
+    elif explore is not None:
+        failed = _explore(first, explore, workers, shrinking=shrinking, save=save)
+    elif story is not None:
+        failed = _show(_load(story), shrinking=shrinking, save=save)
+    elif seed is not None:
+        failed = _show(make(seed), shrinking=shrinking, save=save)
+    else:
+        found = _search(first, seeds, workers, make, keep_going=keep_going)
+        failed = bool(found.failures)
+        _summarise(found)
+        for failure in found.failures if keep_going else found.failures[:1]:
+            _console.print(f"seed {failure.seed}: {failure.text}", markup=False)
+            _console.print(f"  replay: feednet simulate {'--classic ' * classic}--seed {failure.seed}")
+        if failed:
+            _show(make(found.failures[0].seed), shrinking=shrinking, save=save)
+    if failed:
+        sys.exit(1)
+
+
+def _search(first: int, seeds: int, jobs: int, make: Callable[[int], Story], *, keep_going: bool) -> Found:
+    found = Found()
+    allowed = CLASSIC_CATCH_UP_NS if make is make_classic else CATCH_UP_NS
+    begun = time.monotonic()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+    )
+    with (
+        Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress,
+        closing(search(first, seeds, jobs, make)) as batches,
+    ):
+        task = progress.add_task("simulating", total=seeds, speed="")
+        said = begun
+        try:
+            for batch in batches:
+                found.add(batch)
+                now = time.monotonic()
+                so_far = f"{found.seeds / (now - begun):.0f} seeds/s, {len(found.failures)} failed"
+                progress.update(task, completed=found.seeds, speed=so_far)
+                if not _console.is_terminal and now > said + _SAY_EVERY:
+                    said = now
+                    _console.print(f"{found.seeds} of {seeds} seeds, {so_far}")
+                if found.failures and not keep_going:
+                    break
+        except KeyboardInterrupt:
+            _conclude(found, first, begun, allowed)
+            _console.print(f"stopped   the rest begins at --first {first + found.seeds}, or a little before")
+            raise
+    _conclude(found, first, begun, allowed)
+    return found
+
+
+def _conclude(found: Found, first: int, begun: float, allowed: int) -> None:
+    rate = found.seeds / (time.monotonic() - begun)
+    slowest = f" (seed {found.slowest_seed})" if found.slowest_seed is not None else ""
+    _console.print(
+        f"{found.seeds} seeds from {first}, {rate:.0f} a second, {len(found.failures)} failed; "
+        f"the slowest caught up within {found.slowest / 1e9:.1f} s{slowest}, "
+        f"{allowed / 1e9:.0f} s are allowed"
+    )
+
+
+def _explore(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path | None) -> bool:
+    """Search for what no story has done before; return whether an invariant failed."""
+    found = Explored()
+    begun = time.monotonic()
+    with closing(explore_all(seed, stories, jobs)) as parts:
+        for part in parts:
+            found.stories += part.stories
+            found.features |= part.features
+            found.failures += part.failures
+            if found.failures:
+                break
+    rate = found.stories / (time.monotonic() - begun)
+    _console.print(
+        f"{found.stories} stories, {rate:.0f} a second, {len(found.features)} different steps of holders, "
+        f"{len(found.failures)} failed"
+    )
+    return bool(found.failures) and _show(found.failures[0][0], shrinking=shrinking, save=save)
+
+
+def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
+    """Play short exchanges under every schedule; return whether an invariant failed."""
+    _console.print(f"every schedule of at most {faults} faults among the first {frames} frames")
+    failed = False
+    with closing(cover_all(frames, faults, jobs)) as exchanges:
+        for covered in exchanges:
+            what = f"{covered.slowest / 1e9:5.1f} s" if covered.violation is None else "FAILS"
+            _console.print(f"{covered.name:54} {covered.schedules:8} schedules  {what}", markup=False)
+            if covered.story is not None and not failed:
+                failed = _show(covered.story, shrinking=False, save=save)
+    return failed
+
+
+def _summarise(found: Found) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("what happened")
+    table.add_column("times", justify="right")
+    table.add_column("in stories", justify="right")
+    for what, times in sorted(found.coverage.items()):
+        table.add_row(what, str(times), f"{found.stories[what] / found.seeds:.1%}")
+    _console.print(table)
+
+
+def _show(story: Story, *, shrinking: bool, save: Path | None) -> bool:
+    """Play one story and draw it if it fails; return whether it does."""
+    outcome = play(story)
+    if outcome.violation is None:
+        coverage = ", ".join(f"{what} {times}" for what, times in sorted(outcome.coverage.items()))
+        _console.print(f"seed {story.seed}: everything holds ({coverage})", markup=False)
+        return False
+    if shrinking:
+        story = shrink(story)
+    _console.print(draw(story, play(story, record=True)), markup=False)
+    if save is not None:
+        write_whole(save, json.dumps(story.to_json(), indent=1) + "\n")
+        _console.print(f"replay: feednet simulate --story {save}", markup=False)
+    return True
+
+
+def _load(path: Path) -> Story:
+    try:
+        return Story.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: not a story that `feednet simulate --save` has written: {error}") from error

@@ -1,0 +1,76 @@
+"""Plays many seeds, over several processes, in flat memory: a batch's results are all that stays of it."""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from testbed.experiment.workers import work_off
+from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.world import play
+
+_BATCH = 50
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A seed whose story violates an invariant."""
+
+    seed: int
+    invariant: str
+    text: str
+
+
+@dataclass
+class Found:
+    """What some seeds have shown.
+
+    `slowest` is the longest that a story took to catch up, ns, and `slowest_seed` whose that was.
+    """
+
+    seeds: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    coverage: Counter[str] = field(default_factory=Counter)
+    stories: Counter[str] = field(default_factory=Counter)
+    slowest: int = 0
+    slowest_seed: int | None = None
+
+    def add(self, other: "Found") -> None:
+        """Add what other seeds have shown."""
+        self.seeds += other.seeds
+        self.failures = sorted([*self.failures, *other.failures], key=lambda failure: failure.seed)
+        self.coverage += other.coverage
+        self.stories += other.stories
+        if other.slowest > self.slowest:
+            self.slowest, self.slowest_seed = other.slowest, other.slowest_seed
+
+
+def play_seeds(seeds: Sequence[int], make: Callable[[int], Story] = make_story) -> Found:
+    """Play each seed's story, of the family that `make` makes."""
+    found = Found()
+    for seed in seeds:
+        outcome = play(make(seed))
+        found.seeds += 1
+        found.coverage += outcome.coverage
+        found.stories += Counter(outcome.coverage.keys())
+        if (outcome.caught_up or 0) > found.slowest:
+            found.slowest, found.slowest_seed = outcome.caught_up or 0, seed
+        if (violation := outcome.violation) is not None:
+            found.failures.append(Failure(seed, violation.invariant, str(violation)))
+    return found
+
+
+def search(
+    first: int, count: int, jobs: int, make: Callable[[int], Story] = make_story
+) -> Generator[Found, None, None]:
+    """Play `count` seeds from `first` on in `jobs` processes; yield what each batch has shown, as it comes.
+
+    Whoever has seen enough closes the generator, which ends the processes.
+    """
+    work = partial(play_seeds, make=make)
+    end = first + count
+    batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))
+    if jobs == 1:
+        yield from map(work, batches)
+        return
+    yield from work_off(work, batches, jobs)

@@ -1,0 +1,479 @@
+"""Who is at the ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker."""
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from random import Random
+
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.lli.consumer import Consumer
+from forwarder.lli.producer import Producer
+from forwarder.wire.feed import feed_name, item_name, native_content, split_item
+from forwarder.wire.lp import CONGESTION, make_lp, open_data, open_interest, parse_lp
+from forwarder.wire.name import IMPLICIT_DIGEST, VERSION, component, components, from_uri
+from forwarder.wire.packet import Data, make_data, make_interest
+from forwarder.wire.tlv import nni
+from ssb.keys import Identity
+from testbed.verify.fuzz.mutate import mutate
+from testbed.verify.simulate.feeds import sign_item
+from testbed.verify.simulate.invariants import Violation
+
+MS = 1_000_000
+SECOND = 1000 * MS
+
+FRESHNESS_MS = 1000
+KEPT_ITEMS = 256
+"""Items of a feed that its publisher still has."""
+_LATE = 400 * MS
+_LARGE = 3000
+"""Bytes of content that takes three frames."""
+_LIFETIME_MS = 2000
+_PATIENCE = 500 * MS
+"""Before asking again what was refused."""
+_POPULAR = 12
+"""Names that many ask for."""
+_LONGEST_MS = 60_000
+
+
+def content_of(name: bytes) -> bytes:
+    """Return what the Data of a name carry; for every seventh name, more than a frame takes."""
+    seed = hashlib.sha256(name).digest()
+    return seed * (_LARGE // 32) if seed[0] % 7 == 0 else seed
+
+
+class Server:
+    """Answers `<prefix>/<how>/...` as `how` says: data, prefix, late, nack, silent."""
+
+    def __init__(self, prefix: bytes) -> None:
+        self.prefix = prefix
+        self.answered = 0
+        self._depth = len(components(prefix))
+        self._outputs: list[bytes] = []
+        self._late: deque[tuple[int, bytes]] = deque()
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Answer an Interest, or do not."""
+        interest = open_interest(packet)
+        if interest is None:
+            return
+        parts = components(interest.name)
+        how = parts[self._depth][1] if len(parts) > self._depth else b""
+        if how in (b"data", b"late"):
+            self.answered += 1
+            name = b"".join(component(kind, value) for kind, value in parts if kind != IMPLICIT_DIGEST)
+            data = make_data(name, content_of(name), freshness_ms=FRESHNESS_MS)
+            if how == b"data":
+                self._outputs.append(data)
+            else:
+                self._late.append((now + _LATE, data))
+        elif how == b"prefix":
+            self.answered += 1
+            name = interest.name + component(VERSION, nni(now // MS))
+            self._outputs.append(make_data(name, content_of(name), freshness_ms=FRESHNESS_MS))
+        elif how == b"nack":
+            self._outputs.append(make_lp(interest.wire, nack_reason=CONGESTION))
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._late[0][0] if self._late else None
+
+    def wake(self, now: int) -> None:
+        """Send what is late."""
+        while self._late and self._late[0][0] <= now:
+            self._outputs.append(self._late.popleft()[1])
+
+
+@dataclass(slots=True)
+class _Ask:
+    how: str
+    name: bytes
+    hint: bytes | None
+    tries: int
+    due: int
+
+
+HOWS = ("data", "popular", "fresh", "prefix", "late", "digest", "hint", "nack", "silent", "nowhere", "not-it")
+"""What a client asks for; the last four have no answer."""
+_ANSWERED = HOWS[:-4]
+
+
+class Client:
+    """Asks for something every now and then, again and again until it has what it should get.
+
+    Attributes:
+        counts: asked, got and refused, by what was asked for.
+    """
+
+    def __init__(
+        self, where: str, servers: list[bytes], hidden: list[tuple[bytes, bytes]], rng: Random, pause: int
+    ) -> None:
+        self.where = where
+        self.counts: Counter[str] = Counter()
+        self._servers = servers
+        self._hidden = hidden  # (prefix, the hint that leads there)
+        self._rng = rng
+        self._pause = pause
+        self._next: int | None = 0
+        self._asks: dict[bytes, _Ask] = {}
+        self._outputs: list[bytes] = []
+        self._asked = 0
+
+    def stop(self) -> None:
+        """Ask for nothing more; what has been asked for is still waited for."""
+        self._next = None
+
+    @property
+    def missing(self) -> list[str]:
+        """What should have been answered and has not been."""
+        return [ask.how for ask in self._asks.values() if ask.how in _ANSWERED]
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in an answer."""
+        header = parse_lp(packet)
+        if header.nack_reason is not None:
+            interest = open_interest(header.fragment)
+            ask = None if interest is None else self._asks.get(interest.name)
+            if ask is not None:
+                self.counts[f"{ask.how} refused"] += 1
+                ask.due = now + _PATIENCE
+            return
+        opened = open_data(packet)
+        if opened is None:
+            raise Violation("answer", self.where, "neither Data nor Nack")
+        self._on_data(opened[0])
+
+    def _on_data(self, data: Data) -> None:
+        if data.content != content_of(data.name):
+            raise Violation("answer", self.where, f"{data.name.hex()} has somebody else's content")
+        candidates = [ask for name in self._names(data) if (ask := self._asks.pop(name, None)) is not None]
+        for ask in candidates:
+            if ask.how not in _ANSWERED:
+                raise Violation("answer", self.where, f"Data for {ask.how}")
+            self.counts[f"{ask.how} got"] += 1
+
+    @staticmethod
+    def _names(data: Data) -> list[bytes]:
+        parts = components(data.name)
+        shorter = data.name[: -len(component(*parts[-1]))]
+        return [data.name, shorter, data.name + component(IMPLICIT_DIGEST, data.digest())]
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = [ask.due for ask in self._asks.values()]
+        return min([*due, *([] if self._next is None else [self._next])], default=None)
+
+    def wake(self, now: int) -> None:
+        """Ask, and ask again."""
+        for ask in [ask for ask in self._asks.values() if ask.due <= now]:
+            self._again(ask, now)
+        if self._next is not None and self._next <= now:
+            self._next = now + round(self._rng.expovariate(1 / self._pause))
+            self._ask(now)
+
+    def _ask(self, now: int) -> None:
+        how = self._rng.choice(HOWS)
+        server = self._rng.choice(self._servers)
+        self._asked += 1
+        word = {"popular": "data", "fresh": "data", "digest": "data", "hint": "data", "not-it": "data"}.get(
+            how, how
+        )
+        which = (
+            str(self._rng.randrange(_POPULAR))
+            if how in ("popular", "fresh")
+            else f"{self.where}-{self._asked}"
+        )
+        hint = None
+        if how == "hint":
+            server, hint = self._rng.choice(self._hidden)
+        elif how == "nowhere":
+            server = from_uri("/nowhere")
+        name = server + from_uri(f"/{word}/{which}")
+        if how in ("digest", "not-it"):
+            wire = make_data(name, content_of(name), freshness_ms=FRESHNESS_MS)
+            digest = hashlib.sha256(wire).digest() if how == "digest" else bytes(32)
+            name += component(IMPLICIT_DIGEST, digest)
+        if name in self._asks:
+            return
+        self.counts[f"{how} asked"] += 1
+        ask = self._asks[name] = _Ask(how, name, hint, 0, 0)
+        self._send(ask, now)
+
+    def _again(self, ask: _Ask, now: int) -> None:
+        if ask.how in _ANSWERED:
+            self._send(ask, now)
+        else:
+            self.counts[f"{ask.how} given up"] += 1
+            self._asks.pop(ask.name, None)
+
+    def _send(self, ask: _Ask, now: int) -> None:
+        ask.tries += 1
+        ask.due = now + min(_LIFETIME_MS * ask.tries, 10_000) * MS
+        self._outputs.append(
+            make_interest(
+                ask.name,
+                nonce=self._rng.getrandbits(32),
+                can_be_prefix=ask.how == "prefix",
+                must_be_fresh=ask.how in ("fresh", "prefix"),
+                lifetime_ms=_LIFETIME_MS,
+                hop_limit=16,
+                forwarding_hint=() if ask.hint is None else (ask.hint,),
+            )
+        )
+
+
+class Publisher:
+    """Appends to a feed every now and then; its log outlives its node."""
+
+    def __init__(self, prefix: bytes, rng: Random, pause: int) -> None:
+        self.tip = 0
+        self._identity = Identity.from_seed(rng.randbytes(32))
+        self.feed = feed_name(prefix, self._identity.public_key)
+        self._rng = rng
+        self._pause = pause
+        self._next: int | None = 0
+        self._items: dict[int, Data] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything but the log."""
+        self._producer = Producer(self.feed, self._items.get, lambda: self.tip, oldest=lambda: self.oldest)
+
+    def stop(self) -> None:
+        """Append no more."""
+        self._next = None
+
+    @property
+    def oldest(self) -> int:
+        """The oldest item that is still there."""
+        return max(1, self.tip - KEPT_ITEMS + 1)
+
+    @property
+    def waiting(self) -> int:
+        """Grants and Interests that wait for items."""
+        return self._producer.waiting
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Answer an Interest."""
+        interest = open_interest(packet)
+        if interest is not None:
+            self._producer.receive(interest, now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return self._producer.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        waiting = self._producer.next_deadline()
+        return min((due for due in (waiting, self._next) if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Append."""
+        self._producer.wake(now)
+        if self._next is not None and self._next <= now:
+            self._next = now + round(self._rng.expovariate(1 / self._pause))
+            self.tip += 1
+            last = self._items.get(self.tip - 1)
+            size = _LARGE if self._rng.random() < 0.1 else 100
+            content = native_content(b"" if last is None else last.digest(), self._rng.randbytes(size))
+            self._items[self.tip] = sign_item(self.feed, self.tip, content, self._identity)
+            self._items.pop(self.oldest - 1, None)
+            self._producer.appended(self.tip, now)
+
+
+class Follower:
+    """Follows a feed, every item once and in order.
+
+    `told` counts the errors that pass: while links are down a feed's past, or all of it, cannot be had.
+    """
+
+    def __init__(self, where: str, publisher: Publisher, rng: Random, now: int, told: Counter[str]) -> None:
+        self.told = told
+        self.where = where
+        self.publisher = publisher
+        self.held = max(publisher.oldest - 1, publisher.tip - rng.choice((0, 0, 3, 30)))
+        self._rng = rng
+        self.restart(now)
+
+    def restart(self, now: int) -> None:
+        """Subscribe, from the item after the last one held."""
+        self._consumer = Consumer(
+            self.publisher.feed,
+            rng=self._rng,
+            after=self.held,
+            credit=self._rng.choice((1, 4, 16)),
+            lifetime_ms=self._rng.choice((2_000, 10_000, 30_000)),
+        )
+        self._consumer.start(now)
+
+    def cancel(self, now: int) -> None:
+        """End the subscription."""
+        self._consumer.cancel(now)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has everything."""
+        return self.held >= self.publisher.tip
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in a packet."""
+        self._consumer.receive(packet, now)
+        self._take(now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return self._consumer.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._consumer.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline."""
+        self._consumer.wake(now)
+        self._take(now)
+
+    def _take(self, now: int) -> None:
+        for item in self._consumer.take_items():
+            if item.seq != self.held + 1:
+                raise Violation("delivered", self.where, f"item {item.seq} after item {self.held}")
+            self.held = item.seq
+        self._consumer.wake(now)
+        self.told.update(self._consumer.take_errors())
+        if self._consumer.error is not None:
+            raise Violation("delivered", self.where, f"is told {self._consumer.error}")
+
+
+class Node(Host):
+    """A host with faces of its own besides its links, whose other ends are here.
+
+    Attributes:
+        visitors: by the number of their face.
+        heard: the last frames that were sent, for an attacker to play with.
+    """
+
+    def __init__(self, forwarder: Forwarder, heard: deque[bytes]) -> None:
+        super().__init__(forwarder)
+        self.visitors: dict[int, Visitor] = {}
+        self.heard = heard
+
+    def take_outputs(self) -> list[tuple[int, bytes]]:
+        """Return the (face, frame) to be sent on links; visitors get theirs."""
+        kept = []
+        for face, frame in super().take_outputs():
+            visitor = self.visitors.get(face)
+            if visitor is not None:
+                visitor.got += 1
+            elif face in self._links:
+                kept.append((face, frame))
+                self.heard.append(frame)
+        return kept
+
+
+class Visitor:
+    """Somebody behind a face of his own, who says something and goes without a word."""
+
+    def __init__(self, node: Node, rng: Random, *, reliable: bool, local: bool) -> None:
+        self.got = 0
+        self.node = node
+        self._rng = rng
+        record = node.add_face(mtu=rng.choice((None, 1500, 300)), local=local)
+        record.is_reliable = reliable
+        node.configure(record.number)
+        self.face = record.number
+        node.visitors[self.face] = self
+
+    def speak(self, names: list[bytes], feeds: list[bytes], now: int) -> None:
+        """Ask for some things, subscribe to some, and talk nonsense."""
+        rng = self._rng
+        for _ in range(rng.randint(1, 6)):
+            name = rng.choice(names) + from_uri(
+                f"/{rng.choice(('data', 'late', 'silent'))}/v{rng.getrandbits(20)}"
+            )
+            packet = make_interest(
+                name, nonce=rng.getrandbits(32), lifetime_ms=rng.choice((500, 4000, 60_000)), hop_limit=16
+            )
+            if feeds and rng.random() < 0.4:
+                item = item_name(rng.choice(feeds), rng.randint(1, 500))
+                lifetime_ms = rng.choice((1000, 60_000))
+                packet = make_interest(
+                    item,
+                    nonce=rng.getrandbits(32),
+                    lifetime_ms=lifetime_ms,
+                    hop_limit=16,
+                    send_credit=rng.choice((1, 8, 100)),
+                )
+            if rng.random() < 0.2:
+                changed = mutate(packet, [packet], rng)
+                packet = changed if changed and _is_fair(changed) else packet
+            if rng.random() < 0.3:
+                packet = make_lp(packet[:100], sequence=rng.getrandbits(60), frag_index=0, frag_count=2)
+            elif rng.random() < 0.3:
+                packet = make_lp(packet, pit_token=b"t", tx_sequence=rng.getrandbits(60))
+            self.node.receive(self.face, packet, now)
+
+    def leave(self, now: int) -> None:
+        """Go: the face is closed."""
+        self.node.visitors.pop(self.face, None)
+        self.node.remove_face(self.face, now)
+
+
+class Attacker(Node):
+    """A neighbour that says what others have said, changed; and forges items of feeds.
+
+    It leaves two things alone that no forwarder can tell from what is genuine: Data that nobody but their
+    consumer can verify, and Interests that want to wait for longer than anybody soaks.
+    """
+
+    def __init__(self, forwarder: Forwarder, heard: deque[bytes], rng: Random, pause: int) -> None:
+        super().__init__(forwarder, heard)
+        self.sent = 0
+        self._rng = rng
+        self._pause = pause
+        self._due: int | None = 0
+
+    def stop(self) -> None:
+        """Be quiet."""
+        self._due = None
+
+    def receive(self, face: int, frame: bytes, now: int, sender: Hashable = None) -> None:
+        """Ignore a frame: it hears everything anyway."""
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._due
+
+    def wake(self, now: int) -> None:
+        """Send something that is hardly a packet."""
+        if self._due is None or self._due > now or not self.heard:
+            return
+        self._due = now + round(self._rng.expovariate(1 / self._pause))
+        frame = self._rng.choice(self.heard)
+        opened = open_interest(frame)
+        if opened is not None and opened.send_credit and self._rng.random() < 0.5:
+            frame = make_data(opened.name, b"a forgery")
+        else:
+            frame = mutate(frame, self.heard, self._rng)
+        if frame and _is_fair(frame):
+            self._outputs.append((1, frame[:1400]))
+            self.sent += 1
+
+
+def _is_fair(frame: bytes) -> bool:
+    """Tell whether a forwarder can be expected to see through a frame, or soon to have forgotten it."""
+    interest, opened = open_interest(frame), open_data(frame)
+    if interest is not None:
+        return interest.lifetime_ms <= _LONGEST_MS
+    return opened is None or split_item(opened[0].name) is not None

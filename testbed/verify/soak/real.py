@@ -1,0 +1,471 @@
+"""Some minutes of real traffic: many who connect to a daemon, say something, and go, with a word or without.
+
+Theory of operation. `feednet forward` runs as a process of its own, with small caches and short idle times.
+A resident publishes a feed and answers Interests over a Unix socket. Workers live one life after another,
+each over Unix, TCP or UDP: what they do is drawn, and so is how they end. Some close, some break off in the
+middle of a packet, some reset the connection; of a process that is killed the daemon sees no more than that.
+Afterwards it must have nothing left of them: no face, route, PIT entry or feed, no open file, and no more
+memory than a while after the start.
+"""
+
+import os
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from forwarder.faces.stream import cut
+from forwarder.wire.feed import item_name
+from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import DATA, make_data, make_interest
+from testbed.cli.datasets import Client, snapshot
+from testbed.verify.fuzz.commands import register
+from testbed.verify.fuzz.mutate import mutate
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.soak.applications import Publisher, content_of
+
+WORKERS = 6
+SCHEMES = ("unix", "tcp4", "udp4")
+LIVES = ("ask", "serve", "follow", "leave-pending", "noise", "fragments", "flood")
+"""What a worker does between connecting and going."""
+
+RESIDENT = from_uri("/resident")
+MEMORY = 1.25
+"""Most by which resident memory at the end may exceed that after the first third ..."""
+STEADY = 0.1
+"""... if it grows by more than so many kB a life in most intervals. What a crowd has taken, malloc keeps:
+memory then grows in a few jumps, and a leak in every interval."""
+TOO_MUCH = 2.0
+"""Most by which it may in any case."""
+_CONFIG = """
+[unix]
+path = "nfd.sock"
+[tcp]
+addresses = ["127.0.0.1"]
+port = 0
+[udp]
+addresses = ["127.0.0.1"]
+port = 0
+idle_s = 2.0
+[content_store]
+capacity = 256
+"""
+_PATIENCE_S = 20.0
+_ANSWER_S = 10.0
+_LIFETIME_MS = 2000
+_PUBLISHING_NS = 200_000_000
+_PAUSE_S = 0.02
+
+
+class Left(NamedTuple):
+    """What a daemon holds: sizes of its tables, open files, resident memory (kB)."""
+
+    faces: int
+    routes: int
+    pit: int
+    feeds: int
+    files: int
+    memory: int
+
+
+class Daemon:
+    """A daemon in a process of its own, with all that it needs in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "nfd.sock"
+        self.log = folder / "log"
+        (folder / "feednet.toml").write_text(_CONFIG, encoding="utf-8")
+        command = [sys.executable, "-c", "from testbed.cli import main; main()", "forward"]
+        with self.log.open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [*command, "--config", str(folder / "feednet.toml")],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline().split()
+        if ready[:2] != ["feednet:", "ready,"]:
+            self.kill()
+            raise Violation("daemon", "start", self.log.read_text(encoding="utf-8")[-500:])
+        uris = {uri.partition("://")[0]: uri for uri in ready[2:]}
+        self._ports = {scheme: int(uris[scheme].rpartition(":")[2]) for scheme in ("tcp4", "udp4")}
+
+    def connect(self, scheme: str) -> socket.socket:
+        """Return a connected socket."""
+        if scheme == "unix":
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.settimeout(_ANSWER_S)
+            sock.connect(str(self.path))
+            return sock
+        kind = socket.SOCK_DGRAM if scheme == "udp4" else socket.SOCK_STREAM
+        sock = socket.socket(socket.AF_INET, kind)
+        sock.settimeout(_ANSWER_S)
+        sock.connect(("127.0.0.1", self._ports[scheme]))
+        return sock
+
+    def left(self) -> Left:
+        """Return what it holds, the face that asks and its file included."""
+        process = Path(f"/proc/{self._process.pid}")
+        with closing(Client(self.path)) as client:
+            now = snapshot(client)
+            files = len(list((process / "fd").iterdir()))
+        own = now["feednet"]
+        pages = int((process / "statm").read_text(encoding="ascii").split()[1])
+        return Left(
+            len(now["faces"]),
+            len(now["fib"]),
+            now["general"]["pit_entries"],
+            own["feeds"]["entries"],
+            files,
+            pages * os.sysconf("SC_PAGESIZE") // 1024,
+        )
+
+    def check_alive(self) -> None:
+        """Raise Violation if it has ended, or has logged an exception."""
+        status = self._process.poll()
+        log = self.log.read_text(encoding="utf-8", errors="replace")
+        if status is not None or "Traceback" in log:
+            raise Violation("daemon", "the process", f"status {status}: {log[-2000:]}")
+
+    def stop(self) -> int:
+        """Ask it to end; return its exit status."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(_PATIENCE_S)
+
+    def kill(self) -> None:
+        """End it in any case."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@contextmanager
+def _running() -> Iterator[Daemon]:
+    with tempfile.TemporaryDirectory() as folder:
+        daemon = Daemon(Path(folder))
+        try:
+            yield daemon
+        finally:
+            daemon.kill()
+
+
+class Connection:
+    """One face's other end."""
+
+    def __init__(self, daemon: Daemon, scheme: str) -> None:
+        self.scheme = scheme
+        self.sock = daemon.connect(scheme)
+        self._rest = b""
+        self._waiting: list[bytes] = []
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; what the daemon has closed is closed."""
+        with suppress(OSError):
+            self.sock.send(frame) if self.scheme == "udp4" else self.sock.sendall(frame)
+
+    def receive(self, seconds: float) -> bytes | None:
+        """Return the next frame, None if there is none in time or ever."""
+        until = time.monotonic() + seconds
+        while not self._waiting:
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            self.sock.settimeout(left)
+            try:
+                data = self.sock.recv(1 << 16)
+            except OSError:
+                return None
+            if not data:
+                return None
+            if self.scheme == "udp4":
+                return data
+            frames, at = cut(self._rest + data, 1 << 16)
+            self._rest = (self._rest + data)[at:]
+            self._waiting += frames
+        return self._waiting.pop(0)
+
+    def wait_for(self, is_it: Callable[[LpPacket], bool], seconds: float = _ANSWER_S) -> bytes | None:
+        """Return the next frame that is what one waits for."""
+        until = time.monotonic() + seconds
+        while (frame := self.receive(until - time.monotonic())) is not None:
+            if is_it(parse_lp(frame)):
+                return frame
+        return None
+
+    def close(self, rng: Random) -> str:
+        """Go, one way or another; return which."""
+        way = rng.choice(("closed", "broken off", "reset"))
+        if way == "broken off":
+            self.send(b"\x06\xfd\x03\xe8\x07")
+        elif way == "reset" and self.scheme == "tcp4":
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+        return way
+
+
+class Traffic:
+    """All who talk to one daemon.
+
+    Attributes:
+        counts: what has happened, by kind.
+        problems: what should not have.
+    """
+
+    def __init__(self, daemon: Daemon, seed: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self._daemon = daemon
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._publisher = Publisher(from_uri("/soak"), Random(seed), _PUBLISHING_NS)
+        self._is_over = threading.Event()
+        self._has_begun = threading.Event()
+        self._threads = [threading.Thread(target=self._guard, args=(self._reside,))]
+        self._threads += [threading.Thread(target=self._guard, args=(self._live, n)) for n in range(WORKERS)]
+
+    @property
+    def lives(self) -> int:
+        """Lives that have ended."""
+        with self._lock:
+            return sum(count for what, count in self.counts.items() if " over " in what)
+
+    def start(self) -> None:
+        """Begin, the resident first."""
+        self._threads[0].start()
+        if not self._has_begun.wait(_PATIENCE_S):
+            raise Violation("daemon", "the resident", f"could not register: {self.problems}")
+        for thread in self._threads[1:]:
+            thread.start()
+
+    def stop(self) -> None:
+        """End, the resident last."""
+        self._is_over.set()
+        for thread in [*self._threads[1:], self._threads[0]]:
+            thread.join()
+
+    def _guard(self, run: Callable[..., None], *arguments: Any) -> None:
+        try:
+            run(*arguments)
+        except Exception as error:
+            self.problems.append(f"{run.__name__}: {type(error).__name__}: {error}")
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self.counts[what] += 1
+
+    # The resident.
+
+    def _reside(self) -> None:
+        connection = Connection(self._daemon, "unix")
+        rng = Random(f"{self._seed} resident")
+        for prefix in (RESIDENT, self._publisher.feed):
+            self._register(connection, prefix, rng)
+        self._has_begun.set()
+        workers = self._threads[1:]
+        while not self._is_over.is_set() or any(thread.is_alive() for thread in workers):
+            frame = connection.receive(0.05)
+            now = time.monotonic_ns()
+            interest = None if frame is None else open_interest(frame)
+            if frame is not None and interest is not None and interest.name.startswith(self._publisher.feed):
+                self._publisher.receive(frame, now)
+            elif interest is not None:
+                connection.send(make_data(interest.name, content_of(interest.name), freshness_ms=100))
+            deadline = self._publisher.next_deadline()
+            if deadline is not None and deadline <= now:
+                self._publisher.wake(now)
+            for packet in self._publisher.take_outputs():
+                connection.send(packet)
+        connection.sock.close()
+
+    def _register(self, connection: Connection, prefix: bytes, rng: Random) -> None:
+        connection.send(register(prefix, nonce=rng.getrandbits(62), time_ms=time.time_ns() // 1_000_000))
+        if connection.wait_for(lambda lp: lp.fragment[:1] == bytes((DATA,))) is None:
+            raise Violation("answer", "a registration", "none")
+
+    # The workers.
+
+    def _live(self, number: int) -> None:
+        rng = Random(f"{self._seed} {number}")
+        lives: dict[str, Callable[[Connection, Random], None]] = {
+            "ask": self._ask,
+            "serve": self._serve,
+            "follow": self._follow,
+            "leave-pending": self._leave_pending,
+            "noise": self._noise,
+            "fragments": self._fragments,
+            "flood": self._flood,
+        }
+        while not self._is_over.is_set():
+            life, scheme = rng.choice(LIVES), rng.choice(SCHEMES)
+            if life == "serve":
+                scheme = "unix"  # who is not on this machine may not register
+            connection = Connection(self._daemon, scheme)
+            try:
+                lives[life](connection, rng)
+            finally:
+                way = connection.close(rng)
+            self._count(f"{life} over {scheme}")
+            self._count(way)
+            time.sleep(rng.random() * _PAUSE_S)
+
+    def _answer(self, connection: Connection, name: bytes, rng: Random) -> bytes:
+        """Ask until there is an answer, and return its content."""
+        until = time.monotonic() + _ANSWER_S
+        while time.monotonic() < until:
+            interest = make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=_LIFETIME_MS)
+            connection.send(interest)
+            frame = connection.wait_for(lambda lp: lp.fragment[:1] == bytes((DATA,)), _LIFETIME_MS / 1000)
+            opened = None if frame is None else open_data(frame)
+            if opened is not None and opened[0].name == name:
+                return opened[0].content
+        raise Violation("answer", connection.scheme, "none in time")
+
+    def _ask(self, connection: Connection, rng: Random) -> None:
+        for _ in range(rng.randint(1, 20)):
+            name = RESIDENT + from_uri(f"/{rng.randrange(400)}")
+            if self._answer(connection, name, rng) != content_of(name):
+                raise Violation("answer", connection.scheme, "another one's")
+
+    def _serve(self, connection: Connection, rng: Random) -> None:
+        """Register a prefix, and answer somebody else's Interest for it."""
+        prefix = from_uri(f"/life/{rng.getrandbits(40)}")
+        self._register(connection, prefix, rng)
+        other = Connection(self._daemon, rng.choice(("unix", "tcp4")))  # a datagram may be lost
+        name = prefix + from_uri("/x")
+        other.send(make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=_LIFETIME_MS))
+        if connection.wait_for(lambda lp: lp.fragment[:1] == b"\x05") is None:
+            raise Violation("answer", "a life that serves", "is not asked")
+        if rng.random() < 0.7:
+            connection.send(make_data(name, b"x" * rng.choice((10, 6000))))
+            if other.wait_for(lambda lp: lp.fragment[:1] == bytes((DATA,))) is None:
+                raise Violation("answer", "a life that serves", "its answer does not arrive")
+        other.close(rng)
+
+    def _follow(self, connection: Connection, rng: Random) -> None:
+        """Subscribe to the feed, get an item, and go or cancel."""
+        feed, first = self._publisher.feed, max(1, self._publisher.tip - 3)
+        until = time.monotonic() + _ANSWER_S
+        item = None
+        while item is None and time.monotonic() < until:  # a datagram may be lost
+            lli = make_interest(
+                item_name(feed, first),
+                nonce=rng.getrandbits(32),
+                lifetime_ms=_LIFETIME_MS,
+                send_credit=rng.randint(1, 8),
+            )
+            connection.send(lli)
+            item = connection.wait_for(lambda lp: lp.fragment[:1] == bytes((DATA,)), _LIFETIME_MS / 1000)
+        if item is None:
+            raise Violation("answer", f"a follower over {connection.scheme}", f"no item from {first} on")
+        if rng.random() < 0.3:
+            connection.send(make_interest(item_name(feed, first), nonce=rng.getrandbits(32), send_credit=0))
+
+    def _leave_pending(self, connection: Connection, rng: Random) -> None:
+        for _ in range(rng.randint(1, 100)):
+            name = self._publisher.feed + from_uri(f"/nothing/{rng.getrandbits(40)}")
+            connection.send(make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=rng.randint(1, 2000)))
+
+    def _noise(self, connection: Connection, rng: Random) -> None:
+        pool = [make_interest(RESIDENT, nonce=1, lifetime_ms=_LIFETIME_MS), make_data(RESIDENT, b"")]
+        for _ in range(rng.randint(1, 50)):
+            frame = mutate(rng.choice(pool), pool, rng)
+            interest = open_interest(frame) if frame else None
+            if interest is None or interest.lifetime_ms <= _LIFETIME_MS:
+                connection.send(frame)
+
+    def _fragments(self, connection: Connection, rng: Random) -> None:
+        """Begin some packets and end none; little enough that a crowd's share of memory stays small."""
+        for _ in range(rng.randint(1, 20)):
+            body = bytes(rng.randint(1, 300))
+            connection.send(make_lp(body, sequence=rng.getrandbits(64), frag_index=0, frag_count=9))
+
+    def _flood(self, connection: Connection, rng: Random) -> None:
+        """Ask for much, and read nothing."""
+        for number in range(300):
+            connection.send(
+                make_interest(RESIDENT + from_uri(f"/f{number}"), nonce=rng.getrandbits(32), lifetime_ms=500)
+            )
+
+
+class Report(NamedTuple):
+    """What the daemon held before anybody came, after a third of the time and at the end; what went on."""
+
+    before: Left
+    third: Left
+    after: Left
+    counts: Counter[str]
+    growth: tuple[float, ...] = ()
+    """Of memory in each interval after the first third, kB a life."""
+
+
+def soak(
+    minutes: float, seed: int, progress: Callable[[Left, Counter[str]], None] = lambda *_: None
+) -> Report:
+    """Run real traffic for so long; raise Violation if something is left, or nobody was answered."""
+    with _running() as daemon:
+        before = daemon.left()
+        traffic = Traffic(daemon, seed)
+        began = time.monotonic()
+        traffic.start()
+        third = None
+        seen: list[tuple[int, int]] = []
+        try:
+            while time.monotonic() < began + minutes * 60 and not traffic.problems:
+                time.sleep(min(minutes * 60 / 12, 30))
+                daemon.check_alive()
+                held = daemon.left()
+                progress(held, traffic.counts)
+                if third is None and time.monotonic() >= began + minutes * 20:
+                    third = held
+                if third is not None:
+                    seen.append((traffic.lives, held.memory))
+        finally:
+            traffic.stop()
+        if traffic.problems:
+            raise Violation("traffic", "a worker", "; ".join(traffic.problems[:3]))
+        daemon.check_alive()
+        after = _settled(daemon, before)
+        growth = [
+            (memory - less) / max(lives - fewer, 1) for (fewer, less), (lives, memory) in pairwise(seen)
+        ]
+        report = Report(before, third or after, after, traffic.counts, tuple(growth))
+        _check(report)
+        if daemon.stop() != 0:
+            raise Violation("daemon", "the end", "not 0")
+        return report
+
+
+def _settled(daemon: Daemon, before: Left) -> Left:
+    """Return what is left when idle faces and lifetimes have ended."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        after = daemon.left()
+        if after[:-1] == before[:-1] or time.monotonic() > until:
+            return after
+        time.sleep(0.5)
+
+
+def _check(report: Report) -> None:
+    before, after = report.before, report.after
+    for what in ("faces", "routes", "pit", "feeds", "files"):
+        if (now := getattr(after, what)) != (then := getattr(before, what)):
+            raise Violation("left", "the daemon", f"{what}: {then} before, {now} after")
+    ratio = after.memory / report.third.memory
+    is_steady = statistics.median(report.growth or (0,)) > STEADY
+    if ratio > TOO_MUCH or (ratio > MEMORY and is_steady):
+        raise Violation("growth", "the daemon", f"{report.third.memory} kB are {after.memory} now")
