@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.reference import NDN_PORTS, node_of
-from analysis.decode.schema import PACKETS_ARROW
+from analysis.decode.schema import PACKETS
 from analysis.decode.tlv_batch import Flags, Ints, Octets
 from captures.files import Piece, read_piece
 from captures.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
@@ -113,7 +113,7 @@ def stem(path: str) -> str:
 def read_packets(
     reading: Reading, findings: Findings, by_interface: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the packets of a piece of a capture, with the columns of PACKETS_ARROW, texts as dictionaries.
+    """Yield the packets of a piece of a capture, with the columns of PACKETS, texts as dictionaries.
 
     A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
     capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it.
@@ -134,7 +134,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             for column in batch.columns
         ],
-        schema=PACKETS_ARROW,
+        schema=PACKETS,
     )
 
 
@@ -181,7 +181,7 @@ def _batch(
     with_ndn = ~_among(columns["kind"], "other".__eq__)
     for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
         findings.directions[("unknown", "in", "out")[each]] += times
-    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS_ARROW.names})
+    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS.names})
     if "segment" in columns["kind"].dictionary.to_pylist():
         _keep_segments(reading, window, links, batch, findings)
     return batch

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
 
 class Column(NamedTuple):
@@ -92,18 +91,11 @@ COLUMNS = (
 )
 
 ARROW_TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}
-SPARK_TYPES: dict[str, DataType] = {
-    "int64": LongType(),
-    "string": StringType(),
-    "bool": BooleanType(),
-    "binary": BinaryType(),
-}
+PACKETS = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
+"""The schema of the table."""
 
-PACKETS = StructType([StructField(column.name, SPARK_TYPES[column.type]) for column in COLUMNS])
-"""The schema of the table for Spark."""
-
-PACKETS_ARROW = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
-"""The same for Arrow."""
+FOREVER = (1 << 63) - 1
+"""The last time that there is, ns: what lasts longer ends then."""
 
 MESSAGES = ("interest", "lli", "data", "nack")
 """The kinds of network-layer packets; the others are frames or parts of them."""

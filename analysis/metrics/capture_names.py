@@ -6,7 +6,7 @@ DataFrame in, DataFrame out, as in analysis.metrics.capture_aggregates.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit.entry import FOREVER
+from analysis.decode.schema import FOREVER
 
 MOST_FRAMES = 80
 """Frames of a name that its sequence chart is made from."""

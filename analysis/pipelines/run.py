@@ -23,7 +23,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis.decode.reader import strictly
-from analysis.decode.schema import PACKETS
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import whole_directory
 from analysis.metrics import aggregates as totals
@@ -54,6 +53,7 @@ from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
+from analysis.tables.schema import PACKETS
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
@@ -222,7 +222,7 @@ def _prepared(
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, _BY, spark):
             strictly(report.path, report.damages)
-    packets = read_parquet(spark, wire, PACKETS)
+    packets = read_parquet(spark, wire, PACKETS.spark)
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:

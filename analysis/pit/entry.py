@@ -6,8 +6,7 @@ entry are in analysis/pit/classic.py and analysis/pit/feed.py.
 
 from typing import NamedTuple
 
-FOREVER = (1 << 63) - 1
-"""The last time that there is, ns: what lasts longer ends then."""
+from analysis.decode.schema import FOREVER
 
 
 class Message(NamedTuple):

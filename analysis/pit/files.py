@@ -1,10 +1,9 @@
 """PIT reconstruction of captures of any size: Parquet of packets in, Parquet of entries and of changes out.
 
 Theory of operation. Nodes are independent, so each is a task; Spark hands tasks out, if there is Spark, and
-no row passes through its JVM. A task sweeps over its node's files by time: row groups are read in the order
-of their least times, and whatever lies before the least time of those not read yet is complete, wherever it
-stands. So memory is bounded by a few row groups and by the entries that are open, whatever the capture's
-size, and no file has to be sorted.
+no row passes through its JVM. A task sweeps over its node's files by time (analysis/spark/windows.py). So
+memory is bounded by a few row groups and by the entries that are open, whatever the capture's size, and no
+file has to be sorted.
 
 A node with most of the packets is several tasks, which share out its entries by their names
 (analysis/pit/shares.py). Each of them has to read all packets, so it is done where cores would be idle. The
@@ -24,21 +23,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from analysis.pit.entry import State
 from analysis.pit.scan import PitScan
-from analysis.pit.shares import EVERY, Share
+from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
 from analysis.spark.parallel import at_once, each
 from analysis.spark.parquet import WholeFile, directories, partition
+from analysis.spark.windows import Group, row_groups, sweep
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-WINDOW = 1 << 19
-"""Rows that are looked at together, if so many are complete."""
 
 SPLIT_ROWS = 1 << 20
 """Rows from which on a node may be several tasks."""
@@ -50,19 +46,6 @@ INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.nam
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
 
 _STATE = State._fields
-_TEXTS = [name for name in COLUMNS if name in ("interface", "direction", "kind", "name", "feed")]
-
-
-class Group(NamedTuple):
-    """A row group of a file, with the least time in it; `texts` are the values of its directories;
-    has_prefixes: whether anything in it may say CanBePrefix."""
-
-    least: int
-    path: str
-    number: int
-    rows: int
-    texts: Mapping[str, str | None]
-    has_prefixes: bool = True
 
 
 def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
@@ -128,83 +111,6 @@ def tasks_of(nodes: Mapping[tuple[str, str], Sequence[Group]], cores: int) -> It
         yield from (Task(run, node, Share(number, shares, has_prefixes)) for number in range(shares))
 
 
-def sweep(groups: Sequence[Group], columns: Sequence[str], share: Share = EVERY) -> Iterator[pa.Table]:
-    """Yield the rows of some row groups in windows of ascending times, the last of which is complete; of
-    packets, a share."""
-    waiting: list[pa.Table] = []
-    held = 0
-    ordered = sorted(groups, key=lambda group: group.least)
-    files: dict[str, pq.ParquetFile] = {}
-    left = {path: sum(group.path == path for group in ordered) for path in {g.path for g in ordered}}
-    for place, group in enumerate(ordered):
-        if group.path not in files:
-            coded = [name for name in _TEXTS if name in columns and name not in group.texts]
-            files[group.path] = pq.ParquetFile(group.path, read_dictionary=coded)
-        waiting.append(share.kept(_read(files[group.path], group, columns)))
-        held += len(waiting[-1])
-        left[group.path] -= 1
-        if not left[group.path]:
-            files.pop(group.path).close()
-        if held < WINDOW and place + 1 < len(ordered):
-            continue
-        whole = pa.concat_tables(waiting)
-        if place + 1 < len(ordered):
-            is_complete = pc.less(whole["time"], ordered[place + 1].least)
-            ready, whole = whole.filter(is_complete), whole.filter(pc.invert(is_complete))
-            waiting, held = [whole], len(whole)
-        else:
-            ready = whole
-        if len(ready):
-            order = [("time", "ascending")] + [("frame", "ascending")] * ("frame" in columns)
-            yield ready.take(pc.sort_indices(ready, order))
-    for file in files.values():
-        file.close()
-
-
-def _read(file: pq.ParquetFile, group: Group, columns: Sequence[str]) -> pa.Table:
-    there = [name for name in columns if name not in group.texts]
-    table = file.read_row_group(group.number, columns=there)
-    arrays = []
-    for name in columns:
-        if name in group.texts:
-            indices = pa.array(np.zeros(len(table), np.int32))
-            value = group.texts[name]
-            if value is None:
-                indices = pa.nulls(len(table), pa.int32())
-            arrays.append(
-                pa.chunked_array([pa.DictionaryArray.from_arrays(indices, pa.array([value or ""]))])
-            )
-        else:
-            arrays.append(table[name])
-    return pa.Table.from_arrays(arrays, names=list(columns))
-
-
-def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Group, int]]:
-    """Yield the row groups of a file, each with its greatest time."""
-    with pq.ParquetFile(path) as file:
-        meta = file.metadata
-        place = file.schema_arrow.get_field_index("time")
-        for number in range(meta.num_row_groups):
-            found = meta.row_group(number)
-            if not found.num_rows:
-                continue
-            statistics = found.column(place).statistics
-            if statistics is None or not statistics.has_min_max:
-                times = file.read_row_group(number, columns=["time"])["time"]
-                span = pc.min_max(times).as_py()
-                low, high = span["min"], span["max"]
-            else:
-                low, high = statistics.min, statistics.max
-            yield Group(low, str(path), number, found.num_rows, texts, _has_prefixes(found, file)), high
-
-
-def _has_prefixes(group: pq.RowGroupMetaData, file: pq.ParquetFile) -> bool:
-    """Tell whether Interests of a row group may say CanBePrefix."""
-    place = file.schema_arrow.get_field_index("can_be_prefix")
-    told = group.column(place).statistics if place >= 0 else None
-    return told is None or (bool(told.max) if told.has_min_max else told.null_count < group.num_rows)
-
-
 def _part(out: Path, table: str, run: str, number: int) -> Path:
     return out / table / partition("run", run) / f"part-{number:05}.parquet"
 
@@ -213,7 +119,7 @@ def _follow(task: Task, groups: Sequence[Group], end: int, intervals: Path, occu
     model = PitScan()
     with WholeFile(intervals, INTERVALS_ARROW) as ended, WholeFile(occupancy, OCCUPANCY_ARROW) as changed:
         states = _States(changed, task.node)
-        for window in sweep(groups, COLUMNS, task.share):
+        for window in sweep(groups, COLUMNS, task.share.kept):
             entries, steps = model.push(window)
             ended.write(_at(task.node, entries))
             states.write(steps)

@@ -18,9 +18,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from analysis.decode.tlv_batch import Ints
-from analysis.pit.files import NETWORK, Group, row_groups, sweep
+from analysis.pit.files import NETWORK
 from analysis.spark.parallel import by_group, each
 from analysis.spark.parquet import directories
+from analysis.spark.windows import Group, row_groups, sweep
 from analysis.tables.slices import with_span
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
@@ -59,7 +60,7 @@ class CaptureSource(DataSource):
 
     def schema(self) -> StructType:
         """Return PACKETS."""
-        return PACKETS
+        return from_arrow_schema(PACKETS)
 
     def reader(self, schema: StructType) -> "CaptureReader":
         """Return a reader of the captures."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -73,7 +74,7 @@ class GrowingSource(DataSource):
 
     def schema(self) -> StructType:
         """Return PACKETS."""
-        return PACKETS
+        return from_arrow_schema(PACKETS)
 
     def streamReader(self, schema: StructType) -> "GrowingReader":  # noqa: N802 (Spark's name)
         """Return a reader of the captures."""

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
 from analysis.decode.reference import Link, decode_payload
-from analysis.decode.schema import COLUMNS, PACKETS_ARROW
+from analysis.decode.schema import COLUMNS, PACKETS
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import By, WholeFile, partition
 from captures import websocket
@@ -240,7 +240,7 @@ def _write_streams(
     def flush() -> None:
         nonlocal written
         if rows:
-            table = pa.Table.from_pylist(rows, PACKETS_ARROW)
+            table = pa.Table.from_pylist(rows, PACKETS)
             arrays = [
                 column.combine_chunks().dictionary_encode() if name in _TEXTS else column.combine_chunks()
                 for name, column in zip(table.column_names, table.columns, strict=True)

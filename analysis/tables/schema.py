@@ -7,9 +7,10 @@ analysis/decode/schema.py, where the decoder finds them without Spark.
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
-from analysis.decode.schema import ARROW_TYPES, COLUMNS, SPARK_TYPES, Column
+from analysis.decode.schema import ARROW_TYPES, COLUMNS, Column
 
 
 class Table(NamedTuple):
@@ -28,7 +29,7 @@ class Table(NamedTuple):
     @property
     def spark(self) -> StructType:
         """Its schema for Spark."""
-        return StructType([StructField(column.name, SPARK_TYPES[column.type]) for column in self.columns])
+        return from_arrow_schema(self.arrow)
 
     @property
     def arrow(self) -> pa.Schema:

@@ -31,12 +31,11 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import MESSAGES
+from analysis.decode.schema import FOREVER, MESSAGES
 from analysis.decode.tlv_batch import Flags, Ints
-from analysis.pit.entry import FOREVER
-from analysis.pit.files import Group, row_groups, sweep
 from analysis.spark.parallel import each
 from analysis.spark.parquet import WholeFile, directories, partition
+from analysis.spark.windows import Group, row_groups, sweep
 from analysis.tables.schema import EVENTS, TRANSACTIONS
 from captures.layers import GROUP
 

@@ -295,13 +295,13 @@ def _at_least_empty(readings: Sequence["Reading"], packets: Path) -> None:
     """Write a file without rows if there are no frames at all, so that whoever reads it finds columns."""
     import pyarrow as pa
 
-    from analysis.decode.schema import PACKETS_ARROW
+    from analysis.decode.schema import PACKETS
     from analysis.spark.parquet import BY, WholeFile, partition
 
     if not any(packets.rglob("*.parquet")):
         run = readings[0].run
         directory = packets.joinpath(*(partition(key, run) for key in BY))
-        kept = pa.schema([field for field in PACKETS_ARROW if field.name not in BY.values()])
+        kept = pa.schema([field for field in PACKETS if field.name not in BY.values()])
         with WholeFile(directory / "part.parquet", kept):
             pass
 

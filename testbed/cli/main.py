@@ -42,15 +42,15 @@ from testbed.cli.analyze import analyze
 from testbed.cli.dissect import dissect
 from testbed.cli.forward import forward
 from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.simulate import simulate
 from testbed.cli.status import status
 from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
-from testbed.experiment.layerings import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
-from testbed.verify.simulate.command import simulate
+from testbed.scenario.layerings import LAYERINGS
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from testbed.cli.datasets import Client, default_socket, snapshot
+from forwarder.daemon.datasets import Client, default_socket, snapshot
 from testbed.cli.usage import require
 
 console = Console(highlight=False)

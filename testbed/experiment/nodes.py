@@ -17,7 +17,7 @@ from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscriber, Subscription
 from testbed.experiment import routing
 from testbed.experiment.archive import Archivist
-from testbed.experiment.layerings import LAYERINGS, Endpoint
+from testbed.scenario.layerings import LAYERINGS, Endpoint
 from testbed.scenario.model import Scenario, choose_strategies
 from testbed.scenario.sections import Change, PlanSpec
 from testbed.scenario.timeline import Timeline

@@ -17,7 +17,7 @@ from forwarder.wire.name import to_uri
 from testbed.errors import UserError
 from testbed.experiment import emulate, provenance
 from testbed.experiment.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
-from testbed.experiment.layerings import LAYERINGS
+from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline, described, expected
 from testbed.scenario.workload import Load

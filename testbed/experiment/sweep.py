@@ -23,14 +23,14 @@ from urllib.parse import quote
 
 from analysis.errors import of_system
 from analysis.files import locked, partial_of
-from testbed.cli.overrides import long_key
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST, SCENARIO
-from testbed.experiment.layerings import LAYERINGS
 from testbed.experiment.workers import work_off
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
+from testbed.scenario.layerings import LAYERINGS
+from testbed.scenario.overrides import long_key
 
 MOST_RUNS = 10_000
 BATCH_BYTES = 1 << 30

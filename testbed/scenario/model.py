@@ -17,9 +17,9 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
 from forwarder.wire.name import from_uri
-from testbed.cli.overrides import SHORT_KEYS, STRATEGY, Asked, Key, Misfit, asked, blamed, put
 from testbed.errors import UserError, shown
-from testbed.experiment.layerings import LAYERINGS, Parameters
+from testbed.scenario.layerings import LAYERINGS, Parameters
+from testbed.scenario.overrides import SHORT_KEYS, STRATEGY, Asked, Key, Misfit, asked, blamed, put
 from testbed.scenario.sections import (
     DAY_MS,
     Archive,

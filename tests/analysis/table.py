@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from analysis.decode.schema import PACKETS, PACKETS_ARROW
 from analysis.spark.engine import frame
+from analysis.tables.schema import PACKETS
 
 _USUAL = {
     "layering": "x",
@@ -31,12 +31,12 @@ def packets(*rows):
         whole = {"frame": number} | _USUAL | turned | row
         table.append({name: whole.get(name) for name in PACKETS.names})
     # What analysis.tables.reassembly makes of whole packets, less what is about fragments.
-    return pa.Table.from_pylist(table, PACKETS_ARROW)
+    return pa.Table.from_pylist(table, PACKETS.arrow)
 
 
 def messages(spark, *rows):
     """Return the same as a DataFrame."""
-    return frame(spark, packets(*rows), PACKETS)
+    return frame(spark, packets(*rows), PACKETS.spark)
 
 
 def interest(name, time, direction="out", lifetime=4000, **fields):

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
-from analysis.pit.files import row_groups
 from analysis.report.numbers import NARROW_SPACE
 from analysis.spark.parquet import NO_VALUE
+from analysis.spark.windows import row_groups
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli.main import feednet

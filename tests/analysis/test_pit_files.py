@@ -13,12 +13,13 @@ from analysis.decode.schema import COLUMNS as PACKETS
 from analysis.pit import files as pit_files
 from analysis.pit import tables as pit
 from analysis.pit.entry import Interval, Message
-from analysis.pit.files import OCCUPANCY_ARROW, Group, sweep
+from analysis.pit.files import OCCUPANCY_ARROW
 from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
 from analysis.spark.parquet import NO_VALUE
+from analysis.spark.windows import Group, sweep
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}

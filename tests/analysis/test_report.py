@@ -19,7 +19,7 @@ from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with
 from analysis.report.ranks import rank
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import CROSSINGS
-from testbed.experiment.layerings import LAYERINGS
+from testbed.scenario.layerings import LAYERINGS
 
 
 def made_manifest(**changes):

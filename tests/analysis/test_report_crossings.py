@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from analysis.decode.schema import PACKETS
 from analysis.spark.engine import frame
 from analysis.tables.link_transits import (
     CROSSINGS,
@@ -19,6 +18,7 @@ from analysis.tables.link_transits import (
     losses,
     match,
 )
+from analysis.tables.schema import PACKETS
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
 LATENCIES = "layering string, node string, feed string, seq long, published long, delivered long"
@@ -133,7 +133,7 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
             seen("r-eth1", "out", 8, 60, "interest", name="/f", nonce=3, is_persistent=True),
             seen("r-eth1", "out", 9, 70, "other"),
         ],
-        PACKETS,
+        PACKETS.spark,
     )
     messages = packets.where("kind in ('interest', 'lli')").selectExpr("*", "1L as frames")
     got = crossings(packets, messages, ends)
@@ -157,7 +157,7 @@ def test_feed_state_is_told(spark, ends):
         usual | {"interface": i, "node": i[0], "direction": way, "frame": n, "time": time, "kind": "idle"}
         for i, way, n, time in seen
     ]
-    table = spark.createDataFrame([tuple(row[name] for name in PACKETS.names) for row in made], PACKETS)
+    table = spark.createDataFrame([tuple(row[name] for name in PACKETS.names) for row in made], PACKETS.spark)
     packets = table.drop("feed_tip", "feed_limit").selectExpr(
         "*", "IF(frame < 5, 7L, NULL) AS feed_tip", "IF(frame < 5, 9L, NULL) AS feed_limit"
     )

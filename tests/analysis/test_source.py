@@ -6,8 +6,8 @@ from pyspark.errors import PySparkException
 
 from analysis.decode.reader import Findings, read_packets
 from analysis.decode.reference import decode_frame, node_of
-from analysis.decode.schema import PACKETS
 from analysis.spark import batch_source as source
+from analysis.tables.schema import PACKETS
 from captures.pcapng import read
 
 pytestmark = pytest.mark.spark
@@ -34,7 +34,7 @@ def expected(path, name):
 
 def test_one_row_a_frame(jvm, capture):
     packets = source.read_captures(jvm, {"x": capture})
-    assert packets.schema == PACKETS
+    assert packets.schema == PACKETS.spark
     assert [tuple(row) for row in packets.orderBy("frame").collect()] == list(expected(capture, "x"))
 
 

@@ -33,7 +33,7 @@ from analysis.report.study import render_study
 from analysis.report.study_words import findings, told
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
-from testbed.experiment.layerings import LAYERINGS
+from testbed.scenario.layerings import LAYERINGS
 
 
 @pytest.fixture

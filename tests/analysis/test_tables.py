@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import PACKETS
 from analysis.metrics import aggregates as totals
 from analysis.metrics import bottleneck as sharing
 from analysis.metrics import capture_aggregates as captured
@@ -21,7 +20,7 @@ from analysis.run import context as setting
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import LAYERS, overhead, traffic
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +89,7 @@ def packets(spark):
             "frame_bytes": 0,
         }
         table = [tuple((usual | row)[name] for name in PACKETS.names) for row in dicts]
-        return spark.createDataFrame(table, PACKETS).withColumn("layering", F.lit("x"))
+        return spark.createDataFrame(table, PACKETS.spark).withColumn("layering", F.lit("x"))
 
     return make
 

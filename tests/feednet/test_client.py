@@ -19,9 +19,9 @@ from ndn.types import InterestNack
 from patience import PATIENCE_S
 
 from feednet import Feeds, Forked, Log, Subscription
+from forwarder.daemon.datasets import Client, snapshot
 from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.packet import ED25519, make_data, parse_data
-from testbed.cli.datasets import Client, snapshot
 
 PREFIX = "/unibas/camera"
 

@@ -17,7 +17,7 @@ import pytest
 from daemon_process import DaemonProcess, running
 from patience import PATIENCE_S
 
-from testbed.cli.datasets import Client, snapshot
+from forwarder.daemon.datasets import Client, snapshot
 
 EXAMPLES = Path(__file__).parent / "python_ndn"
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
+from testbed.cli.simulate import simulate
 from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.classic_mutants import CLASSIC_MUTANTS
 from testbed.verify.simulate.classic_story import make_classic
-from testbed.verify.simulate.command import simulate
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.simulate.shrink import shrink

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from testbed.cli.simulate import simulate
 from testbed.errors import UserError
-from testbed.verify.simulate.command import simulate
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.story import Story
 

@@ -15,7 +15,7 @@ from ssb.message import Message
 from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.subscriber import Plan, Subscriber
-from testbed.experiment.layerings import LAYERINGS, Endpoint
+from testbed.scenario.layerings import LAYERINGS, Endpoint
 
 MS = 1_000_000
 S = 1000 * MS

@@ -13,12 +13,12 @@ from memory_faces import START, Node
 from rich.console import Console
 from served_node import served
 
+from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.feednet import FeednetModule
 from forwarder.rib import Route
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
-from testbed.cli.datasets import Client, snapshot
 from testbed.cli.main import feednet
 from testbed.cli.status import _duration, _short, rates, render
 from testbed.errors import UserError

@@ -19,8 +19,8 @@ from analysis.run.manifest import Run
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import sweep
-from testbed.experiment.layerings import LAYERINGS
 from testbed.scenario import model as scenarios
+from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario
 from topologies import box
 from topologies.generate import GENERATORS

@@ -65,10 +65,10 @@ def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
     from analysis.decode.reader import Findings, Reading, plain, read_packets
-    from analysis.decode.schema import PACKETS
     from analysis.pit.files import scan
     from analysis.spark.engine import frame
     from analysis.tables.reassembly import reassemble
+    from analysis.tables.schema import PACKETS
     from captures.files import cut
 
     decoded = [
@@ -78,7 +78,7 @@ def pit_peaks(spark, captures, directory):
         for batch in read_packets(Reading(path.parent.name, piece, "interface"), Findings())
     ]
     none = spark.createDataFrame([], "layering string, interface string, time long")
-    packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS), none).toArrow()
+    packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none).toArrow()
     packets = packets.rename_columns({"layering": "run"})
     pq.write_to_dataset(packets, directory / "packets", ["run", "node"])
     scan(directory / "packets", directory / "pit")

@@ -24,7 +24,7 @@ from forwarder.wire.packet import parse_data
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.experiment.layerings import LAYERINGS, LongLivedParameters, SyncParameters
+from testbed.scenario.layerings import LAYERINGS, LongLivedParameters, SyncParameters
 from testbed.verify.simulate.actors import US
 from testbed.verify.simulate.clients import Answerer, Asker, Client, Tap, Wish, hinted, make_wish, name_of
 from testbed.verify.simulate.exchanges import Exchanges

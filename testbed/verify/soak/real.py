@@ -26,12 +26,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from forwarder.daemon.datasets import Client, snapshot
 from forwarder.faces.stream import cut
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
-from testbed.cli.datasets import Client, snapshot
 from testbed.verify.fuzz.commands import register
 from testbed.verify.fuzz.mutate import mutate
 from testbed.verify.simulate.invariants import Violation

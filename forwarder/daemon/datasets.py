@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from forwarder.toml_file import shown
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, SEGMENT, component, components, from_uri, to_uri
 from forwarder.wire.packet import DATA, DIGEST_SHA256, INTEREST, Data, make_interest, parse_data
 from forwarder.wire.tlv import MalformedPacket, elements, nni, read_header, read_nni
-from testbed.errors import UserError, shown
 
 TIMEOUT_S = 4.0
 _PLACES = ("/run/nfd/nfd.sock", "/run/nfd.sock", "{XDG_RUNTIME_DIR}/nfd/nfd.sock", "{HOME}/.ndn/nfd/nfd.sock")
@@ -41,6 +41,10 @@ class _Environment(dict[str, str]):
         return os.environ.get(key, "/nowhere")
 
 
+class DatasetError(Exception):
+    """No forwarder, or one that does not answer as it should; the message says so in one line."""
+
+
 class Unanswered(Exception):
     """The forwarder has no such dataset, or no answer."""
 
@@ -51,7 +55,7 @@ class Client:
     Args:
         path: of its socket.
 
-    Raises UserError if there is no forwarder.
+    Raises DatasetError if there is no forwarder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +66,7 @@ class Client:
             self._socket.connect(str(path))
         except OSError as error:
             why = error.strerror or str(error)
-            raise UserError(
+            raise DatasetError(
                 f"no forwarder listens at {shown(str(path))} ({why}); start one, or name its --socket"
             ) from error
 
@@ -71,7 +75,7 @@ class Client:
         self._socket.close()
 
     def fetch(self, uri: str, timeout_s: float = TIMEOUT_S) -> bytes:
-        """Return a dataset's content. Raises Unanswered, or UserError if the connection is gone."""
+        """Return a dataset's content. Raises Unanswered, or DatasetError if the connection is gone."""
         until = time.monotonic() + timeout_s
         data, last = self._ask(from_uri(uri), until, can_be_prefix=True)
         parts = components(data.name)
@@ -103,12 +107,12 @@ class Client:
                     if data.name.startswith(name):
                         return _checked(data), _last_segment(data)
         except MalformedPacket as error:
-            raise UserError(f"{self._path}: what answers there does not speak NDN: {error}") from error
+            raise DatasetError(f"{self._path}: what answers there does not speak NDN: {error}") from error
         except TimeoutError as error:
             raise Unanswered(to_uri(name)) from error
         except OSError:
             pass
-        raise UserError(f"{self._path}: the forwarder has closed the connection")
+        raise DatasetError(f"{self._path}: the forwarder has closed the connection")
 
     def _packets(self, until: float) -> Iterator[LpPacket]:
         """Yield what comes in; end when the connection does. Raises TimeoutError."""
@@ -255,7 +259,7 @@ def _strategies(wire: bytes) -> list[dict[str, Any]]:
 def snapshot(client: Client, *, with_own: bool = True) -> dict[str, Any]:
     """Return a forwarder's datasets: general, faces, fib, rib, cs, strategies; and feednet, if it is ours.
 
-    Raises UserError if it does not answer.
+    Raises DatasetError if it does not answer.
     """
     try:
         general = client.fetch("/localhost/nfd/status/general")
@@ -270,9 +274,9 @@ def snapshot(client: Client, *, with_own: bool = True) -> dict[str, Any]:
             "strategies": _strategies(client.fetch("/localhost/nfd/strategy-choice/list")),
         }
     except Unanswered as error:
-        raise UserError(f"the forwarder does not answer {error}; is its management running?") from error
+        raise DatasetError(f"the forwarder does not answer {error}; is its management running?") from error
     except (MalformedPacket, ValueError) as error:
-        raise UserError(f"a dataset that is not as NFD's management protocol has it: {error}") from error
+        raise DatasetError(f"a dataset that is not as NFD's management protocol has it: {error}") from error
     if with_own:
         with suppress(Unanswered, ValueError):  # a forwarder, but not ours
             read["feednet"] = json.loads(client.fetch("/localhost/nfd/feednet/status", 0.5))
