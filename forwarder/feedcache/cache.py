@@ -23,6 +23,7 @@ class FeedCache:
         tip: the highest number of a verified item, 0 if none.
         fork: the lowest fork found.
         bytes: size of the retained packets.
+        hop: the face that an item pushed came from last, preferred until `hop_until`, ns; None if none has.
         past_hop: the face that items came from last that are not retained; None if none has.
     """
 
@@ -33,6 +34,8 @@ class FeedCache:
         "bytes",
         "feed",
         "fork",
+        "hop",
+        "hop_until",
         "max_bytes",
         "max_items",
         "past_hop",
@@ -46,6 +49,8 @@ class FeedCache:
         self.tip = 0
         self.fork: Fork | None = None
         self.bytes = 0
+        self.hop: int | None = None
+        self.hop_until = 0
         self.past_hop: int | None = None
         self._items: dict[int, Item] = {}
         self._order: list[int] = []

@@ -40,6 +40,8 @@ _PROOF_INTERVAL: Final = 100 * MS
 _SHUNNED: Final = 16_000 * MS
 """How long other next hops are preferred to one that has not answered."""
 _BELIEVED: Final = 4_000 * MS
+_KEPT: Final = 16_000 * MS
+"""How long after an item its hop is preferred, though all who wanted the feed may have gone meanwhile."""
 _FEW_TRIES: Final = 2
 _REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
@@ -443,6 +445,8 @@ class FeedTable:
             if seq > up.head:
                 self.counters["gaps"] += 1
             up.arrived(seq, now, bare=face == entry.face and (header is None or header.feed_state is None))
+        if face == entry.face:
+            entry.cache.hop, entry.cache.hop_until = face, now + _KEPT
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face
@@ -565,7 +569,7 @@ class FeedTable:
         if first > up.next:
             up.skip(first)
         if first < up.next and self._is_past(entry, first):
-            self._ask_for_the_past(entry, first, now)
+            self._ask_for_the_past(entry, first, now, cause)
         elif first < up.next and self._find_way(entry, now):
             # Nobody has wanted what comes next, so far, but only what comes later.
             self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), cause, now)
@@ -577,7 +581,7 @@ class FeedTable:
             limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
             self._send_llis(entry, up.want(limit, entry.ranges.last_expiry(), now), cause, now)
 
-    def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
+    def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int, cause: Cause) -> None:
         """Fetch what a late joiner wants and the cache has let go."""
         if all(r.wanted > first or self._turn(face, r, now) > now for face, r in entry.ranges.items()):
             return  # nobody's link has room for it
@@ -587,7 +591,7 @@ class FeedTable:
             return
         can_go_back = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
         if can_go_back and self._find_way(entry, now):
-            self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), None, now)
+            self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), cause, now)
             return
         if entry.backfill is None:
             entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
@@ -645,7 +649,9 @@ class FeedTable:
         """Settle on an upstream face; return whether an LLI may go there."""
         if entry.face is None and now >= entry.rest_until:
             hops = [face for face in self._hops(entry) if face not in entry.tried]
-            hops.sort(key=lambda face: (face in entry.ranges, self._shunned_until(face, now)))  # else by cost
+            usual = entry.cache.hop if now < entry.cache.hop_until else None
+            # Else by cost.
+            hops.sort(key=lambda face: (face in entry.ranges, self._shunned_until(face, now), face != usual))
             face = next(iter(hops), None)
             granted = entry.ranges.get(face) if face is not None else None
             if face is not None and (granted is None or len(entry.ranges) > 1):
@@ -706,6 +712,8 @@ class FeedTable:
                 self._fetch_all(entry, [(entry.face, lli.first)], now)
                 continue
             self.counters["llis_out"] += 1
+            if cause is not None and entry.has_sent(cause[0]):
+                cause = None  # the second would be taken for a duplicate of the first
             if cause is None and lli.credit:
                 cause = entry.reissues.take(entry.ranges, now)
             if cause is not None:

@@ -30,10 +30,17 @@ def test_a_mutant_is_caught(name: str) -> None:
 
 
 @pytest.mark.patches
-def test_a_repair_to_the_cheapest_hop_costs_time() -> None:
-    story = SAVED["repair-by-name-at-a-dead-hop"]
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [
+        ("repair to the cheapest hop", "repair-by-name-at-a-dead-hop"),
+        ("silent hop waited for", "refusal-comes-too-late"),
+    ],
+)
+def test_a_bug_costs_time(name: str, saved: str) -> None:
+    story = SAVED[saved]
     without = play(story).caught_up
-    with mutated("repair to the cheapest hop", SLOWER):
+    with mutated(name, SLOWER):
         slower = play(story).caught_up
     assert without is not None
     assert slower is not None

@@ -240,6 +240,10 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
+def _causeless(original: Any) -> Callable[..., Any]:
+    return lambda self, entry, first, now, cause: original(self, entry, first, now, None)
+
+
 def _backfilled_once(original: Any) -> Callable[..., Any]:
     def wake(self: Backfill, hops: Any, now: int) -> Any:
         for seq, asked in list(self._asked.items()):
@@ -292,7 +296,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "downstream never asked": (Patch(FeedTable, "_hops", _no_downstream),),
     "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", returns(result=False)),),
     "past presumed": (Patch(FeedTable, "_can_progress", _past_presumed),),
-    "silent hop waited for": (Patch(FeedTable, "_tries_for", returns(MAX_TRIES)),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
     "refused without a word": (Patch(FeedTable, "_refuse_range", _dropped_silently),),
     "duplicate LLI heeded": (Patch(Ranges, "is_repeated", returns(result=False)),),
@@ -309,6 +312,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
     "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
+    "past asked for without a cause": (Patch(FeedTable, "_ask_for_the_past", _causeless),),
+    "hop forgotten": (Patch(table, "_KEPT", lambda _: 0),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
@@ -317,6 +322,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 
 SLOWER: dict[str, tuple[Patch, ...]] = {
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
+    "silent hop waited for": (Patch(FeedTable, "_tries_for", returns(MAX_TRIES)),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
 }
 """Bugs that break no invariant, since other retries make up for them. They cost time."""

@@ -12,7 +12,7 @@ longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
 import hashlib
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
@@ -38,6 +38,9 @@ SECOND_NS = 1_000_000_000
 CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
 """Virtual time after the last thing that happens, in which everyone catches up: a pause between two tries, or
 between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
+REFUSED_NS = CATCH_UP_NS
+"""What each node may add to that before one hears that no way has a place left for its feed: around a dead
+link, nodes ask each other in turn, and each waits until its hop has been silent for all tries."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
@@ -215,11 +218,9 @@ class _World:
         if self._classic is not None:
             for place in self._places.values():
                 self._settle(place)
-        until = last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS)
-        while self._queue and self._queue[0][0] <= until:
-            self._next()
-            if self._is_well and not self._hungry():
-                break
+        self._catch_up(last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS))
+        if story.dead and all(self._is_shut_out(name) for name, _ in self._hungry()):
+            self._catch_up(last + REFUSED_NS * len(story.nodes))
         self._check_caught_up(last)
         lifetime = max((wanted.lifetime_ms for wanted in story.subscribers), default=0) * 1_000_000
         if lifetime == LONG_NS and all(node.push for node in story.nodes):
@@ -245,6 +246,13 @@ class _World:
             for device in place.devices:
                 if device.waiting:
                     raise Violation("state-zero", place.name, f"the producer holds {device.waiting} grants")
+
+    def _catch_up(self, until: int) -> None:
+        """Go on until nobody misses anything, or to the end."""
+        while self._queue and self._queue[0][0] <= until:
+            self._next()
+            if self._is_well and not self._hungry():
+                break
 
     def _check_classic(self, classic: Classic) -> None:
         for place in self._places.values():
@@ -294,29 +302,37 @@ class _World:
             index = reader.wanted.feed
             if self._reached[node, index].isdisjoint(self.story.feeds[index].devices):
                 continue
-            if self._has_quotas and (reader.told is not None or self._is_refused_unheard(node, index)):
-                continue
             if self._has_legacy and self.story.feeds[index].fork is not None:
                 continue  # a proof does not cross a forwarder that nobody has asked for it
             published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
-            if reader.subscribed and not reader.delivery.is_done(published):
-                hungry.append((name, reader.delivery.progress))
+            if not reader.subscribed or reader.delivery.is_done(published):
+                continue
+            if self._has_quotas and reader.told is not None:
+                continue
+            if self._has_legacy and self._is_shut_out(name):
+                continue
+            hungry.append((name, reader.delivery.progress))
         return hungry
 
-    def _is_refused_unheard(self, node: str, index: int) -> bool:
-        """Tell whether a forwarder has no place for a feed, and a legacy one may keep the Nack to itself.
+    def _is_shut_out(self, name: str) -> bool:
+        """Tell whether each way from a subscriber to its feed passes a forwarder that has no place for it.
 
-        Of two Interests with one name that have come to it, it may send both to one next hop, which takes the
-        second for a repetition of the first, and refuses that alone.
+        That one refuses, but the Nack may not come through. Of two Interests with one name, a legacy
+        forwarder may send both to one next hop, which takes the second for a repetition of the first, and
+        refuses that alone. And where a link is dead and nobody has been told, nodes ask each other for long.
         """
-        if not self._has_legacy:
+        if not self._has_quotas or name not in self._readers:
             return False
-        tables = [self._places[place].host.forwarder.feeds for place in self._reached[node, index]]
-        return any(
-            len(feeds) >= feeds.store.max_feeds and feeds.store.find(self._names[index]) is None
-            for feeds in tables
-            if feeds is not None
-        )
+        node, reader = self._readers[name]
+        index = reader.wanted.feed
+        full = {
+            place.name
+            for place in self._places.values()
+            if (feeds := place.host.forwarder.feeds) is not None
+            and len(feeds) >= feeds.store.max_feeds
+            and feeds.store.find(self._names[index]) is None
+        }
+        return self._reachable(node, index, full).isdisjoint(self.story.feeds[index].devices)
 
     def _check_caught_up(self, last: int) -> None:
         for name, state in self._hungry():
@@ -325,11 +341,15 @@ class _World:
             )
         self.outcome.caught_up = self.now - last
 
-    def _reachable(self, node: str, feed: int | None) -> set[str]:
-        """Return the nodes that a node is connected with, or that its wishes for a feed get to."""
-        ways = [(node, "")]
+    def _reachable(self, node: str, feed: int | None, full: Container[str] = ()) -> set[str]:
+        """Return the nodes that a node is connected with, or that its wishes for a feed get to.
+
+        They get no further than to those that are `full`.
+        """
+        ways = [(node, "")] * (node not in full)
         for place, before in ways:  # grows as it goes
-            ways += [(peer, place) for peer in self._onward(place, before, feed) if (peer, place) not in ways]
+            onward = [peer for peer in self._onward(place, before, feed) if peer not in full]
+            ways += [(peer, place) for peer in onward if (peer, place) not in ways]
         return {place for place, _ in ways}
 
     def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
