@@ -8,6 +8,25 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+
+def above(place: str, *rooms: str) -> dict[str, set[str]]:
+    """Return rooms of a package, of which each may import those before it."""
+    return {
+        f"{place}/{room}": {f"{place}.{lower}" for lower in rooms[:number]}
+        for number, room in enumerate(rooms)
+    }
+
+
+NDN = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
+DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files"}
+ANALYSIS = above(
+    "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
+)
+TESTBED = above(
+    "testbed",
+    *("scenario", "experiment", "verify", "verify/simulate", "verify/soak", "cli", "verify/fuzz", "bench"),
+)
+
 MAY_IMPORT: dict[str, set[str]] = {
     "forwarder/wire": set(),
     "forwarder/feedcache": {"forwarder.wire", "ssb"},
@@ -19,17 +38,25 @@ MAY_IMPORT: dict[str, set[str]] = {
         "forwarder.pacing",
         "forwarder.timers",
     },
-    "forwarder": set(),
+    "forwarder": {"forwarder"},
     "ssb": set(),
     "ssb_over_ndn": {"forwarder", "ssb"},
     "ndn_over_ssb": {"forwarder", "ssb"},
     "feednet": {"forwarder", "ssb"},
     "captures": {"forwarder.wire"},
     "topologies": {"forwarder", "captures"},
-    "analysis": {"captures", "forwarder.wire"},
-    "testbed": {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies", "analysis"},
+    "analysis": {"captures", "analysis.errors"},
+    **{room: below | DECODED for room, below in ANALYSIS.items()},
+    "testbed": {"forwarder"},
+    **{
+        room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}
+        for room, below in TESTBED.items()
+    },
 }
-"""What each room may import of ours, besides itself."""
+"""What each room may import of ours, besides itself. Modules that stand in no room are for all of them."""
+
+PARTED = {"analysis", "testbed"}
+"""Their rooms are apart."""
 
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
@@ -60,7 +87,7 @@ def imports(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_imports_point_down(path: Path) -> None:
     room = room_of(path)
-    allowed = MAY_IMPORT[room] | {room.replace("/", ".")}
+    allowed = MAY_IMPORT[room] | ({room.replace("/", ".")} - PARTED)
     for name in imports(path):
         if name.partition(".")[0] in OURS:
             assert any(f"{name}.".startswith(f"{place}.") for place in allowed), f"{room} imports {name}"
@@ -76,6 +103,12 @@ def test_the_core_has_no_socket_and_no_clock(path: Path) -> None:
         return
     used = {name.partition(".")[0] for name in imports(path)}
     assert not used & CLOCKS_AND_SOCKETS
+
+
+@pytest.mark.parametrize("room", ["analysis/decode", "analysis/report"])
+def test_there_is_no_spark_in(room: str) -> None:
+    for path in (ROOT / room).rglob("*.py"):
+        assert not {name for name in imports(path) if name.partition(".")[0] == "pyspark"}, path
 
 
 def test_the_core_does_not_know_its_shell() -> None:

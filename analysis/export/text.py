@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analysis.metrics.registry import METRICS, why_unranked
-from analysis.pipelines.study import STUDIED, Estimate, Point, Study
+from analysis.metrics.study import STUDIED, Estimate, Point, Study
 from analysis.report.figures.plot import Rows
 
 _DECIMALS = 9

@@ -1,25 +1,32 @@
-"""What the page of captures is made from: small rows, computed by Spark from the tables of all stages."""
+"""The page of `feednet analyze`: rows computed by Spark from the tables of all stages, and shown.
+
+write_capture_report(Path("tables"), Path("tables/report.html"), spark)
+"""
 
 import json
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.schema import PARTITIONS
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, reason
+from analysis.files import write_whole
 from analysis.metrics import capture_aggregates as captured
 from analysis.metrics import capture_names as captured_names
 from analysis.pit import levels
 from analysis.pit.levels import Span
+from analysis.report.capture.contents import MOST_FEEDS, Gathered
 from analysis.report.capture.endpoints import askers, counted, natural
+from analysis.report.capture.findings import Figures, figures
+from analysis.report.capture.page import render
 from analysis.report.figures.plot import Rows
 from analysis.report.figures.state import WHAT
-from analysis.run.manifest import Happening
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import read
@@ -30,7 +37,6 @@ MOST_PREFIXES = 20
 DEEPEST = 8
 """Components of the longest prefix that names are told apart by."""
 
-MOST_FEEDS = 12
 MOST_NAMES = 200
 """Names whose sequence is in the page, of all runs together, and as many again that are in trouble."""
 
@@ -38,47 +44,19 @@ POINTS = 60_000
 """Points of PIT curves in the page, about."""
 
 
-class Gathered(NamedTuple):
-    """What the page shows: rows of analysis.metrics.capture_aggregates, and what the reports of the captures
-    say."""
+def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[Figures]:
+    """Write the page of the tables that `feednet analyze` has left in a directory; return its figures.
 
-    engine: str
-    layerings: list[str]
-    runs: dict[str, Span]
-    reports: Mapping[str, Mapping[str, Any]]
-    interfaces: Rows
-    ways: Rows
-    load: Rows
-    by_node: Rows
-    overhead: Rows
-    pit_summary: Rows
-    pit_curves: Rows
-    pit_heat: Rows
-    outcomes: Rows
-    lifetimes: Rows
-    answers: Rows
-    nacks: Rows
-    rtt: Rows
-    prefixes: Rows
-    rtt_prefixes: Rows
-    troubles: Rows
-    feeds: Rows
-    progress: Rows
-    latency: Rows
-    hops: Rows
-    hop_times: Rows
-    subjects: Rows
-    sequences: Rows
-
-    @property
-    def timeline(self) -> Sequence[Happening]:
-        """Nothing was done to these networks that anybody told."""
-        return ()
-
-    @property
-    def nodes(self) -> list[str]:
-        """The nodes that were captured."""
-        return sorted({row["node"] for row in self.interfaces}, key=natural)
+    The old page stays until the new one is whole. Raises AnalysisError, with one line.
+    """
+    try:
+        given = gather(tables, spark)
+        write_whole(page, render(given))
+    except PySparkException as error:
+        raise AnalysisError(f"{tables}: {reason(error)}") from error
+    except OSError as error:
+        raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
+    return figures(given)
 
 
 def gather(tables: Path, spark: SparkSession) -> Gathered:

@@ -38,8 +38,8 @@ from analysis.pit import tables as pit
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.validation import truth, truth_summary
-from analysis.report import Tables, write_report
 from analysis.report.figures.plot import Rows
+from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, setting
 from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from analysis.live.capture import NOTHING, Followed
 from analysis.pit.model import State
 from analysis.pit.tables import NETWORK
-from analysis.report import page
 from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.figures.wire import KINDS
 from analysis.report.numbers import pretty
+from analysis.report.page import page
 
 MOST_ROWS = 40
 """Interfaces in the map of loads; of more, those that carried most."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from analysis.files import write_whole
 from analysis.metrics.registry import METRICS, Metric
-from analysis.pipelines.study import CONFIDENCE, EXTRA, STUDIED, Point, Study
-from analysis.report import page as render_page
+from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.numbers import pretty, with_unit
+from analysis.report.page import page as render_page
 from analysis.report.study_words import caveats, findings, point_words, told
 from analysis.run.keys import NET, VERSION, value_words, words
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from analysis.metrics.registry import METRICS, WHOLE, Metric, why_unranked
-from analysis.pipelines.study import Estimate, Point, Study
+from analysis.metrics.study import Estimate, Point, Study
 from analysis.report.findings import Told
 from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.ranks import alike

@@ -95,8 +95,8 @@ def analyze(
     from analysis.decode.reader import NodeRule, Reading
     from analysis.errors import AnalysisError, of_system, one_line_errors
     from analysis.files import whole_directory
+    from analysis.pipelines.capture_page import write_capture_report
     from analysis.pipelines.captures import write_tables
-    from analysis.report.capture.page import write_capture_report
     from analysis.report.numbers import NARROW_SPACE
     from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
     from analysis.spark.parquet import BY

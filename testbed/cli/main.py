@@ -256,7 +256,7 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
     """
     from analysis.errors import AnalysisError
     from analysis.export.text import study_text
-    from analysis.pipelines.study import compare_runs
+    from analysis.pipelines.compare import compare_runs
 
     _check_analysis(engine, master)
     out = out or directories[0].absolute().parent / f"study-{datetime.now():%Y%m%d-%H%M%S}.html"

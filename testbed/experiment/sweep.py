@@ -1,7 +1,7 @@
 """Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
 
 A sweep is a directory of runs, OUT/<settings>/seed=<n>, each like that of `feednet run`; what they came to
-(analysis.pipelines.study); and a page that compares them. Emulated runs of the same settings and seed give
+(analysis.pipelines.compare); and a page that compares them. Emulated runs of the same settings and seed give
 the same bytes, in whatever order and wherever they are run; runs over Mininet go one after the other, as each
 of them wants all cores for itself.
 """
@@ -270,8 +270,9 @@ def measure(
     Raises analysis.errors.AnalysisError.
     """
     from analysis.metrics.registry import METRICS
+    from analysis.metrics.study import Record, study
+    from analysis.pipelines.compare import origin_of, record_of, settings_of, write_sweep
     from analysis.pipelines.run import measure_cases
-    from analysis.pipelines.study import Record, origin_of, record_of, settings_of, study, write_sweep
     from analysis.report.study import write_study
     from analysis.run.context import Case
     from analysis.run.manifest import Run

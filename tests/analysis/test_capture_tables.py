@@ -193,7 +193,7 @@ def test_tables_are_kept_if_there_is_no_page(spark, tmp_path, monkeypatch):
     def fail(*_):
         raise PySparkException("out of memory\nand more")
 
-    monkeypatch.setattr("analysis.report.capture.page.gather", fail)
+    monkeypatch.setattr("analysis.pipelines.capture_page.gather", fail)
     path, out = write(tmp_path / "a-eth0.pcap", question(A, B, "/b")), tmp_path / "out"
     said = run(path, "--out", out)
     assert said.exit_code == 1

@@ -24,8 +24,9 @@ import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
 
+from analysis.metrics.study import study
+from analysis.pipelines.compare import read_sweep
 from analysis.pipelines.run import analyze
-from analysis.pipelines.study import read_sweep, study
 from analysis.report.study import write_study
 from testbed.cli.main import feednet
 from testbed.experiment import sweep

@@ -13,7 +13,7 @@ from short_runs import ROUGH, emulate
 
 from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
-from analysis.report import unpacked
+from analysis.report.page import unpacked
 from analysis.spark import engine
 from analysis.spark.engine import SMALL_BYTES, Chosen, check, choose, frame, session
 from testbed.cli.main import feednet

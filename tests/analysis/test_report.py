@@ -10,13 +10,14 @@ from handmade import FEED_URI, MS, TIMES, manifest
 from analysis.export.text import headlines
 from analysis.metrics.registry import METRICS
 from analysis.pit.outcomes import OUTCOMES
-from analysis.report import Tables, render, resource, unpacked
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import describe, draw, loads
 from analysis.report.findings import findings
 from analysis.report.glossary import TERMS, explained
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
+from analysis.report.page import resource, unpacked
 from analysis.report.ranks import rank
+from analysis.report.run import Tables, render
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import CROSSINGS
 from testbed.scenario.layerings import LAYERINGS

@@ -14,9 +14,9 @@ from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
 from test_report_capture import write_tables
 from test_study import many, records
 
-from analysis.pipelines.study import study
-from analysis.report import render
-from analysis.report.capture.page import write_capture_report
+from analysis.metrics.study import study
+from analysis.pipelines.capture_page import write_capture_report
+from analysis.report.run import render
 from analysis.report.study import render_study
 from analysis.run.keys import LOSS as LINK_LOSS
 

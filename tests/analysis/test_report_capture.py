@@ -11,8 +11,8 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.metrics import capture_aggregates as captured
 from analysis.metrics import capture_names as captured_names
+from analysis.pipelines.capture_page import write_capture_report
 from analysis.pit.levels import Levels, Span
-from analysis.report import unpacked
 from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
     OTHERS,
@@ -24,9 +24,9 @@ from analysis.report.capture.endpoints import (
     natural,
     owners,
 )
-from analysis.report.capture.page import write_capture_report
 from analysis.report.capture.plots import shortened
 from analysis.report.figures.plot import quantiles_of
+from analysis.report.page import unpacked
 from analysis.tables import schema as stages
 
 pytestmark = pytest.mark.spark

@@ -12,21 +12,8 @@ from test_report import figures
 from analysis.errors import AnalysisError
 from analysis.export.text import comparison_text, number, study_text
 from analysis.metrics.registry import METRICS
-from analysis.pipelines.study import (
-    EXTRA,
-    Estimate,
-    Origin,
-    Point,
-    Record,
-    compare_runs,
-    estimate,
-    flattened,
-    loss_of,
-    read_sweep,
-    records_of,
-    study,
-    write_sweep,
-)
+from analysis.metrics.study import EXTRA, Estimate, Origin, Point, Record, estimate, study
+from analysis.pipelines.compare import compare_runs, flattened, loss_of, read_sweep, records_of, write_sweep
 from analysis.report.figures.plot import places
 from analysis.report.numbers import NARROW_SPACE
 from analysis.report.study import render_study

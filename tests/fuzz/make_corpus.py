@@ -20,8 +20,8 @@ from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.parameters import make_interest_with_parameters
 from forwarder.wire.persistent import make_persistent
 from forwarder.wire.tlv import element, nni
+from testbed.verify.commands import command
 from testbed.verify.fuzz import corpus, management
-from testbed.verify.fuzz.commands import command
 from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,

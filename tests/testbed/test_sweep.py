@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from analysis.pipelines.study import read_sweep, settings_of
+from analysis.pipelines.compare import read_sweep, settings_of
 from analysis.run.keys import LOSS, PARAMETERS, WORDS, words
 from analysis.run.manifest import Run
 from testbed.cli.main import feednet

@@ -12,7 +12,7 @@ from analysis.report.findings import Told
 from analysis.report.numbers import duration, pretty
 
 if TYPE_CHECKING:
-    from analysis.pipelines.capture_page import Gathered
+    from analysis.report.capture.contents import Gathered
 
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""

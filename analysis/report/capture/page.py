@@ -1,9 +1,7 @@
 """The page of `feednet analyze`: captures of anybody's making, from the tables of all stages.
 
-    write_capture_report(Path("tables"), Path("tables/report.html"), spark)
-
-What is shown is computed by Spark (analysis.metrics.capture_aggregates), so that the page stays small; its
-text is in capture.html. Every run given is a colour, as layerings are in the report of a run.
+What is shown is small rows (analysis.pipelines.capture_page), so that the page stays small; its text is in
+capture.html. Every run given is a colour, as layerings are in the report of a run.
 """
 
 from collections import Counter
@@ -11,15 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
-from analysis.errors import AnalysisError, reason
-from analysis.files import write_whole
-from analysis.pipelines.capture_page import MOST_FEEDS, Gathered, gather
 from analysis.pit.tables import NETWORK
-from analysis.report import page as rendered
 from analysis.report.capture import plots
+from analysis.report.capture.contents import MOST_FEEDS, Gathered
 from analysis.report.capture.endpoints import (
     counted,
     draw_endpoints,
@@ -28,31 +20,17 @@ from analysis.report.capture.endpoints import (
     named_load,
     natural,
 )
-from analysis.report.capture.findings import MOST_RUNS, Figures, capture_findings, figures
+from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
 from analysis.report.figures.plot import Figure, Rows
 from analysis.report.figures.state import MOST_NODES, WHAT, pit_heat, pit_over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
+from analysis.report.page import page as rendered
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""
-
-
-def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[Figures]:
-    """Write the page of the tables that `feednet analyze` has left in a directory; return its figures.
-
-    The old page stays until the new one is whole. Raises AnalysisError, with one line.
-    """
-    try:
-        given = gather(tables, spark)
-        write_whole(page, render(given))
-    except PySparkException as error:
-        raise AnalysisError(f"{tables}: {reason(error)}") from error
-    except OSError as error:
-        raise AnalysisError(f"{error.filename or tables}: {error.strerror}") from error
-    return figures(given)
 
 
 def render(given: Gathered) -> str:

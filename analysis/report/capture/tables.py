@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.pipelines.capture_page import Gathered
+from analysis.report.capture.contents import Gathered
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
 from analysis.report.figures.plot import Rows

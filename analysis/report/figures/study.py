@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 from analysis.metrics.registry import Metric
-from analysis.pipelines.study import EXTRA, Estimate, Point, Study
+from analysis.metrics.study import EXTRA, Estimate, Point, Study
 from analysis.report.figures.plot import DASHES, Figure, Menu, Spec, colour, figure, line, places, with_menus
 from analysis.report.numbers import pretty
 from analysis.report.study_words import told

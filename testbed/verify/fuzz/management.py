@@ -20,7 +20,7 @@ from forwarder.management.feednet import FeednetModule
 from forwarder.wire.lp import open_data
 from forwarder.wire.name import from_uri
 from forwarder.wire.tlv import MalformedPacket, elements, read_nni
-from testbed.verify.fuzz.commands import command
+from testbed.verify.commands import command
 from testbed.verify.fuzz.wire import expect
 
 MS = 1_000_000

@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from testbed.verify.fuzz import captures, management, node, wire
-from testbed.verify.fuzz.mutate import mutate
+from testbed.verify.mutate import mutate
 
 
 class Target(NamedTuple):

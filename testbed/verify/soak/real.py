@@ -32,8 +32,8 @@ from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
-from testbed.verify.fuzz.commands import register
-from testbed.verify.fuzz.mutate import mutate
+from testbed.verify.commands import register
+from testbed.verify.mutate import mutate
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak.applications import Publisher, content_of
 

@@ -8,27 +8,13 @@ about.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from math import isclose, sqrt
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from analysis.errors import AnalysisError
-from analysis.files import read_rows, whole_file, write_whole
 from analysis.metrics.registry import METRICS, Metric
-from analysis.pipelines.run import analyze
-from analysis.run.keys import LOSS, NET, SOURCE, VERSION, Words, value_words, words
-from analysis.run.manifest import Manifest, Run
-from analysis.spark.engine import made_by
-
-SWEEP = "sweep.json"
-MEASURES = "measures.parquet"
-"""In the directory of a sweep (testbed.experiment.sweep): what it was, and a row of measures for each run and
-layering."""
+from analysis.run.keys import LOSS, NET, Words, value_words, words
 
 EXTRA = "extra_frames"
 """Frames per delivered item beyond those of the same layering and seed where links lose nothing: what repair
@@ -55,7 +41,6 @@ STUDIED = (
 )
 """What is drawn. All of METRICS is in the table of runs that differ in nothing but their seeds."""
 
-_NETWORKS = {"emulated": "emulator", "mininet": "Mininet"}
 _NOISE = 9
 """Decimals that a difference is rounded to: what is left of two equal sums of floats is 0."""
 
@@ -311,184 +296,3 @@ def _order(value: Any) -> tuple[bool, float, list[tuple[int, str]]]:
         return False, value, []
     parts = re.split(r"(\d+)", "" if value is None else value.casefold())
     return True, 0.0, [(int(part) if part.isdigit() else 0, part) for part in parts]
-
-
-def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a tree of settings as one level: {"a": {"b": 1}} as {"a.b": 1}."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            flat |= flattened(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
-
-
-def settings_of(run: Run) -> dict[str, Any]:
-    """Return what was set in a run, without its seed: the network, the version, the layerings' parameters,
-    and the rest of its scenario.json, or the loss of its links if it has none."""
-    manifest = run.manifest
-    settings = {
-        NET: network_of(manifest),
-        VERSION: " ".join(filter(None, (manifest.feednet, manifest.commit))),
-    }
-    parameters = flattened({"parameters": manifest.parameters})
-    try:
-        told = json.loads((run.directory / "scenario.json").read_bytes())
-    except FileNotFoundError:
-        return settings | {LOSS: loss_of(run)} | parameters
-    except (OSError, ValueError) as error:
-        raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
-    elsewhere = ("name", "title", "seed", "layerings", "parameters")
-    return settings | flattened({k: v for k, v in told.items() if k not in elsewhere}) | parameters
-
-
-def version_of(manifest: Manifest) -> str:
-    """Return what version of feednet made a run, with its commit if that is known."""
-    return " ".join(filter(None, (manifest.feednet, manifest.commit)))
-
-
-def network_of(manifest: Manifest) -> str:
-    """Return what a run was on: "emulator", "Mininet (relay)", "Mininet (netem)"."""
-    network = _NETWORKS.get(manifest.net, manifest.net)
-    return network if manifest.impairment in ("", "emulated") else f"{network} ({manifest.impairment})"
-
-
-def loss_of(run: Run) -> float:
-    """Return the loss of a run's worst link, %."""
-    return max((link.loss_percent for link in run.manifest.topology.links), default=0.0)
-
-
-def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = "") -> Origin:
-    """Return how a run came about, and its figures, the table `measured`; `command` and `created` where its
-    manifest does not tell."""
-    manifest = run.manifest
-    software = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
-    said = (
-        {"feednet": version_of(manifest)}
-        | software
-        | made_by(measured)
-        | ({"processor": manifest.processor} if manifest.processor else {})
-    )
-    return Origin(command or manifest.command or "", manifest.created or created, said)
-
-
-def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[str, float]) -> Record:
-    """Return what a layering of a run came to."""
-    manifest = run.manifest
-    return Record(
-        settings, manifest.seed, layering, values, manifest.runs[layering].start_ns, str(run.directory)
-    )
-
-
-def records_of(run: Run) -> list[Record]:
-    """Return what the layerings of an analysed run came to."""
-    settings = settings_of(run)
-    values: dict[str, dict[str, float]] = {layering: {} for layering in run.manifest.layerings}
-    for row in read_rows(run.comparison).to_pylist():
-        if row["value"] is not None:
-            values[row["layering"]][row["metric"]] = row["value"]
-    return [record_of(run, x, settings, known) for x, known in values.items()]
-
-
-def write_sweep(
-    directory: Path, scenario: str, title: str, origin: Origin, records: Sequence[Record]
-) -> None:
-    """Write what the runs of a sweep came to, so that they need not be analysed again."""
-    settings = [record.settings for record in records]
-    written = {"scenario": scenario, "title": title, "origin": origin._asdict(), "settings": settings}
-    columns: dict[str, Any] = {
-        "run": pa.array(range(len(records)), pa.int64()),
-        "seed": pa.array([record.seed for record in records], pa.int64()),
-        "layering": pa.array([record.layering for record in records], pa.string()),
-        "began_ns": pa.array([record.began_ns for record in records], pa.int64()),
-    }
-    for metric in METRICS:
-        columns[metric.key] = pa.array([record.values.get(metric.key) for record in records], pa.float64())
-    with whole_file(directory / MEASURES) as new:
-        pq.write_table(pa.table(columns), new)
-    write_whole(directory / SWEEP, json.dumps(written, indent=1) + "\n")
-
-
-def read_sweep(directory: Path) -> tuple[str, str, Origin, list[Record]]:
-    """Return scenario, title, origin and records of a sweep's directory; raise AnalysisError."""
-    try:
-        told = json.loads((directory / SWEEP).read_bytes())
-        rows = read_rows(directory / MEASURES).to_pylist()
-        records = [
-            Record(
-                settings,
-                row["seed"],
-                row["layering"],
-                {metric.key: row[metric.key] for metric in METRICS if row.get(metric.key) is not None},
-                row["began_ns"],
-                str(directory),
-            )
-            for settings, row in zip(told["settings"], rows, strict=True)
-        ]
-        return told["scenario"], told["title"], Origin(**told["origin"]), records
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AnalysisError(
-            f"{directory}: not the directory of a sweep that has ended, or one of another version: {error}"
-        ) from None
-
-
-def compare_runs(
-    directories: Sequence[Path],
-    page: Path,
-    master: str | None = None,
-    progress: Callable[[str], None] = lambda _: None,
-    engine: str = "auto",
-) -> Study:
-    """Analyse the runs that have not been, and write the page that compares them; raise AnalysisError.
-
-    A directory is that of a run, or of a sweep. `progress` is told the name of each run that is analysed.
-    """
-    from analysis.report.study import write_study
-
-    records: list[Record] = []
-    origins: list[Origin] = []
-    known: tuple[str, str] | None = None
-    for directory in directories:
-        if (directory / SWEEP).is_file():
-            scenario, title, origin, found = read_sweep(directory)
-        else:
-            run = Run(directory)
-            scenario, title = run.manifest.scenario, run.manifest.title
-            if known is None or known[0] == scenario:
-                if not run.comparison.is_file():
-                    progress(directory.name)
-                    analyze(directory, master, engine=engine)
-                found = records_of(run)
-                origin = origin_of(run, read_rows(run.comparison))
-        if known is not None and known[0] != scenario:
-            raise AnalysisError(
-                f"{directory}: a run of {scenario}, not of {known[0]}: compare runs of one scenario"
-            )
-        known = known or (scenario, title)
-        records += found
-        origins.append(origin)
-    if known is None:
-        raise AnalysisError("there is nothing to compare: give several runs")
-    if _disagree(records):
-        records = [record._replace(settings=record.settings | {SOURCE: record.source}) for record in records]
-    compared = study(*known, records, origins)
-    if compared.runs < 2:
-        raise AnalysisError(f"{directories[0]}: there is nothing to compare it with: give several runs")
-    write_study(page, compared)
-    return compared
-
-
-def _disagree(records: list[Record]) -> bool:
-    """Tell whether runs that should be one and the same came to different values: something differs between
-    them that settings do not tell, such as the code."""
-    first: dict[tuple[str, int, str, int], dict[str, float]] = {}
-    for record in records:
-        same = (json.dumps(record.settings, sort_keys=True), record.seed, record.layering, record.began_ns)
-        known = first.setdefault(same, record.values)
-        if known.keys() != record.values.keys() or not all(
-            isclose(known[metric], value, rel_tol=1e-6, abs_tol=1e-9)
-            for metric, value in record.values.items()
-        ):
-            return True
-    return False

@@ -1,0 +1,54 @@
+"""What the page of captures shows: small rows, and what the reports of the captures say."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from analysis.pit.levels import Span
+from analysis.report.capture.endpoints import natural
+from analysis.report.figures.plot import Rows
+from analysis.run.manifest import Happening
+
+MOST_FEEDS = 12
+"""Feeds whose progress is drawn."""
+
+
+class Gathered(NamedTuple):
+    """Rows of analysis.metrics.capture_aggregates, and the reports of the captures by run."""
+
+    engine: str
+    layerings: list[str]
+    runs: dict[str, Span]
+    reports: Mapping[str, Mapping[str, Any]]
+    interfaces: Rows
+    ways: Rows
+    load: Rows
+    by_node: Rows
+    overhead: Rows
+    pit_summary: Rows
+    pit_curves: Rows
+    pit_heat: Rows
+    outcomes: Rows
+    lifetimes: Rows
+    answers: Rows
+    nacks: Rows
+    rtt: Rows
+    prefixes: Rows
+    rtt_prefixes: Rows
+    troubles: Rows
+    feeds: Rows
+    progress: Rows
+    latency: Rows
+    hops: Rows
+    hop_times: Rows
+    subjects: Rows
+    sequences: Rows
+
+    @property
+    def timeline(self) -> Sequence[Happening]:
+        """Nothing was done to these networks that anybody told."""
+        return ()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that were captured."""
+        return sorted({row["node"] for row in self.interfaces}, key=natural)

@@ -1,0 +1,99 @@
+"""What every page is made with: it holds all it shows, opens without a network, and is the same for the same
+rows. Plots are drawn by Plotly, which is in the page."""
+
+import gzip
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from analysis.report.figures.plot import COLOURS, DASHES, Figure, places
+from analysis.report.glossary import explained
+from analysis.report.numbers import pretty
+
+STROKES = {
+    **{dash: dash.replace("px", "").replace(",", " ") for dash in DASHES if "px" in dash},
+    "solid": "",
+    "dash": "5 3",
+    "dot": "1.6 2.4",
+    "dashdot": "5 2 1.6 2",
+    "longdash": "8 3",
+    "longdashdot": "8 2 1.6 2",
+}
+"""Plotly's dashes as SVG draws them in the legend, 24 wide."""
+
+
+SCRIPTS = ("plots.js", "network.js", "sequence.js", "journey.js", "names.js", "page.js")
+"""In the order in which they are run."""
+
+
+def page(
+    template: str,
+    figures: list[Figure],
+    data: dict[str, Any],
+    *,
+    scripts: Sequence[str] = SCRIPTS,
+    **context: Any,
+) -> str:
+    """Return a page of this directory's template, with figures and whatever else its scripts draw as `data`.
+
+    Plotly and the data are compressed: together they are most of a page's bytes, and four times as many
+    otherwise.
+    """
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            css=resource("page.css"),
+            scripts=[resource(name) for name in scripts],
+            plotly=_packed_plotly(),
+            data=packed(_json({"figures": {item.id: item.spec for item in figures}} | data)),
+            colours=COLOURS,
+            dashes=[STROKES[dash] for dash in DASHES],
+            places=places(context["layerings"]),
+            **context,
+        )
+    )
+
+
+@cache
+def _packed_plotly() -> str:
+    return packed(get_plotlyjs())
+
+
+def packed(text: str) -> str:
+    """Return a text as gzip in base64, the same each time."""
+    return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def unpacked(text: str) -> str:
+    """Return what packed() was given."""
+    return gzip.decompress(b64decode(text)).decode()
+
+
+def environment() -> Environment:
+    """Return what renders the templates of `static`."""
+    made = Environment(
+        loader=PackageLoader("analysis.report", "static"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["pretty"] = pretty
+    made.filters["explained"] = explained
+    return made
+
+
+def resource(name: str) -> str:
+    """Return the text of a file of `static`."""
+    return files("analysis.report").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,275 @@
+"""The report of a run. Its text is in page.html; here it gets its numbers."""
+
+from collections import Counter
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from analysis.files import write_whole
+from analysis.metrics.registry import METRICS, Metric, is_time
+from analysis.pit.tables import NETWORK
+from analysis.report.figures import delay, state, wire
+from analysis.report.figures.journey import journey_data
+from analysis.report.figures.plot import Figure, Rows
+from analysis.report.figures.topology import draw, loads
+from analysis.report.findings import findings, unranked
+from analysis.report.glossary import TERMS
+from analysis.report.numbers import NARROW_SPACE, duration, pretty
+from analysis.report.page import page
+from analysis.report.ranks import alike, rank
+from analysis.run.manifest import Manifest, Run
+from analysis.tables.latency import ALL
+from analysis.tables.quantiles import TAILS
+
+FAULTS = ("twice", "out_of_order", "forked", "errors")
+"""What the page tells of each subscriber, where there is any."""
+
+
+class Tables(NamedTuple):
+    """The rows that the report shows; each table is described where analysis.pipelines.run gets it from."""
+
+    comparison: Rows
+    overhead: Rows
+    latency: Rows
+    traffic: Rows
+    pit_summary: Rows
+    pit_lives: Rows
+    pit_curves: Rows
+    pit_truth: Rows
+    in_flight: Rows
+    recovery: Rows
+    first_items: Rows
+    faults: Rows
+    flows: Rows
+    queue: Rows
+    keeping_up: Rows
+    pit_heat: Rows
+    link_load: Rows
+    hop_delays: Rows
+    losses: Rows
+    journeys: pa.Table
+    deliveries: pa.Table
+    engine: str = ""
+    """What computed them, and its version."""
+
+
+MOST_RATIOS = 3
+"""Layerings up to which the table has room for ratios."""
+
+
+class Cell(NamedTuple):
+    """A value of the table, whether it is the best of its row, and why it is no better one, if so."""
+
+    text: str
+    is_best: bool
+    why: str
+
+
+class ComparedRow(NamedTuple):
+    """A row of the table: a value a layering, and ratios to the first layering."""
+
+    group: str
+    title: str
+    unit: str
+    values: list[Cell]
+    ratios: list[str]
+
+
+def write_report(run: Run, tables: Tables) -> None:
+    """Write a run's report; the old one stays until the new one is whole."""
+    write_whole(run.report, render(run.manifest, tables))
+
+
+def render(manifest: Manifest, tables: Tables) -> str:
+    """Return the page."""
+    rows = list(_compared_rows(tables.comparison, manifest))
+    axes = rank(tables.comparison, manifest.layerings)
+    values = {(row["metric"], row["layering"]): row["value"] for row in tables.comparison}
+    carried = _carried(tables.overhead, values, manifest)
+    bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
+    drawing = draw(manifest)
+    nodes = [node.name for node in manifest.topology.nodes]
+    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, manifest)
+    sections: dict[str, list[Figure | None]] = {
+        "state": [
+            pit,
+            state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, manifest),
+            state.in_flight(tables.in_flight, manifest),
+            state.lifetime_cdf(tables.pit_lives, manifest),
+            state.outcomes(tables.pit_lives, manifest),
+        ],
+        "latency": [
+            delay.latency_cdf(tables.latency, manifest),
+            delay.latency_boxes(tables.latency, manifest),
+            delay.hop_cdf(tables.hop_delays, manifest),
+            delay.first_item_cdf(tables.first_items, manifest),
+        ],
+        "trouble": [delay.loss_cdf(tables.losses, manifest), delay.recovery(tables.recovery, manifest)],
+        "wire": [
+            wire.packets_over_time(tables.link_load, manifest),
+            wire.wire_bytes(tables.overhead, carried, bound, manifest),
+            wire.wire_frames(tables.traffic, carried, manifest),
+            wire.interests(tables.comparison, manifest),
+        ],
+        "sharing": [wire.throughput(tables.flows, manifest), wire.queue(tables.queue, manifest)]
+        if tables.queue
+        else [],
+    }
+    plots = {name: list(filter(None, group)) for name, group in sections.items()}
+    counts = {
+        "deliveries": {row["layering"]: row["deliveries"] for row in tables.latency if row["node"] == ALL},
+        "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
+        "first_items": _counts(tables.first_items, "wait_ns", manifest),
+        "losses": _counts(tables.losses, "recovery_ns", manifest),
+        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == NETWORK},
+    }
+    return page(
+        "page.html",
+        [item for group in plots.values() for item in group],
+        {
+            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),
+            "journeys": journey_data(tables.journeys, tables.deliveries, manifest),
+        },
+        manifest=manifest,
+        name=manifest.scenario,
+        title=manifest.title or manifest.scenario,
+        layerings=manifest.layerings,
+        findings=findings(tables.comparison, axes, manifest, tables.losses, tables.keeping_up),
+        axes=axes,
+        rows=rows,
+        has_ratios=len(manifest.layerings) <= MOST_RATIOS,
+        unranked=unranked(values, manifest.layerings),
+        times=_times(manifest),
+        titles=manifest.titles,
+        terms=TERMS,
+        strategy=_strategy(manifest),
+        faults=[row for row in tables.faults if any(row[name] for name in FAULTS)],
+        drawing=drawing,
+        first_items=_first_items(tables.first_items, manifest),
+        plots=plots,
+        hidden=hidden,
+        counts=counts,
+        unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
+        truth=tables.pit_truth,
+        versions=_versions(manifest, tables.engine),
+        engine=tables.engine,
+    )
+
+
+def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow]:
+    cells = {(row["metric"], row["layering"]): row for row in comparison}
+    values = {place: cell["value"] for place, cell in cells.items()}
+    left_out = unranked(values, manifest.layerings)
+    for metric in METRICS:
+        row = [cells[metric.key, layering] for layering in manifest.layerings]
+        whys = [_why(metric, cell["layering"], values, left_out) for cell in row]
+        if all(cell["value"] is None for cell in row) and not any(whys):
+            continue
+        known = [
+            cell["value"]
+            for cell, why in zip(row, whys, strict=True)
+            if cell["value"] is not None and not why
+        ]
+        best = None
+        if metric.better and known and not alike(min(known), max(known)):
+            best = min(known) if metric.better == "lower" else max(known)
+        ratios = [cell["ratio"] for cell in row[1:]]
+        yield ComparedRow(
+            metric.group,
+            metric.title,
+            metric.unit,
+            [
+                Cell(
+                    pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
+                    alike(cell["value"], best) and not why,
+                    why,
+                )
+                for cell, why in zip(row, whys, strict=True)
+            ],
+            [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
+        )
+
+
+def _carried(
+    overhead: Rows, values: dict[tuple[str, str], float | None], manifest: Manifest
+) -> dict[str, float]:
+    """Return what the comparison divides the wire's costs by: deliveries, those of cross traffic too."""
+    totals = dict.fromkeys(manifest.layerings, 0)
+    for row in overhead:
+        totals[row["layering"]] += row["bytes"]
+    return {
+        layering: total / each
+        for layering, total in totals.items()
+        if (each := values["bytes_per_item", layering])
+    }
+
+
+def _why(
+    metric: Metric,
+    layering: str,
+    values: dict[tuple[str, str], float | None],
+    left_out: dict[str, str],
+) -> str:
+    """Say why a value is not there, or is not set beside others, "" if it is."""
+    prefix, _, quantile = metric.key.rpartition("_")
+    is_known = values[metric.key, layering] is not None
+    if quantile in TAILS and not is_known and values.get((f"{prefix}_p50", layering)) is not None:
+        return f"too few samples for a {quantile[1:]}th percentile"
+    return left_out.get(layering, "") if is_time(metric) and is_known else ""
+
+
+def _times(manifest: Manifest) -> str:
+    """Say how long a layering ran, and with what."""
+    turn = next(iter(manifest.runs.values()))
+    publishing, settling, draining = (
+        duration(time)
+        for time in (turn.last_ns - turn.first_ns, turn.stop_ns - turn.settle_ns, turn.end_ns - turn.stop_ns)
+    )
+    since = duration(turn.first_ns - turn.start_ns)
+    rest = turn.settle_ns - turn.last_ns
+    more = f", {duration(rest)} until all else had happened" if rest else ""
+    whole = duration(turn.end_ns - turn.start_ns)
+    return (
+        f"{whole} a layering: {publishing} of publishing after {since}{more}, "
+        f"{settling} to settle, {draining} to drain"
+    )
+
+
+def _strategy(manifest: Manifest) -> str:
+    """Say how nodes forwarded."""
+    chosen = [f"{name} for {prefix}" for prefix, name in manifest.strategies.items()]
+    return ", ".join(chosen) or "best-route, as NFD has it"
+
+
+def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[tuple[str, float | None]]]]:
+    """Return (node, seconds into the run, (layering, ms waited)) for each time that a node joined feeds late.
+
+    Of the feeds that it joined at once, the longest wait. Empty if nobody joined after the run began.
+    """
+    waits: dict[tuple[float, str], dict[str, float | None]] = {}
+    for row in rows:
+        seconds = round((row["joined"] - manifest.runs[row["layering"]].start_ns) / 1e9, 1)
+        told = waits.setdefault((seconds, row["node"]), {})
+        if row["wait_ns"] is not None:
+            told[row["layering"]] = max(told.get(row["layering"]) or 0.0, row["wait_ns"] / 1e6)
+    return [
+        (node, seconds, [(layering, told.get(layering)) for layering in manifest.layerings])
+        for (seconds, node), told in sorted(waits.items())
+        if seconds > 0
+    ]
+
+
+def _counts(rows: Rows, value: str, manifest: Manifest) -> dict[str, int]:
+    """Return how many rows of each layering have a value."""
+    found = Counter(row["layering"] for row in rows if row[value] is not None)
+    return {layering: found[layering] for layering in manifest.layerings}
+
+
+def _versions(manifest: Manifest, engine: str) -> dict[str, str]:
+    """Return what ran and what analysed it."""
+    told = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
+    own = f"{manifest.feednet} (commit {manifest.commit})" if manifest.commit else manifest.feednet
+    name, _, number = engine.partition(" ")
+    return {"feednet": own} | told | ({name: number} if name else {}) | {"pyarrow": version("pyarrow")}
