@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from forwarder.daemon.datasets import Client, default_socket, snapshot
+from forwarder.daemon.datasets import Client, DatasetError, default_socket, snapshot
 from testbed.cli.usage import require
+from testbed.errors import UserError
 
 console = Console(highlight=False)
 
@@ -38,30 +40,32 @@ _UNITS = ("", "k", "M", "G", "T")
 def status(as_json: bool, watch: bool, interval: float, path: Path | None) -> None:
     """Show what a running forwarder is doing: faces, routes, feeds, stores. NFD will do, too."""
     require("interval", "watch")
-    client = Client(path or default_socket())
     try:
-        first = snapshot(client)
-        if not watch:
-            if as_json:
-                click.echo(json.dumps(first))
-            else:
-                console.print(render(first))
-            return
-        has_own = "feednet" in first
-        if as_json:
-            click.echo(json.dumps(first))
-            while True:
-                time.sleep(interval)
-                click.echo(json.dumps(snapshot(client, with_own=has_own)))
-        with Live(render(first), console=console, screen=console.is_terminal, auto_refresh=False) as live:
-            before = first
-            while True:
-                time.sleep(interval)
-                after = snapshot(client, with_own=has_own)
-                live.update(render(after, before), refresh=True)
-                before = after
-    finally:
-        client.close()
+        with closing(Client(path or default_socket())) as client:
+            _show(client, as_json=as_json, watch=watch, interval=interval)
+    except DatasetError as error:
+        raise UserError(str(error)) from error
+
+
+def _show(client: Client, *, as_json: bool, watch: bool, interval: float) -> None:
+    first = snapshot(client)
+    if as_json:
+        click.echo(json.dumps(first))
+    elif not watch:
+        console.print(render(first))
+    if not watch:
+        return
+    has_own = "feednet" in first
+    while as_json:
+        time.sleep(interval)
+        click.echo(json.dumps(snapshot(client, with_own=has_own)))
+    with Live(render(first), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        before = first
+        while True:
+            time.sleep(interval)
+            after = snapshot(client, with_own=has_own)
+            live.update(render(after, before), refresh=True)
+            before = after
 
 
 def rates(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[int, dict[str, float]]:

@@ -18,6 +18,7 @@ from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
+from analysis.spark import windows as parquet_windows
 from analysis.spark.parquet import NO_VALUE
 from analysis.spark.windows import Group, sweep
 
@@ -126,7 +127,7 @@ def check(out):
 
 @pytest.mark.parametrize("window", [1, 100, 1 << 20])
 def test_files_out_of_order_come_to_what_the_packets_do(packets, tmp_path, monkeypatch, window):
-    monkeypatch.setattr(pit_files, "WINDOW", window)
+    monkeypatch.setattr(parquet_windows, "WINDOW", window)
     (tmp_path / "pit_occupancy" / "run=gone").mkdir(parents=True)
     pit.scan(packets, tmp_path)
     check(tmp_path)
@@ -175,11 +176,11 @@ def test_with_spark_as_without(jvm, packets, tmp_path):
 
 
 def test_a_sweep_holds_no_more_than_it_must(packets, monkeypatch):
-    monkeypatch.setattr(pit_files, "WINDOW", 80)
+    monkeypatch.setattr(parquet_windows, "WINDOW", 80)
     groups = [
         group
         for path in packets.rglob("run=x/node=a/**/*.parquet")
-        for group, _ in pit_files.row_groups(path, {"interface": "i"})
+        for group, _ in parquet_windows.row_groups(path, {"interface": "i"})
     ]
     windows = list(sweep(groups, COLUMNS))
     times = [time for window in windows for time in window["time"].to_pylist()]

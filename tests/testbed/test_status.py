@@ -13,7 +13,7 @@ from memory_faces import START, Node
 from rich.console import Console
 from served_node import served
 
-from forwarder.daemon.datasets import Client, snapshot
+from forwarder.daemon.datasets import Client, DatasetError, snapshot
 from forwarder.management.feednet import FeednetModule
 from forwarder.rib import Route
 from forwarder.wire.feed import feed_name, item_name
@@ -105,7 +105,7 @@ def test_a_forwarder_that_goes_is_one_line(tmp_path: Path) -> None:
         client = Client(tmp_path / "nfd.sock")
         snapshot(client)
     for _ in range(2):
-        with pytest.raises(UserError, match="closed the connection"):
+        with pytest.raises(DatasetError, match="closed the connection"):
             snapshot(client)
     client.close()
 
@@ -121,7 +121,7 @@ def test_what_does_not_speak_ndn_is_one_line(tmp_path: Path, answer: bytes) -> N
         other, _ = listening.accept()
         with other:
             other.sendall(answer)
-            with pytest.raises(UserError, match="does not speak NDN"):
+            with pytest.raises(DatasetError, match="does not speak NDN"):
                 snapshot(client)
     client.close()
 
