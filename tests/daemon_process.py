@@ -14,7 +14,7 @@ from pathlib import Path
 from patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()", "forward"]
+COMMAND = [sys.executable, "-c", "from testbed.cli.main import main; main()", "forward"]
 
 CONFIG = """
 [unix]

@@ -14,11 +14,11 @@ WORKERS = """
 import sys
 from pathlib import Path
 
-from analysis.extract import extract
-from analysis.partitions import BY
-from analysis.reading import Reading
-from analysis.session import spark_session
-from analysis.stream import follow_captures
+from analysis.decode.reader import Reading
+from analysis.spark.parquet import BY
+from analysis.spark.session import spark_session
+from analysis.spark.stream_source import follow_captures
+from analysis.spark.to_parquet import extract
 from captures.files import cut
 
 if __name__ == "__main__":
