@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 received: list[int] = []
-"""The signals so far."""
+"""The signals since the block began."""
 
 
 @contextmanager
@@ -16,6 +16,7 @@ def stopping() -> Iterator[None]:
 
     Whatever exception comes of that, KeyboardInterrupt leaves the block. A signal that is ignored stays so.
     """
+    received.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
