@@ -189,7 +189,7 @@ def test_the_tables_of_captures(cluster, captured, jvm):
 
 
 def test_a_sweep_of_a_users_own_scenario(cluster, jvm, tmp_path):
-    shutil.copy(ROOT / "testbed" / "scenarios" / "fanout.toml", tmp_path / "mine.toml")
+    shutil.copy(ROOT / "testbed" / "scenario" / "files" / "fanout.toml", tmp_path / "mine.toml")
     settings = [*SCENARIO, "--sweep", "loss=0,5", "--repeat", "2"]
     on_cluster(cluster, ["run", "mine.toml", *settings, "--on-spark", "--out", "there"], tmp_path)
     here, there = tmp_path / "here", tmp_path / "there"

@@ -88,7 +88,7 @@ class Daemon:
         self.path = folder / "nfd.sock"
         self.log = folder / "log"
         (folder / "feednet.toml").write_text(_CONFIG, encoding="utf-8")
-        command = [sys.executable, "-c", "from testbed.cli import main; main()", "forward"]
+        command = [sys.executable, "-c", "from testbed.cli.main import main; main()", "forward"]
         with self.log.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
                 [*command, "--config", str(folder / "feednet.toml")],
