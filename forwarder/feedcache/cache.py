@@ -23,7 +23,7 @@ class FeedCache:
         tip: the highest number of a verified item, 0 if none.
         fork: the lowest fork found.
         bytes: size of the retained packets.
-        hop: the face that an item pushed came from last, preferred until `hop_until`, ns; None if none has.
+        refusals: faces that have refused to push, and until when, ns, others are preferred.
         past_hop: the face that items came from last that are not retained; None if none has.
     """
 
@@ -34,11 +34,10 @@ class FeedCache:
         "bytes",
         "feed",
         "fork",
-        "hop",
-        "hop_until",
         "max_bytes",
         "max_items",
         "past_hop",
+        "refusals",
         "tip",
     )
 
@@ -49,8 +48,7 @@ class FeedCache:
         self.tip = 0
         self.fork: Fork | None = None
         self.bytes = 0
-        self.hop: int | None = None
-        self.hop_until = 0
+        self.refusals: dict[int, int] = {}
         self.past_hop: int | None = None
         self._items: dict[int, Item] = {}
         self._order: list[int] = []

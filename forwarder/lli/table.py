@@ -38,10 +38,8 @@ MOST_FEEDS_PER_FACE: Final = 512
 
 _PROOF_INTERVAL: Final = 100 * MS
 _SHUNNED: Final = 16_000 * MS
-"""How long other next hops are preferred to one that has not answered."""
+"""How long other next hops are preferred to one that has not answered, or has refused a feed."""
 _BELIEVED: Final = 4_000 * MS
-_KEPT: Final = 16_000 * MS
-"""How long after an item its hop is preferred, though all who wanted the feed may have gone meanwhile."""
 _FEW_TRIES: Final = 2
 _REST: Final = 1_000 * MS
 """How long an entry, left without any way to go, waits with trying them all again."""
@@ -445,8 +443,6 @@ class FeedTable:
             if seq > up.head:
                 self.counters["gaps"] += 1
             up.arrived(seq, now, bare=face == entry.face and (header is None or header.feed_state is None))
-        if face == entry.face:
-            entry.cache.hop, entry.cache.hop_until = face, now + _KEPT
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face
@@ -649,9 +645,7 @@ class FeedTable:
         """Settle on an upstream face; return whether an LLI may go there."""
         if entry.face is None and now >= entry.rest_until:
             hops = [face for face in self._hops(entry) if face not in entry.tried]
-            usual = entry.cache.hop if now < entry.cache.hop_until else None
-            # Else by cost.
-            hops.sort(key=lambda face: (face in entry.ranges, self._shunned_until(face, now), face != usual))
+            hops.sort(key=lambda face: self._reluctance(entry, face, now))  # else by cost
             face = next(iter(hops), None)
             granted = entry.ranges.get(face) if face is not None else None
             if face is not None and (granted is None or len(entry.ranges) > 1):
@@ -668,12 +662,24 @@ class FeedTable:
                 entry.upstream_first = 0
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
+    def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int, int]:
+        """Return what puts a next hop behind others; see docs/controlled-push.md, "Failure"."""
+        refused_until = entry.cache.refusals.get(face, 0)
+        return (
+            face in entry.ranges,
+            self._shunned_until(face, now),
+            refused_until if refused_until > now else 0,
+        )
+
     def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
         """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""
         failed = entry.face
         assert failed is not None
         if entry.upstream.state is State.SILENT:
             self._silent[failed] = now + _SHUNNED
+        elif not is_gone:
+            others = {face: until for face, until in entry.cache.refusals.items() if until > now}
+            entry.cache.refusals = others | {failed: now + _SHUNNED}
         cancel = entry.upstream.cancel(now)
         if not is_gone:
             self._send_llis(entry, cancel, None, now)

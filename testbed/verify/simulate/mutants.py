@@ -240,6 +240,10 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
+def _refusals_forgotten(original: Any) -> Callable[..., Any]:
+    return lambda self, entry, face, now: original(self, entry, face, now)[:2]
+
+
 def _causeless(original: Any) -> Callable[..., Any]:
     return lambda self, entry, first, now, cause: original(self, entry, first, now, None)
 
@@ -313,7 +317,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
     "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
     "past asked for without a cause": (Patch(FeedTable, "_ask_for_the_past", _causeless),),
-    "hop forgotten": (Patch(table, "_KEPT", lambda _: 0),),
+    "refusals forgotten": (Patch(FeedTable, "_reluctance", _refusals_forgotten),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
