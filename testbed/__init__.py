@@ -1,1 +1,1 @@
-"""Scenarios, workloads, running them, and the command line."""
+"""Scenarios, experiments with them, verification, benchmarks, and the command line."""

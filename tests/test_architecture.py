@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def above(place: str, *rooms: str) -> dict[str, set[str]]:
-    """Return rooms of a package, of which each may import those before it."""
+def layered(place: str, *rooms: str) -> dict[str, set[str]]:
+    """Return the rooms of a package, each with those that it may import: the ones before it."""
     return {
         f"{place}/{room}": {f"{place}.{lower}" for lower in rooms[:number]}
         for number, room in enumerate(rooms)
@@ -19,12 +19,12 @@ def above(place: str, *rooms: str) -> dict[str, set[str]]:
 
 NDN = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
 DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files"}
-ANALYSIS = above(
+ANALYSIS = layered(
     "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
 )
-TESTBED = above(
+TESTBED = layered(
     "testbed",
-    *("scenario", "experiment", "verify", "verify/simulate", "verify/soak", "cli", "verify/fuzz", "bench"),
+    *("scenario", "experiment", "verify", "verify/simulate", "cli", "verify/soak", "verify/fuzz", "bench"),
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -53,10 +53,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         for room, below in TESTBED.items()
     },
 }
-"""What each room may import of ours, besides itself. Modules that stand in no room are for all of them."""
+"""What each room may import from this repository, besides itself."""
 
-PARTED = {"analysis", "testbed"}
-"""Their rooms are apart."""
+DIVIDED = {"analysis", "testbed"}
+"""Packages whose rooms may not import the whole package, nor the modules at its top unless they are named."""
 
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
@@ -87,7 +87,7 @@ def imports(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_imports_point_down(path: Path) -> None:
     room = room_of(path)
-    allowed = MAY_IMPORT[room] | ({room.replace("/", ".")} - PARTED)
+    allowed = MAY_IMPORT[room] | ({room.replace("/", ".")} - DIVIDED)
     for name in imports(path):
         if name.partition(".")[0] in OURS:
             assert any(f"{name}.".startswith(f"{place}.") for place in allowed), f"{room} imports {name}"
@@ -106,7 +106,7 @@ def test_the_core_has_no_socket_and_no_clock(path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", ["analysis/decode", "analysis/report"])
-def test_there_is_no_spark_in(room: str) -> None:
+def test_it_does_not_call_spark(room: str) -> None:
     for path in (ROOT / room).rglob("*.py"):
         assert not {name for name in imports(path) if name.partition(".")[0] == "pyspark"}, path
 
@@ -123,3 +123,7 @@ def test_the_core_does_not_know_its_shell() -> None:
 def test_every_room_is_there_and_every_package_is_a_room() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages == OURS
+    for place in DIVIDED:
+        rooms = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / place).glob("*/__init__.py")}
+        assert rooms <= MAY_IMPORT.keys()
+    assert all((ROOT / room).is_dir() for room in MAY_IMPORT)

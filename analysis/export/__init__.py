@@ -1,1 +1,1 @@
-"""A run in other people's formats, and as plain text."""
+"""Runs in ndnSIM's formats, and comparisons as plain text."""

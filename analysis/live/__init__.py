@@ -1,1 +1,1 @@
-"""What growing captures have come to by now."""
+"""Captures that still grow: their counts, PITs and feeds so far."""

@@ -1,1 +1,1 @@
-"""Metrics: what the tables of a run add up to."""
+"""Metrics of a run, of several runs, or of captures, computed from their tables."""

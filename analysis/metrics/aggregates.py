@@ -1,4 +1,4 @@
-"""Totals: what the tables of a layering add up to, as the comparison needs it.
+"""Aggregates: totals of a layering's tables, for the comparison.
 
 What comes here has been collected: a few rows for each node, link or subscriber. So this is plain Python; to
 Spark each of these steps would be a job that costs more than all rows together.

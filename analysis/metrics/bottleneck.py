@@ -1,4 +1,4 @@
-"""Sharing: who gets how much of the link that all compete for, and how long the queue before it grows.
+"""The bottleneck: who gets how much of the link that all compete for, and how long its queue grows.
 
 A flow is one feed to one subscriber. What a flow gets is measured while all of them are active: from the
 latest first delivery of any flow to the earliest last one.

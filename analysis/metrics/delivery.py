@@ -1,4 +1,4 @@
-"""Service: what a subscriber's application lived through, from the events that it noted.
+"""Delivery as an application sees it, from the events that it noted.
 
 How long it waited for its first item, how long nothing came after the network broke, and what must not
 happen at all: an item twice, or before one that it follows.

@@ -1,4 +1,4 @@
-"""Copies: which of the item packets on the wire were of use, sent again, or already there."""
+"""Duplicates: which item packets were of use, sent again, or already there."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""One table that sets the layerings side by side: each metric, its unit, and its ratio to the first's."""
+"""The registry of metrics: title, unit, direction of each; and the table that compares layerings by them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

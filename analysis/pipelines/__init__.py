@@ -1,1 +1,1 @@
-"""The order of the steps, from captures to tables and pages: nothing else orders them."""
+"""Pipelines: the steps in order, from captures to tables and pages."""

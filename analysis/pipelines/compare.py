@@ -1,4 +1,4 @@
-"""Runs and sweeps set beside each other: what they came to is read, or analysed first, and shown."""
+"""Compares runs and sweeps: reads their results, analyses runs that have none, and writes the page."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,8 +21,7 @@ from analysis.spark.engine import made_by
 
 SWEEP = "sweep.json"
 MEASURES = "measures.parquet"
-"""In the directory of a sweep (testbed.experiment.sweep): what it was, and a row of measures for each run and
-layering."""
+"""Files of a sweep's directory: its description, and a row of measures for each run and layering."""
 
 _NETWORKS = {"emulated": "emulator", "mininet": "Mininet"}
 
@@ -44,7 +43,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     manifest = run.manifest
     settings = {
         NET: network_of(manifest),
-        VERSION: " ".join(filter(None, (manifest.feednet, manifest.commit))),
+        VERSION: version_of(manifest),
     }
     parameters = flattened({"parameters": manifest.parameters})
     try:
@@ -58,12 +57,12 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def version_of(manifest: Manifest) -> str:
-    """Return what version of feednet made a run, with its commit if that is known."""
+    """Return the version of feednet that made a run, and its commit if known."""
     return " ".join(filter(None, (manifest.feednet, manifest.commit)))
 
 
 def network_of(manifest: Manifest) -> str:
-    """Return what a run was on: "emulator", "Mininet (relay)", "Mininet (netem)"."""
+    """Return the network of a run: "emulator", "Mininet (relay)", "Mininet (netem)"."""
     network = _NETWORKS.get(manifest.net, manifest.net)
     return network if manifest.impairment in ("", "emulated") else f"{network} ({manifest.impairment})"
 
@@ -88,7 +87,7 @@ def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = ""
 
 
 def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[str, float]) -> Record:
-    """Return what a layering of a run came to."""
+    """Return the record of one layering."""
     manifest = run.manifest
     return Record(
         settings, manifest.seed, layering, values, manifest.runs[layering].start_ns, str(run.directory)
@@ -96,7 +95,7 @@ def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[st
 
 
 def records_of(run: Run) -> list[Record]:
-    """Return what the layerings of an analysed run came to."""
+    """Return a record for each layering of an analysed run."""
     settings = settings_of(run)
     values: dict[str, dict[str, float]] = {layering: {} for layering in run.manifest.layerings}
     for row in read_rows(run.comparison).to_pylist():
@@ -108,7 +107,7 @@ def records_of(run: Run) -> list[Record]:
 def write_sweep(
     directory: Path, scenario: str, title: str, origin: Origin, records: Sequence[Record]
 ) -> None:
-    """Write what the runs of a sweep came to, so that they need not be analysed again."""
+    """Write the records of a sweep, so that its runs need not be analysed again."""
     settings = [record.settings for record in records]
     written = {"scenario": scenario, "title": title, "origin": origin._asdict(), "settings": settings}
     columns: dict[str, Any] = {

@@ -337,7 +337,7 @@ def _measured(given: Prepared) -> Measured:
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
-    """Return the rows of setting.LINKS of each run's busiest interface, if it is busy under any layering."""
+    """Return the rows of LINKS of each run's busiest interface, if it is busy under any layering."""
     most: dict[Path, tuple[float, str]] = {}
     for row in use.to_pylist():
         directory = given.cases[row["layering"]].run.directory

@@ -1,5 +1,5 @@
-"""What every page is made with: it holds all it shows, opens without a network, and is the same for the same
-rows. Plots are drawn by Plotly, which is in the page."""
+"""The frame of every page. A page holds all it shows, Plotly included; it opens without a network, and the
+same rows make the same page."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ STROKES = {
 
 
 SCRIPTS = ("plots.js", "network.js", "sequence.js", "journey.js", "names.js", "page.js")
-"""In the order in which they are run."""
+"""The report's scripts, in the order in which they run."""
 
 
 def page(
@@ -40,7 +40,7 @@ def page(
     scripts: Sequence[str] = SCRIPTS,
     **context: Any,
 ) -> str:
-    """Return a page of this directory's template, with figures and whatever else its scripts draw as `data`.
+    """Return a page of a template of `static`, with figures and whatever else its scripts draw as `data`.
 
     Plotly and the data are compressed: together they are most of a page's bytes, and four times as many
     otherwise.

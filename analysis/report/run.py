@@ -1,4 +1,4 @@
-"""The report of a run. Its text is in page.html; here it gets its numbers."""
+"""The report of a run: its numbers; its text is in static/page.html."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from analysis.tables.latency import ALL
 from analysis.tables.quantiles import TAILS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
-"""What the page tells of each subscriber, where there is any."""
+"""Faults that the page counts for each subscriber."""
 
 
 class Tables(NamedTuple):

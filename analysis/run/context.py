@@ -1,4 +1,4 @@
-"""The setting: what is known of runs besides their packets and events, as tables for Spark.
+"""The context of runs: what is known besides packets and events, as Arrow tables.
 
 Every table has the column `layering`, so that layerings of one run, or of several, are measured alike and
 at once.

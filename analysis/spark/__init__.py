@@ -1,1 +1,1 @@
-"""Engines, sources, parallel tasks and Parquet: whatever the analysis needs of Spark."""
+"""Spark and storage: engines, sources, parallel tasks, Parquet."""

@@ -160,7 +160,7 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
         conf.setAll(list(_SMALL.items()))
         if is_local:
             conf.set("spark.default.parallelism", "1")
-    if small or quick:
+    if small or (quick and is_local):
         conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
         conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
     return conf

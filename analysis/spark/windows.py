@@ -1,7 +1,7 @@
-"""Parquet in windows of ascending times, in whatever order the rows of its files are.
+"""Reads Parquet in windows of ascending time, whatever the order of rows in the files.
 
-Row groups are read in the order of their least times, and whatever lies before the least time of those not
-read yet is complete, wherever it stands. So memory is bounded by a few row groups, and no file has to be
+Row groups are read in the order of their least times. Rows before the least time of all groups still unread
+are complete: no later group can add to them. So memory is bounded by a few row groups, and no file has to be
 sorted.
 """
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 WINDOW = 1 << 19
-"""Rows that are looked at together, if so many are complete."""
+"""Rows that are read, at least, before a window is given out."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
 

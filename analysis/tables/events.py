@@ -15,7 +15,7 @@ _WHERE = ("layering", "node")
 def told_by_packets(
     moments: DataFrame, items: DataFrame, progress: DataFrame, messages: DataFrame
 ) -> DataFrame:
-    """Return stages.EVENTS that packets tell: from analysis.tables.transactions.MOMENTS with layering,
+    """Return schema.EVENTS that packets tell: from analysis.tables.transactions.MOMENTS with layering,
     analysis.tables.feed_progress' sightings and feed_progress, and the packets that all these are of.
 
     An Interest has expired only if it had done so by the run's last packet.
@@ -56,7 +56,7 @@ def _gaps(progress: DataFrame) -> DataFrame:
 
 
 def noted_in_run(applications: DataFrame, timeline: DataFrame) -> DataFrame:
-    """Return stages.EVENTS that were not told by packets: from a run's events and
+    """Return schema.EVENTS that were not told by packets: from a run's events and
     analysis.run.context.TIMELINE.
 
     What befell a node, not a link, is an event of that node. A run's events repeat the timeline's; these

@@ -36,7 +36,7 @@ def sightings(messages: DataFrame) -> DataFrame:
 
 
 def feed_progress(items: DataFrame, messages: DataFrame) -> DataFrame:
-    """Return stages.FEED_PROGRESS from `sightings` and the packets that they are of.
+    """Return schema.FEED_PROGRESS from `sightings` and the packets that they are of.
 
     LLIs count as asking where they go out; where directions are unknown, wherever they are seen. What
     happens at one time counts in the order of: LLIs, items by number.
@@ -66,7 +66,7 @@ def feed_progress(items: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def captured_latency(messages: DataFrame) -> DataFrame:
-    """Return stages.LATENCY of CAPTURED Data: from the first time that it is seen leaving any node to its
+    """Return schema.LATENCY of CAPTURED Data: from the first time that it is seen leaving any node to its
     first arrival at each other node.
 
     Where directions are unknown, nothing is known of it. Clocks that disagree show as they are: latencies

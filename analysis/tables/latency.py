@@ -24,7 +24,7 @@ SUBSCRIBED, ARCHIVED, CROSS, BEYOND = "subscribed", "archived", "cross", "beyond
 
 
 def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return a row for each item delivered to a node: stages.LATENCY without bound_ns
+    """Return a row for each item delivered to a node: schema.LATENCY without bound_ns
     (analysis.metrics.lower_bounds).
 
     `events` has layering, time (ns), node, event ("published", "joined", "delivered" or other), feed, seq,

@@ -1,4 +1,4 @@
-"""Crossings: each packet that a node sent over a link, and when it arrived, if it did.
+"""Link transits: each packet that a node sent over a link, and when it arrived, if it did.
 
 A packet is captured where it leaves and where it arrives. The two sightings are matched by what the packet
 says and by the link's delay; one that leaves and does not arrive was lost on the way. What the report draws

@@ -30,7 +30,7 @@ def tell(
     *,
     here: bool,
 ) -> None:
-    """Keep stages.TRANSACTIONS, FEED_PROGRESS and EVENTS of some packets (analysis.tables.reassembly).
+    """Keep schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of some packets (analysis.tables.reassembly).
 
     The packets are in `whole`, too, as Parquet in directories of `key` (for `layering`); `place` says where
     a table belongs that is not made by DataFrames. `noted` are EVENTS from elsewhere. `here`: packets are so

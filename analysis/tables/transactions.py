@@ -60,7 +60,7 @@ _MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
 
 
 def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession | None" = None) -> None:
-    """Write stages.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories `key`=RUN.
+    """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories `key`=RUN.
 
     `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are passed over), in
     directories of `key` and whatever else; what agrees in all of these is a task. Without Spark the work is
@@ -97,7 +97,7 @@ def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession
 
 
 class Follower:
-    """Takes packets in windows of ascending times, each with COLUMNS; gives rows of stages.TRANSACTIONS but
+    """Takes packets in windows of ascending times, each with COLUMNS; gives rows of schema.TRANSACTIONS but
     `layering`, of what has ended.
 
     There are two more columns: `expires` (ns), when the last Interest would have, and `repeats`, time (ns)

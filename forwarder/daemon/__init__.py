@@ -1,1 +1,1 @@
-"""A forwarder as a program of its own: configuration, sockets, signals."""
+"""A forwarder as a program of its own: configuration, sockets, signals; and a client for its datasets."""

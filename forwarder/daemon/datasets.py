@@ -42,7 +42,7 @@ class _Environment(dict[str, str]):
 
 
 class DatasetError(Exception):
-    """No forwarder, or one that does not answer as it should; the message says so in one line."""
+    """There is no forwarder, or it does not answer as it should; the message is one line."""
 
 
 class Unanswered(Exception):
@@ -75,7 +75,8 @@ class Client:
         self._socket.close()
 
     def fetch(self, uri: str, timeout_s: float = TIMEOUT_S) -> bytes:
-        """Return a dataset's content. Raises Unanswered, or DatasetError if the connection is gone."""
+        """Return a dataset's content. Raises Unanswered, or DatasetError if the connection ends or carries
+        no NDN."""
         until = time.monotonic() + timeout_s
         data, last = self._ask(from_uri(uri), until, can_be_prefix=True)
         parts = components(data.name)
@@ -107,7 +108,9 @@ class Client:
                     if data.name.startswith(name):
                         return _checked(data), _last_segment(data)
         except MalformedPacket as error:
-            raise DatasetError(f"{self._path}: what answers there does not speak NDN: {error}") from error
+            raise DatasetError(
+                f"{self._path}: the program that listens there does not speak NDN: {error}"
+            ) from error
         except TimeoutError as error:
             raise Unanswered(to_uri(name)) from error
         except OSError:

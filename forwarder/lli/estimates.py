@@ -55,8 +55,9 @@ class Rtt:
 
         It is no sample (Karn): it may answer either. After about a round trip, it answers the repetition: the
         first request was lost, and the time-out is right. Otherwise it answers the first request: the
-        time-out is too short, and is doubled until an answer comes in time. So it is after _MOST_AMBIGUOUS
-        answers in a row, whenever they come: the round trip that they are held against may be wrong.
+        time-out is too short, and is doubled until an answer comes in time. So it is after more
+        than _MOST_AMBIGUOUS answers in a row, whenever they come: the round trip that they are held against
+        may be wrong.
         """
         if self.smoothed is None:
             return

@@ -719,16 +719,17 @@ class FeedTable:
                 continue
             self.counters["llis_out"] += 1
             if cause is not None and entry.has_sent(cause[0]):
-                cause = None  # the second would be taken for a duplicate of the first
+                cause = None
             if cause is None and lli.credit:
                 cause = entry.reissues.take(entry.ranges, now)
-            if cause is not None:
+            # The second of one nonce would be taken for a duplicate of the first.
+            if cause is not None and not entry.has_sent(cause[0]):
                 nonce, origin = cause
-                cause = None
                 entry.sends(nonce, origin)
             else:
                 nonce = self._rng.getrandbits(32)
                 entry.sends(nonce, None)
+            cause = None
             packet = lli.packet(
                 entry.feed, nonce, entry.hop_limit, reissued=entry.reissues.is_due and bool(lli.credit)
             )

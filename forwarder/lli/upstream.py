@@ -169,6 +169,7 @@ class Upstream:
         "_is_heard",
         "_is_pushing",
         "_is_touched",
+        "_judged",
         "_last_arrival",
         "_longest_gap",
         "_losses",
@@ -236,6 +237,7 @@ class Upstream:
         self._asked_first = first
         self._sample = False  # the next answer tells the round-trip time
         self._is_touched = False  # touch() has sent an LLI since the last answer
+        self._judged = -1  # when the last repair was sent whose answer was ambiguous, ns
         self._sent_at = 0
         self._quiet_since = 0  # when the last LLI went out or the last item came in
         self._last_arrival = 0
@@ -293,11 +295,11 @@ class Upstream:
         self.known_tip = max(self.known_tip, tip)
         self._tries = 0
         if self._unanswered and limit >= self.limit:
-            if self._sample:
+            if not self._sample:
+                self._rtt.sample_ambiguous(now - self._asked_at)
+            elif not self._is_touched:  # else it may be the answer to that
                 # The first answer has come from as far away as the upstream had to ask.
                 self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
-            else:
-                self._rtt.sample_ambiguous(now - self._asked_at)
             self._unanswered = False
         self._answered_once = self._is_heard = True
         self._is_touched = False
@@ -332,7 +334,9 @@ class Upstream:
         if seq < self.head:
             self._missing.pop(seq, None)
             if seq in self._asked_twice:
-                self._rtt.sample_ambiguous(now - self._repaired[seq])
+                if self._repaired[seq] > self._judged:  # else by another item of the same repair
+                    self._judged = self._repaired[seq]
+                    self._rtt.sample_ambiguous(now - self._judged)
             elif seq in self._repaired:
                 self._rtt.sample_of_repair(now - self._repaired[seq])
         else:
@@ -521,8 +525,7 @@ class Upstream:
         if lifetime_ms <= 0 or first > self.limit:
             self.deadline = NEVER
             return []
-        # Else it could answer the one before (Karn).
-        self._sample = not again and not self._unanswered and not self._is_touched
+        self._sample = not again and not self._unanswered  # else it could answer the one before (Karn)
         self._asked_at = self._sent_at = self._quiet_since = now
         if self._begun_at < 0:
             self._begun_at = now

@@ -5,7 +5,7 @@ repeated, answered by the application, by the cache or by another node's Data, a
 all its nodes, decoded, are tiled to so many rows: each copy is later than the one before, and has names of
 its own. From the same Parquet the occupancy of every PIT, and of all together, is made
 
-- by feednet (analysis.pit.tables.scan) with Spark on two cores, whose session has been started;
+- by feednet (analysis.pit.files.scan) with Spark on two cores, whose session has been started;
 - by DuckDB, in the best SQL that was found for it, on all cores.
 
 feednet makes the table of entries with it. Of the rules of analysis/pit/model.py the SQL has those that this

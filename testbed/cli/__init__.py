@@ -1,1 +1,1 @@
-"""The command line: it parses and prints."""
+"""The command line: each command parses its options, calls the rooms below, and prints."""

@@ -1,1 +1,1 @@
-"""What tests the rest with inputs that nobody has thought of: simulation, fuzzing, soak."""
+"""Verification: simulation, fuzzing and soak tests."""

@@ -1,4 +1,4 @@
-"""What the page of captures shows: small rows, and what the reports of the captures say."""
+"""The contents of the page of captures: small rows, and the decoder's report on each run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from analysis.report.figures.plot import Rows
 from analysis.run.manifest import Happening
 
 MOST_FEEDS = 12
-"""Feeds whose progress is drawn."""
+"""The most feeds whose progress is drawn."""
 
 
 class Gathered(NamedTuple):
@@ -45,7 +45,7 @@ class Gathered(NamedTuple):
 
     @property
     def timeline(self) -> Sequence[Happening]:
-        """Nothing was done to these networks that anybody told."""
+        """Always empty: packets do not say what was done to the network."""
         return ()
 
     @property

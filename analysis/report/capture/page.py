@@ -1,7 +1,7 @@
 """The page of `feednet analyze`: captures of anybody's making, from the tables of all stages.
 
-What is shown is small rows (analysis.pipelines.capture_page), so that the page stays small; its text is in
-capture.html. Every run given is a colour, as layerings are in the report of a run.
+It shows small rows (analysis.report.capture.contents), so it stays small; its text is in
+static/capture.html. Every run given is a colour, as layerings are in the report of a run.
 """
 
 from collections import Counter

@@ -39,8 +39,8 @@ CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
 """Virtual time after the last thing that happens, in which everyone catches up: a pause between two tries, or
 between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
 REFUSED_NS = CATCH_UP_NS
-"""What each node may add to that before one hears that no way has a place left for its feed: around a dead
-link, nodes ask each other in turn, and each waits until its hop has been silent for all tries."""
+"""Times the number of nodes: how long it may take until one hears that no way has a place left for its feed.
+Around a dead link nodes ask each other in turn, and each waits until its hop has been silent for all tries."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
@@ -219,7 +219,8 @@ class _World:
             for place in self._places.values():
                 self._settle(place)
         self._catch_up(last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS))
-        if story.dead and all(self._is_shut_out(name) for name, _ in self._hungry()):
+        hungry = self._hungry() if story.dead else []
+        if hungry and all(self._is_shut_out(name) for name, _ in hungry):
             self._catch_up(last + REFUSED_NS * len(story.nodes))
         self._check_caught_up(last)
         lifetime = max((wanted.lifetime_ms for wanted in story.subscribers), default=0) * 1_000_000
@@ -309,13 +310,15 @@ class _World:
                 continue
             if self._has_quotas and reader.told is not None:
                 continue
-            if self._has_legacy and self._is_shut_out(name):
+            if self._is_shut_out(name, unheard=True):
                 continue
             hungry.append((name, reader.delivery.progress))
         return hungry
 
-    def _is_shut_out(self, name: str) -> bool:
+    def _is_shut_out(self, name: str, *, unheard: bool = False) -> bool:
         """Tell whether each way from a subscriber to its feed passes a forwarder that has no place for it.
+
+        `unheard`: and whether a legacy forwarder lies before those.
 
         That one refuses, but the Nack may not come through. Of two Interests with one name, a legacy
         forwarder may send both to one next hop, which takes the second for a repetition of the first, and
@@ -332,7 +335,10 @@ class _World:
             and len(feeds) >= feeds.store.max_feeds
             and feeds.store.find(self._names[index]) is None
         }
-        return self._reachable(node, index, full).isdisjoint(self.story.feeds[index].devices)
+        reached = self._reachable(node, index, full)
+        if unheard and all(self._specs[place].push for place in reached):
+            return False
+        return reached.isdisjoint(self.story.feeds[index].devices)
 
     def _check_caught_up(self, last: int) -> None:
         for name, state in self._hungry():
