@@ -40,7 +40,7 @@ CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
 between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
 REFUSED_NS = CATCH_UP_NS
 """Times the number of nodes: how long it may take until one hears that no way has a place left for its feed.
-Around a dead link nodes ask each other in turn, and each waits hop has been silents hop has been silent for all tries."""
+Around a dead link, nodes ask each other in turn, each until its hop has been silent for all tries."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
