@@ -46,10 +46,6 @@ class _Ask:
         self.repeated = 0
         self.passed: set[bytes] | None = None
 
-    def is_persistent(self, now: int) -> bool:
-        """Tell whether a persistent Interest waits."""
-        return self.passed is not None and self.expiry > now
-
 
 class _Passage:
     """An Interest at a node: where it has come from, where it has gone to, since when it is known."""
@@ -104,8 +100,6 @@ class Exchanges:
             here.held[frame.wire] = now, peer
             self._note_owed(here, peer, frame, now)
             for key in [key for key in here.upstream if frame.satisfies(key)]:
-                if any(key in asked and asked[key].is_persistent(now) for asked in here.asked.values()):
-                    continue  # which Data do not use up
                 del here.upstream[key]
                 here.answered[key] = now
         elif frame.kind == "nack":
