@@ -2,9 +2,9 @@
 
 The captures are the only witness. What a node's PIT held, what an item cost and what crossed a link is
 derived from the frames on its interfaces; the forwarders' own counters serve to check that, never to
-replace it. Every step is a function from DataFrames to a DataFrame, in the order of `analysis.pipelines.run`:
+replace it. Each room is a folder of this package; `analysis.pipelines` orders their steps:
 
-    source -> decode -> reassemble -> pit, latency, overhead -> compare -> report
+    decode -> tables -> pit -> metrics -> report
 
 All times are integer nanoseconds, on one clock for the whole run.
 """

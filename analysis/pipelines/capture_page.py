@@ -17,8 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.decode.schema import PARTITIONS
 from analysis.errors import AnalysisError, reason
 from analysis.files import write_whole
-from analysis.metrics import capture_aggregates as captured
-from analysis.metrics import capture_names as captured_names
+from analysis.metrics import capture_aggregates, capture_names
 from analysis.pit import levels
 from analysis.pit.levels import Span
 from analysis.report.capture.contents import MOST_FEEDS, Gathered
@@ -30,7 +29,7 @@ from analysis.report.figures.state import WHAT
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import read
-from analysis.tables import schema as stages
+from analysis.tables import schema
 from analysis.tables.schema import Table
 
 MOST_PREFIXES = 20
@@ -65,17 +64,17 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
     A run of which the reports tell but no packet has lasted no time.
     """
     reports = _reports(tables / "summary.json")
-    packets = _read(spark, tables, stages.PACKETS, *PARTITIONS)
+    packets = _read(spark, tables, schema.PACKETS, *PARTITIONS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
-    interfaces = _rows(captured.interfaces(packets), "layering", "node", "interface")
+    interfaces = _rows(capture_aggregates.interfaces(packets), "layering", "node", "interface")
     with_frames = _spans(interfaces)
     runs = dict.fromkeys(reports, Span(0, 1)) | with_frames
     layerings = [*reports, *sorted(runs.keys() - reports.keys(), key=natural)]
     if not layerings:
         raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
-    with cached(captured.sightings(packets, spans)) as seen:
+    with cached(capture_aggregates.sightings(packets, spans)) as seen:
         given = _Given(spark, packets, runs, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
@@ -112,37 +111,44 @@ class _Given(NamedTuple):
 
 def _wire(given: _Given, several: bool) -> dict[str, Rows]:
     """What crossed the wire, and how long Interests waited for an answer."""
-    ways = _rows(captured.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst")
+    ways = _rows(
+        capture_aggregates.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst"
+    )
     fields = ("layering", "node", "interface", "direction", "src", "dst", "sender", "receiver")
     whose = [{name: getattr(way, name) for name in fields} for way in counted(ways)]
     named = _frame(given.spark, whose, *fields)
     found = {
         "ways": ways,
-        "load": _rows(captured.load(given.seen, named), "layering", "sender", "receiver", "slice", "kind"),
-        "by_node": _rows(captured.by_node(given.seen), "layering", "node", "slice", "kind"),
-        "overhead": _rows(given.read(stages.OVERHEAD), "layering", "layer"),
+        "load": _rows(
+            capture_aggregates.load(given.seen, named), "layering", "sender", "receiver", "slice", "kind"
+        ),
+        "by_node": _rows(capture_aggregates.by_node(given.seen), "layering", "node", "slice", "kind"),
+        "overhead": _rows(given.read(schema.OVERHEAD), "layering", "layer"),
         "hops": [],
         "hop_times": [],
     }
     if several:
-        with cached(captured.hops(given.packets)) as hopped:
+        with cached(capture_aggregates.hops(given.packets)) as hopped:
             ends = ("layering", "sender", "receiver")
-            found["hops"] = _rows(captured.hop_summary(hopped), *ends)
+            found["hops"] = _rows(capture_aggregates.hop_summary(hopped), *ends)
             pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
             found["hop_times"] = _rows(
-                captured.distribution(pair, "delay_ns", "layering", "pair"), "layering", "pair", "bucket"
+                capture_aggregates.distribution(pair, "delay_ns", "layering", "pair"),
+                "layering",
+                "pair",
+                "bucket",
             )
     once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
-    requests = captured.asked(given.read(stages.TRANSACTIONS), once)
-    plain = captured_names.prefixed(requests.where(F.col("kind") == "interest"))
+    requests = capture_aggregates.asked(given.read(schema.TRANSACTIONS), once)
+    plain = capture_names.prefixed(requests.where(F.col("kind") == "interest"))
     where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
     where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
     told = plain.withColumn("who", where.otherwise(F.col("node")))
-    with cached(captured.tallied(told, "layering", "who", "prefix", "nack_reason")) as tallies:
-        found["answers"] = _rows(captured.answers(tallies, "layering", "who"), "layering", "who")
+    with cached(capture_aggregates.tallied(told, "layering", "who", "prefix", "nack_reason")) as tallies:
+        found["answers"] = _rows(capture_aggregates.answers(tallies, "layering", "who"), "layering", "who")
         if found["answers"]:
-            found["nacks"] = _rows(captured.nacks(tallies), "layering", "nack_reason")
-            times = captured.round_trips(tallies, "layering", "who")
+            found["nacks"] = _rows(capture_aggregates.nacks(tallies), "layering", "nack_reason")
+            times = capture_aggregates.round_trips(tallies, "layering", "who")
             found["rtt"] = _rows(times, "layering", "who", "bucket")
             found |= _by_prefix(tallies)
     return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
@@ -150,19 +156,19 @@ def _wire(given: _Given, several: bool) -> dict[str, Rows]:
 
 def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
     """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
-    depths = _rows(captured_names.depths(tallies, DEEPEST), "depth")
+    depths = _rows(capture_names.depths(tallies, DEEPEST), "depth")
     fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
     depth = max(fitting, default=1)
     if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
         depth += 1
-    shorter = tallies.withColumn("prefix", captured_names.cut("prefix", depth))
+    shorter = tallies.withColumn("prefix", capture_names.cut("prefix", depth))
     totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
     top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
     of_top = shorter.where(F.col("prefix").isin([row["prefix"] for row in top]))
     by_prefix = ("layering", "prefix")
     return {
-        "prefixes": _rows(captured.answers(of_top, *by_prefix), *by_prefix),
-        "rtt_prefixes": _rows(captured.round_trips(of_top, *by_prefix), *by_prefix, "bucket"),
+        "prefixes": _rows(capture_aggregates.answers(of_top, *by_prefix), *by_prefix),
+        "rtt_prefixes": _rows(capture_aggregates.round_trips(of_top, *by_prefix), *by_prefix, "bucket"),
     }
 
 
@@ -171,29 +177,29 @@ def _state(given: _Given, lines: int) -> dict[str, Rows]:
     by_node = ("layering", "node")
     what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    found = levels.scan(given.tables / stages.PIT_OCCUPANCY.name, given.runs, what, bins, given.spark)
-    intervals = given.read(stages.PIT_INTERVALS)
-    lives = captured.distribution(captured.lifetimes(intervals), "life_ns", *by_node)
+    found = levels.scan(given.tables / schema.PIT_OCCUPANCY.name, given.runs, what, bins, given.spark)
+    intervals = given.read(schema.PIT_INTERVALS)
+    lives = capture_aggregates.distribution(capture_aggregates.lifetimes(intervals), "life_ns", *by_node)
     return {
         "pit_summary": found["summary"],
         "pit_curves": found["curves"] if found["summary"] else [],
         "pit_heat": found["heat"],
-        "outcomes": _rows(captured.outcomes(intervals), *by_node, "kind", "outcome"),
+        "outcomes": _rows(capture_aggregates.outcomes(intervals), *by_node, "kind", "outcome"),
         "lifetimes": _rows(lives, *by_node, "bucket"),
     }
 
 
 def _service(given: _Given) -> dict[str, Rows]:
     """What came of it: feeds, latencies, and what went wrong."""
-    told = given.read(stages.FEED_PROGRESS)
-    feeds = _rows(captured.feeds(told, MOST_FEEDS), "layering", "feed")
+    told = given.read(schema.FEED_PROGRESS)
+    feeds = _rows(capture_aggregates.feeds(told, MOST_FEEDS), "layering", "feed")
     progress: Rows = []
     if feeds:
         chosen = _frame(given.spark, [{name: row[name] for name in ("layering", "feed")} for row in feeds])
-        steps = captured.progress(told, given.spans, chosen)
+        steps = capture_aggregates.progress(told, given.spans, chosen)
         progress = _rows(steps, "layering", "node", "feed", "slice")
-    late = captured.distribution(given.read(stages.LATENCY), "latency_ns", "layering", "node")
-    wrong = captured.troubles(given.read(stages.EVENTS), given.spans)
+    late = capture_aggregates.distribution(given.read(schema.LATENCY), "latency_ns", "layering", "node")
+    wrong = capture_aggregates.troubles(given.read(schema.EVENTS), given.spans)
     return {
         "feeds": feeds,
         "progress": progress,
@@ -204,11 +210,11 @@ def _service(given: _Given) -> dict[str, Rows]:
 
 def _followed(given: _Given, most: int) -> dict[str, Rows]:
     """The frames of some names, for their sequence charts."""
-    asked, told = given.read(stages.TRANSACTIONS), given.read(stages.FEED_PROGRESS)
-    subjects = captured_names.subjects(asked, told, most).toArrow()
+    asked, told = given.read(schema.TRANSACTIONS), given.read(schema.FEED_PROGRESS)
+    subjects = capture_names.subjects(asked, told, most).toArrow()
     if not len(subjects):
         return {"subjects": [], "sequences": []}
-    frames = captured_names.sequences(given.packets, frame(given.spark, subjects))
+    frames = capture_names.sequences(given.packets, frame(given.spark, subjects))
     return {
         "subjects": subjects.to_pylist(),
         "sequences": _rows(frames, "layering", "subject", "time", "node", "frame", "kind"),

@@ -25,9 +25,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import whole_directory
-from analysis.metrics import aggregates as totals
-from analysis.metrics import bottleneck as sharing
-from analysis.metrics import delivery as service
+from analysis.metrics import aggregates, bottleneck, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.keeping_up import keeping_up
@@ -47,7 +45,7 @@ from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, cached, choo
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import read_parquet, write
 from analysis.spark.to_parquet import extract
-from analysis.tables import link_transits as crossings
+from analysis.tables import link_transits
 from analysis.tables.events import noted_in_run
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
@@ -277,11 +275,11 @@ def _measured(given: Prepared) -> Measured:
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
-        use = given.write("link_use", totals.link_use(sent, given.setting.links))
+        use = given.write("link_use", aggregates.link_use(sent, given.setting.links))
         busy = _busiest(given, use)
         if not len(busy):
-            return sent, use, given.write("queue", to_arrow_schema(sharing.QUEUE).empty_table())
-        samples = sharing.queue(given.packets, frame(busy), _queue_step(given), here=given.here)
+            return sent, use, given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
+        samples = bottleneck.queue(given.packets, frame(busy), _queue_step(given), here=given.here)
         return sent, use, keep("queue", samples, "layering", "interface", "time")
 
     def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
@@ -291,16 +289,16 @@ def _measured(given: Prepared) -> Measured:
             given.write("keeping_up", keeping_up(given.cases, times)),
             keep("carried", carried(given.latencies), "layering"),
             keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
-            keep("flows", sharing.flows(given.latencies), "layering", "node", "feed"),
+            keep("flows", bottleneck.flows(given.latencies), "layering", "node", "feed"),
         )
 
     def lived() -> tuple[pa.Table, pa.Table, pa.Table]:
-        waits = service.first_items(given.events, given.latencies)
-        gaps = service.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
+        waits = delivery.first_items(given.events, given.latencies)
+        gaps = delivery.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
         return (
             keep("first_items", waits, "layering", "node", "feed", "joined"),
             keep("recovery", gaps, "layering", "time", "place", "node"),
-            keep("faults", service.faults(given.events), "layering", "node"),
+            keep("faults", delivery.faults(given.events), "layering", "node"),
         )
 
     def needed() -> tuple[pa.Table, pa.Table, pa.Table]:
@@ -319,18 +317,18 @@ def _measured(given: Prepared) -> Measured:
     least, copied, there = of_needs
     contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
     come_to = [
-        totals.events_totals(given.noted, given.setting.feeds, faults),
-        totals.latency_totals(late, waits, gaps),
-        totals.keeping_up_totals(kept),
-        totals.pit_totals(summary, there),
-        totals.lives_totals(ended),
-        totals.wire_totals(sent, given.setting.nodes),
-        totals.single(carry),
-        totals.single(least),
-        totals.single(copied),
-        totals.busiest(use),
-        totals.fairness(contended),
-        totals.queue_totals(queue),
+        aggregates.events_totals(given.noted, given.setting.feeds, faults),
+        aggregates.latency_totals(late, waits, gaps),
+        aggregates.keeping_up_totals(kept),
+        aggregates.pit_totals(summary, there),
+        aggregates.lives_totals(ended),
+        aggregates.wire_totals(sent, given.setting.nodes),
+        aggregates.single(carry),
+        aggregates.single(least),
+        aggregates.single(copied),
+        aggregates.busiest(use),
+        aggregates.fairness(contended),
+        aggregates.queue_totals(queue),
     ]
     measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
     return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
@@ -342,7 +340,7 @@ def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
     for row in use.to_pylist():
         directory = given.cases[row["layering"]].run.directory
         most[directory] = max(most.get(directory, (0.0, "")), (row["link_use"], row["interface"]))
-    chosen = {directory: name for directory, (share, name) in most.items() if share >= 100 * sharing.BUSY}
+    chosen = {directory: name for directory, (share, name) in most.items() if share >= 100 * bottleneck.BUSY}
     rows = [
         row
         for row in given.setting.links.to_pylist()
@@ -381,15 +379,17 @@ def _report_tables(given: Prepared) -> Tables:
         return given.write("pit_truth_summary", truth_summary(compared))
 
     def links() -> dict[str, pa.Table]:
-        ends = frame(crossings.link_ends(given.cases))
-        crossed = crossings.crossings(given.packets, given.messages, ends, here=given.here)
+        ends = frame(link_transits.link_ends(given.cases))
+        crossed = link_transits.crossings(given.packets, given.messages, ends, here=given.here)
         crossed = given.settle("crossings", crossed)
         link = ("layering", "sender", "receiver")
         return {
-            "link_load": keep("link_load", crossings.link_load(crossed, given.runs), *link, "slice", "kind"),
-            "hop_delays": keep("hop_delays", crossings.hop_delays(crossed, given.latencies), *link),
-            "losses": keep("losses", crossings.losses(crossed, ends), *link, "feed", "seq"),
-            "journeys": crossings.journeys(crossed, MOST_JOURNEYS)
+            "link_load": keep(
+                "link_load", link_transits.link_load(crossed, given.runs), *link, "slice", "kind"
+            ),
+            "hop_delays": keep("hop_delays", link_transits.hop_delays(crossed, given.latencies), *link),
+            "losses": keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq"),
+            "journeys": link_transits.journeys(crossed, MOST_JOURNEYS)
             .toArrow()
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }

@@ -61,10 +61,10 @@ _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point
 def spark_session(master: str | None = None, *, small: bool = False, quick: bool = False) -> SparkSession:
     """Return the process's session, started on `master` (all cores of this machine if None) if need be.
 
-    `small` favours a quick start over throughput, for work of seconds; `quick` has Java compile quickly and
-    not well, for work of minutes. Executors on other machines need
-    this package, or this file's directory under the same path. Raises AnalysisError if there is no Java 17
-    or newer, if nobody answers at `master`, or if Spark does not start.
+    `small` favours a quick start over throughput, for work of seconds. `quick` is for work of minutes: few
+    partitions in a shuffle, and on this machine a Java that compiles quickly and not well. Executors on other
+    machines need this package, or the directory above it under the same path. Raises AnalysisError if there
+    is no Java 17 or newer, if nobody answers at `master`, or if Spark does not start.
     """
     os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.metrics import capture_aggregates as captured
-from analysis.metrics import capture_names as captured_names
+from analysis.metrics import capture_aggregates, capture_names
 from analysis.pipelines.capture_page import write_capture_report
 from analysis.pit.levels import Levels, Span
 from analysis.report.capture.endpoints import (
@@ -217,7 +216,7 @@ def listed(table, *columns):
 
 @pytest.fixture(scope="module")
 def ways(packets, spans):
-    found = captured.ways(captured.sightings(packets, spans)).toArrow().to_pylist()
+    found = capture_aggregates.ways(capture_aggregates.sightings(packets, spans)).toArrow().to_pylist()
     return sorted(found, key=lambda row: (row["node"], row["direction"] or "", row["src"] or ""))
 
 
@@ -239,16 +238,21 @@ def test_interests_count_where_they_are_asked(spark, ways):
     chosen = askers(ways)
     assert [(row["node"], row["direction"]) for row in chosen] == [("c", "out"), ("r", "out")]
     once = spark.createDataFrame(pa.Table.from_pylist(chosen))
-    asked = captured.asked(made(spark, stages.TRANSACTIONS, TRANSACTIONS), once)
-    tallies = captured.tallied(asked, "layering", "node", "nack_reason")
+    asked = capture_aggregates.asked(made(spark, stages.TRANSACTIONS, TRANSACTIONS), once)
+    tallies = capture_aggregates.tallied(asked, "layering", "node", "nack_reason")
     assert listed(
-        captured.answers(tallies, "layering"), "requests", "interests", "data", "unanswered", "retransmitted"
+        capture_aggregates.answers(tallies, "layering"),
+        "requests",
+        "interests",
+        "data",
+        "unanswered",
+        "retransmitted",
     ) == [(3, 4, 2, 1, 1)]
 
 
 def test_addresses_alike_are_told_apart_by_their_ports(spark, spans):
     local = packet("c", None, 1, "::1", "::1", "interest", "/x", src_port=4000)
-    found = captured.ways(captured.sightings(made(spark, stages.PACKETS, [local]), spans))
+    found = capture_aggregates.ways(capture_aggregates.sightings(made(spark, stages.PACKETS, [local]), spans))
     assert listed(found, "src", "dst", "packets", "bytes") == [("[::1]:4000", "[::1]:6363", 1, 100)]
 
 
@@ -257,13 +261,15 @@ def test_bytes_over_tcp_are_the_segments_and_packets_are_not(spark, spans):
         packet("c", "out", 1, C, R, "segment", None, frame_bytes=400),
         packet("c", "out", 1, C, R, "data", "/x", frame_bytes=0),
     ]
-    found = captured.ways(captured.sightings(made(spark, stages.PACKETS, rows), spans))
+    found = capture_aggregates.ways(capture_aggregates.sightings(made(spark, stages.PACKETS, rows), spans))
     assert listed(found, "packets", "data", "bytes") == [(1, 1, 400)]
 
 
 def test_what_is_sent_in_slices_of_the_run(spark, packets, spans, ways):
     named = spark.createDataFrame(pa.Table.from_pylist([way._asdict() for way in counted(ways)]))
-    found = captured.load(captured.sightings(packets, spans), named.drop("packets", "bytes", "data", "asks"))
+    found = capture_aggregates.load(
+        capture_aggregates.sightings(packets, spans), named.drop("packets", "bytes", "data", "asks")
+    )
     # 125 ms in 120 slices: c's first Interest is 5 ms into the run.
     assert ("c", "r", 4, "interest", 1, 100) in listed(
         found, "sender", "receiver", "slice", "kind", "packets", "bytes"
@@ -274,7 +280,7 @@ def test_what_is_sent_in_slices_of_the_run(spark, packets, spans, ways):
 
 
 def test_hops_are_as_long_as_the_clocks_say(packets):
-    found = captured.hop_summary(captured.hops(packets))
+    found = capture_aggregates.hop_summary(capture_aggregates.hops(packets))
     assert listed(found, "sender", "receiver", "packets", "least_ns", "negative") == [
         ("c", "r", 2, -5 * MS, 2),
         ("r", "c", 1, 25 * MS, 0),
@@ -337,7 +343,7 @@ def test_what_lies_outside_of_a_run_is_not_held_in_it():
 def test_a_frame_without_a_time_makes_a_run_of_decades(spark):
     rows = [packet("c", "out", 0, C, R, "data", "/x"), packet("c", "out", -START / MS, C, R, "data", "/y")]
     spans = spark.createDataFrame([("lab", 0, START)], "layering string, start_ns long, end_ns long")
-    found = captured.sightings(made(spark, stages.PACKETS, rows), spans)
+    found = capture_aggregates.sightings(made(spark, stages.PACKETS, rows), spans)
     assert listed(found, "slice", "packets") == [(0, 1), (119, 1)]
     states = [{"time": 0, "entries": 2, "bytes": 40}, {"time": START // 2, "entries": 4, "bytes": 80}]
     found = held(states, 0, START, 4).heat()
@@ -357,7 +363,7 @@ def test_a_distribution_of_few_values_is_exact(spark):
     table = spark.createDataFrame(
         [("lab", value) for value in (-3, 0, 1, 20 * MS, 20 * MS, 40 * MS)], "layering string, ns long"
     )
-    rows = captured.distribution(table, "ns", "layering").toArrow().to_pylist()
+    rows = capture_aggregates.distribution(table, "ns", "layering").toArrow().to_pylist()
     assert sorted(row["bucket"] for row in rows)[:3] == [-110, 0, 1]
     assert [row["count"] for row in sorted(rows, key=lambda row: row["bucket"])] == [1, 1, 1, 2, 1]
     assert quantiles_of(rows, 5) == pytest.approx([-3e-6, 0, 1e-6, 20, 20, 40])
@@ -383,14 +389,12 @@ def test_distributions_are_taken_together():
     ],
 )
 def test_a_prefix_ends_before_the_first_number(spark, name, prefix):
-    assert (
-        captured_names.prefixed(spark.createDataFrame([(name,)], "name string")).first()["prefix"] == prefix
-    )
+    assert capture_names.prefixed(spark.createDataFrame([(name,)], "name string")).first()["prefix"] == prefix
 
 
 def test_prefixes_are_counted_by_depth(spark):
     table = spark.createDataFrame([("/a/b/c",), ("/a/b/d",), ("/a/e",), ("/f",)], "prefix string")
-    assert listed(captured_names.depths(table, 3), "depth", "prefixes") == [(1, 2), (2, 3), (3, 4)]
+    assert listed(capture_names.depths(table, 3), "depth", "prefixes") == [(1, 2), (2, 3), (3, 4)]
 
 
 def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
@@ -398,7 +402,7 @@ def test_names_in_trouble_are_followed_and_items_that_are_pushed(spark):
     late = transaction("c", "out", "/late", 90, "none", interests=3)
     asked = made(spark, stages.TRANSACTIONS, [*many, late])
     progress = made(spark, stages.FEED_PROGRESS, [row | {"time": START + 1} for row in PROGRESS])
-    found = listed(captured_names.subjects(asked, progress, 3), "name", "trouble")
+    found = listed(capture_names.subjects(asked, progress, 3), "name", "trouble")
     assert found == [(f"{FEED}/seq=1", 0), ("/late", 3), ("/n/00", 0), ("/n/01", 0)]
 
 
@@ -407,7 +411,7 @@ def test_of_many_names_most_are_dropped_where_they_are(jvm, capsys):
         made(jvm, stages.TRANSACTIONS, TRANSACTIONS),
         made(jvm, stages.FEED_PROGRESS, PROGRESS),
     )
-    captured_names.subjects(asked, progress, 3).explain()
+    capture_names.subjects(asked, progress, 3).explain()
     plan = capsys.readouterr().out
     assert plan.count("Window [") == 2
     assert plan.count(", Partial") == 2
@@ -417,7 +421,7 @@ def test_an_item_is_followed_with_the_llis_that_ask_for_it(spark, packets):
     subject = [{"layering": "lab", "name": f"{FEED}/seq=2", "alias": None, "feed": FEED, "seq": 2}]
     schema = pa.schema([(name, pa.int64() if name == "seq" else pa.string()) for name in subject[0]])
     chosen = spark.createDataFrame(pa.Table.from_pylist(subject, schema))
-    assert listed(captured_names.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
+    assert listed(capture_names.sequences(packets, chosen), "kind", "frame") == [("lli", 5)]
 
 
 def test_an_lli_may_ask_for_all_that_numbers_can_count(spark):
@@ -429,7 +433,7 @@ def test_an_lli_may_ask_for_all_that_numbers_can_count(spark):
     ]
     schema = pa.schema([(name, pa.int64() if name == "seq" else pa.string()) for name in subjects[0]])
     chosen = spark.createDataFrame(pa.Table.from_pylist(subjects, schema))
-    found = captured_names.sequences(made(spark, stages.PACKETS, [asks]), chosen)
+    found = capture_names.sequences(made(spark, stages.PACKETS, [asks]), chosen)
     assert listed(found, "subject") == [(f"{FEED}/seq={most}",)]
 
 

@@ -4,10 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.metrics import aggregates as totals
-from analysis.metrics import bottleneck as sharing
-from analysis.metrics import capture_aggregates as captured
-from analysis.metrics import delivery as service
+from analysis.metrics import aggregates, bottleneck, capture_aggregates, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
@@ -16,7 +13,7 @@ from analysis.pit import levels
 from analysis.pit import tables as pit
 from analysis.pit.outcomes import lives
 from analysis.pit.validation import truth, truth_summary
-from analysis.run import context as setting
+from analysis.run import context
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import LAYERS, overhead, traffic
 from analysis.tables.reassembly import reassemble
@@ -334,7 +331,7 @@ def test_lives_are_what_entries_came_to(spark):
         PIT_INTERVALS.spark,
     )
     # Those that are told of are the same in the page of captures.
-    lived = [(row.node, row.life_ns) for row in captured.lifetimes(table).collect()]
+    lived = [(row.node, row.life_ns) for row in capture_aggregates.lifetimes(table).collect()]
     assert sorted(lived) == [("a", 10_000_000), ("a", 30_000_000), ("b", 20_000_000)]
     got = {row.node: row for row in lives(table, points=2).collect()}
     assert (got["a"].entries, got["a"].satisfied, got["a"].expired, got["a"].nacked) == (3, 2, 1, 0)
@@ -342,7 +339,7 @@ def test_lives_are_what_entries_came_to(spark):
     assert got["a"].lifetimes_ns == [10_000_000, 20_000_000, 30_000_000]
     assert (got["b"].lifetime_p50, got["b"].open, got["b"].renewals) == (20, 1, 7)
     assert (got["*"].entries, got["*"].aggregated_in, got["*"].aggregated_out) == (5, 6, 3)
-    assert totals.lives_totals(lives(table).toArrow()) == {
+    assert aggregates.lives_totals(lives(table).toArrow()) == {
         "x": {
             "renewals": 7,
             "pit_lifetime_p50": 20,
@@ -453,7 +450,7 @@ def test_deliveries_that_a_layering_is_not_judged_by(spark, late):
     assert rows(carried(got)) == [("x", 6, 60, 1)]
     bounded = got.withColumn("bound_ns", F.lit(None).cast("long"))
     assert rows(quantiles(bounded), "node", "deliveries") == [("*", 3), ("s", 3)]
-    assert rows(service.first_items(table, got)) == []
+    assert rows(delivery.first_items(table, got)) == []
 
 
 def test_quantiles_by_subscriber_and_of_all(latencies):
@@ -582,7 +579,7 @@ def test_the_first_item_after_joining(spark, late):
         (0, "t", "joined", "f", 0, 0),
         (3, "t", "delivered", "f", 1, 9),
     )
-    got = service.first_items(table, late(table))
+    got = delivery.first_items(table, late(table))
     assert rows(got, "node", "joined", "wait_ns") == [
         ("s", 20, 15),
         ("s", 200, None),
@@ -616,7 +613,7 @@ def test_recovery_is_the_longest_gap_that_begins_after_a_break(spark, late):
     )
     runs = spark.createDataFrame([("x", 0, 0, 200, 0, 8, None, 0, 200)], RUNS)
     feeds = spark.createDataFrame([("x", "f", False, None)], FEEDS)
-    got = service.recovery(table, late(table), feeds, timeline, runs)
+    got = delivery.recovery(table, late(table), feeds, timeline, runs)
     assert rows(got, "time", "event", "place", "node", "gap_ns") == [
         # Item 3 exists from 30 on and comes at 83. Between 85 and 105 lies another break.
         (27, "link-down", "a--b, b--c", "s", 53),
@@ -625,7 +622,7 @@ def test_recovery_is_the_longest_gap_that_begins_after_a_break(spark, late):
         (95, "restart", "r", "s", 94),
     ]
     forked = feeds.withColumn("last", F.lit(7).cast("long"))  # item 8 is not due, so nothing is missing
-    ends = service.recovery(table, late(table), forked, timeline, runs).where("time = 95")
+    ends = delivery.recovery(table, late(table), forked, timeline, runs).where("time = 95")
     assert rows(ends, "node", "gap_ns") == [("s", 10)]
 
 
@@ -645,7 +642,7 @@ def test_faults_are_what_must_not_happen(spark):
         (5, "t", "delivered", "f", 1, 9),
         (1, "p", "published", "f", 1, 9),
     )
-    assert rows(service.faults(table)) == [("x", "s", 1, 1, 1, 2), ("x", "t", 0, 0, 0, 0)]
+    assert rows(delivery.faults(table)) == [("x", "s", 1, 1, 1, 2), ("x", "t", 0, 0, 0, 0)]
 
 
 # --- sharing ----------------------------------------------------------------------------------------------
@@ -658,13 +655,13 @@ def test_flows_are_compared_while_all_are_active(spark, late):
         *((n * 100, "s", "delivered", "f", n, 10) for n in (1, 2, 3, 4)),
         *((150 + n * 50, "t", "delivered", "f", n, 10) for n in (1, 2, 3, 4)),
     )
-    got = sharing.flows(late(table))
+    got = bottleneck.flows(late(table))
     # From t's first delivery at 200 to t's last at 350: item 3 to s, items 2, 3 and 4 to t.
     assert rows(got, "node", "from_ns", "to_ns", "bytes_per_s") == [
         ("s", 200, 350, pytest.approx(10 / 150e-9)),
         ("t", 200, 350, pytest.approx(30 / 150e-9)),
     ]
-    fair = totals.fairness(got.toArrow())["x"]
+    fair = aggregates.fairness(got.toArrow())["x"]
     assert fair["fairness"] == pytest.approx(40**2 / (2 * (10**2 + 30**2)))
     assert fair["throughput"] == pytest.approx(20 / 150e-9 * 8 / 1000)
 
@@ -676,9 +673,9 @@ def test_flows_that_never_meet_and_a_single_flow_have_no_fairness(spark, late):
         (5, "s", "delivered", "f", 1, 10),
         (9, "t", "delivered", "f", 1, 10),
     )
-    assert rows(sharing.flows(late(apart)), "node", "bytes_per_s") == [("s", None), ("t", None)]
+    assert rows(bottleneck.flows(late(apart)), "node", "bytes_per_s") == [("s", None), ("t", None)]
     for table in (apart, apart.where("node != 't'")):
-        assert totals.fairness(sharing.flows(late(table)).toArrow()) == {}
+        assert aggregates.fairness(bottleneck.flows(late(table)).toArrow()) == {}
 
 
 LINKS = (
@@ -703,7 +700,7 @@ def test_the_queue_is_what_was_handed_over_less_what_the_rate_let_through(spark,
 
     def samples(limit):
         links = spark.createDataFrame([("x", "a-eth0", 2.0, limit, 0, 420)], LINKS)
-        return sharing.queue(table, links, 20)
+        return bottleneck.queue(table, links, 20)
 
     # 30 bytes at 100 take until 160; 5 more at 115 until 170.
     assert rows(samples(None).where("time < 200"), "time", "queue_bytes", "peak_bytes") == [
@@ -721,7 +718,7 @@ def test_the_queue_is_what_was_handed_over_less_what_the_rate_let_through(spark,
     # With room for two, the third is dropped.
     assert rows(samples(2).where("time = 120"), "queue_bytes") == [(20.0,)]
     # 17 samples: 30, 20 (or 25), ..., and zeros for the most part.
-    assert totals.queue_totals(samples(None).toArrow()) == {
+    assert aggregates.queue_totals(samples(None).toArrow()) == {
         "x": {"queue_p50": 0.0, "queue_p99": pytest.approx(29.2), "queue_max": 30.0}
     }
 
@@ -826,17 +823,17 @@ def test_overhead_splits_every_byte_by_layer(wire):
 
 def test_link_use_is_the_share_of_the_rate_over_the_run(spark, wire):
     links = collected(
-        setting.LINKS, ("x", "a-eth0", 0.5, None, 1000, 3000), ("x", "b-eth9", 0.5, None, 1000, 3000)
+        context.LINKS, ("x", "a-eth0", 0.5, None, 1000, 3000), ("x", "b-eth9", 0.5, None, 1000, 3000)
     )
     sent = traffic(wire).toArrow()
     total = sum(sent["frame_bytes"].to_pylist())
-    (row,) = totals.link_use(sent, links).to_pylist()
+    (row,) = aggregates.link_use(sent, links).to_pylist()
     assert row == {
         "layering": "x",
         "interface": "a-eth0",
         "link_use": pytest.approx(total * 0.5 / 2000 * 100),
     }
-    assert totals.busiest(totals.link_use(sent, links)) == {"x": {"link_use": row["link_use"]}}
+    assert aggregates.busiest(aggregates.link_use(sent, links)) == {"x": {"link_use": row["link_use"]}}
 
 
 # --- compare ----------------------------------------------------------------------------------------------
@@ -852,10 +849,10 @@ def collected(schema, *rows):
 
 
 def test_totals_of_events(spark, events):
-    feeds = collected(setting.FEEDS, ("x", "f", False, None), ("x", "c", True, None))
+    feeds = collected(context.FEEDS, ("x", "f", False, None), ("x", "c", True, None))
     cross = noted(spark, (0, "p", "published", "c", 1, 100))
-    faults = service.faults(events).toArrow()
-    got = totals.events_totals(events.union(cross).toArrow(), feeds, faults)
+    faults = delivery.faults(events).toArrow()
+    got = aggregates.events_totals(events.union(cross).toArrow(), feeds, faults)
     assert got == {"x": {"published": 2, "twice": 1, "out_of_order": 0, "forked": 0, "errors": 0}}
 
 
@@ -863,7 +860,7 @@ def test_totals_of_latency(spark, latencies):
     late = quantiles(latencies.withColumn("bound_ns", F.lit(10).cast("long"))).toArrow()
     waits = collected("layering wait_ns", ("x", 10_000_000), ("x", 20_000_000), ("x", None))
     gaps = collected("layering gap_ns")
-    row = totals.latency_totals(late, waits, gaps)["x"]
+    row = aggregates.latency_totals(late, waits, gaps)["x"]
     assert (row["deliveries"], row["latency_ratio_p50"]) == (3, 2)
     assert (row["first_item_p50"], row["first_item_max"]) == (15, 20)
     assert "recovery_p50" not in row
@@ -876,7 +873,7 @@ def test_totals_of_state():
         ("x", "r", 3.0, 6, 30.0, 50, 1.0),
         ("x", "*", 4.0, 8, 40.0, 60, 6.0),
     )
-    row = totals.pit_totals(summary, collected("layering node feeds", ("x", "p", 1), ("x", "r", 2)))["x"]
+    row = aggregates.pit_totals(summary, collected("layering node feeds", ("x", "p", 1), ("x", "r", 2)))["x"]
     assert row == {
         "pit_entries_mean": 2,
         "pit_entries_peak": 6,
@@ -898,15 +895,15 @@ def test_totals_of_the_wire():
         ("x", "r", "lli", 3, 200),
         ("x", "p", "data", 2, 400),
     )
-    nodes = collected(setting.NODES, ("x", "s", "subscriber"), ("x", "r", "forwarder"))
-    assert totals.wire_totals(sent, nodes) == {
+    nodes = collected(context.NODES, ("x", "s", "subscriber"), ("x", "r", "forwarder"))
+    assert aggregates.wire_totals(sent, nodes) == {
         "x": {"wire_frames": 9, "wire_bytes": 900, "interests": 7, "asked": 4}
     }
 
 
 def test_measure_and_compare():
     runs = collected(
-        setting.RUNS, ("poll", 0, 0, 100, 0, 2, None, 0, 100), ("lli", 1, 0, 100, 3, 2, 4, 0, 100)
+        context.RUNS, ("poll", 0, 0, 100, 0, 2, None, 0, 100), ("lli", 1, 0, 100, 3, 2, 4, 0, 100)
     )
     first = collected(
         "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked renewals",
@@ -919,7 +916,9 @@ def test_measure_and_compare():
         ("lli", 2, 200, 2, 0, 2, 0, 240, 2),
     )
     third = {"lli": {"recovery_max": 5.0}}
-    compared = compare(measure(runs, [totals.single(first), totals.single(second), third])).to_pylist()
+    compared = compare(
+        measure(runs, [aggregates.single(first), aggregates.single(second), third])
+    ).to_pylist()
     assert [row["metric"] for row in compared if row["layering"] == "poll"] == [m.key for m in METRICS]
     assert [row["position"] for row in compared] == [0, 1] * len(METRICS)
     poll, lli = (
@@ -955,7 +954,7 @@ def test_measure_and_compare():
 
 
 def test_a_layering_that_delivered_nothing_has_no_figures_per_item():
-    runs = collected(setting.RUNS, ("poll", 0, 0, 100, 0, 1, None, 0, 100))
+    runs = collected(context.RUNS, ("poll", 0, 0, 100, 0, 1, None, 0, 100))
     sent = {"poll": {"wire_frames": 4, "wire_bytes": 300, "interests": 4, "asked": 4}}
     values = {row["metric"]: row["value"] for row in compare(measure(runs, [sent])).to_pylist()}
     assert (values["published"], values["delivered"], values["delivered_share"]) == (0, 0, 0)

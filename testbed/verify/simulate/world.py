@@ -38,9 +38,6 @@ SECOND_NS = 1_000_000_000
 CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
 """Virtual time after the last thing that happens, in which everyone catches up: a pause between two tries, or
 between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
-REFUSED_NS = CATCH_UP_NS
-"""Times the number of nodes: how long it may take until one hears that no way has a place left for its feed.
-Around a dead link, nodes ask each other in turn, each until its hop has been silent for all tries."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
@@ -221,7 +218,8 @@ class _World:
         self._catch_up(last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS))
         hungry = self._hungry() if story.dead else []
         if hungry and all(self._is_shut_out(name) for name, _ in hungry):
-            self._catch_up(last + REFUSED_NS * len(story.nodes))
+            # Around a dead link nodes ask each other in turn, each until its hop was silent for all tries.
+            self._catch_up(last + CATCH_UP_NS * len(story.nodes))
         self._check_caught_up(last)
         lifetime = max((wanted.lifetime_ms for wanted in story.subscribers), default=0) * 1_000_000
         if lifetime == LONG_NS and all(node.push for node in story.nodes):
