@@ -257,7 +257,9 @@ class Exchanges:
             ask.is_doubtful = True
         waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
         is_again = passage.is_known or sum(passage.came.values()) > 1
-        is_again &= bool(waited) or passage.source != peer
+        # A persistent Interest waits on after Data, and a copy of it is refused.
+        is_persistent = ask is not None and ask.passed is not None
+        is_again &= bool(waited) or is_persistent or passage.source != peer
         if frame.reason == DUPLICATE and is_again:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
                 ask.ended = now  # what goes round a loop does not wait
