@@ -18,6 +18,9 @@ MS = 1_000_000
 class Question:
     """Asks for a feed's metadata until there is an answer.
 
+    After the third, repetitions come at irregular times: a forwarder whose other consumers ask in step
+    with this one could hold back each of them (retransmission suppression).
+
     Attributes:
         is_open: it has been asked and not answered.
         asked_at: when it was first asked, ns.
@@ -28,7 +31,7 @@ class Question:
         self._feed = feed
         self._rng = rng
         self._lifetime_ms = lifetime_ms
-        self._is_again = False
+        self._repetitions = 0
         self._due = 0
         self.asked_at = 0
         self.is_open = False
@@ -40,7 +43,7 @@ class Question:
             return []
         self.is_open = True
         self.asked_at = now
-        self._is_again = False
+        self._repetitions = 0
         return [self._interest(now)]
 
     def answered(self, data: Data, now: int) -> int | None:
@@ -48,7 +51,7 @@ class Question:
         tip = read_metadata(self._feed, data)
         if tip is not None and self.is_open:
             self.is_open = False
-            self.timeout.answered(None if self._is_again else now - self.asked_at)
+            self.timeout.answered(None if self._repetitions else now - self.asked_at)
         return tip
 
     def next_deadline(self) -> int | None:
@@ -59,12 +62,13 @@ class Question:
         """Return the Interest that asks again, if that is due."""
         if not self.is_open or self._due > now:
             return []
-        self._is_again = True
+        self._repetitions += 1
         self.timeout.missed(now)
         return [self._interest(now)]
 
     def _interest(self, now: int) -> bytes:
-        self._due = now + self.timeout.length
+        irregularity = self._rng.uniform(0.75, 1.25) if self._repetitions > 2 else 1
+        self._due = now + round(self.timeout.length * irregularity)
         return make_interest(
             metadata_name(self._feed),
             can_be_prefix=True,

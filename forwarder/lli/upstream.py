@@ -429,6 +429,8 @@ class Upstream:
         if self._recovery is Recovery.NONE:
             return self._ask(self.head, now)  # who passes on what comes must not get the last item first
         self._is_touched = True
+        if self.next == self.limit:
+            self._repeated = (self.next, now)  # of a pull
         return [Lli(self.limit, 1, max((self.expiry - now) // MS, 1))]
 
     def _move(self, event: Event) -> None:

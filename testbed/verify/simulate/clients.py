@@ -25,7 +25,8 @@ _HINTED = component(GENERIC, b"hinted")
 _CHILD = component(GENERIC, b"v")
 _FIRST_PAUSE = 50 * MS_NS
 LONGEST_PAUSE = 1000 * MS_NS
-"""Between a Nack and the next try."""
+"""Between a Nack, or an impatient application's last try, and the next."""
+_PATIENT = 4
 
 Tell = Callable[[int, str], None]
 
@@ -58,7 +59,8 @@ class Wish(NamedTuple):
         name, can_be_prefix, must_be_fresh, hint, hop_limit: of its Interests.
         lifetime: of each, ns.
         tries: how many; 0 until there is an answer.
-        again: send another after this time, ns, though the one before has not ended; 0: when it has.
+        again: send another after this time, ns, though the one before has not ended; 0: when it has. Every
+            _PATIENT tries this time is doubled: who never waits longer may fill a link with half answers.
         prefix: whose names they are.
     """
 
@@ -218,7 +220,10 @@ class Asker:
         pending.tries += 1
         pending.nonce = self._rng.getrandbits(32)
         pending.expiry = max(pending.expiry, now + wish.lifetime)
-        pending.next = now + wish.again if wish.again and self._may_try(pending) else None
+        if wish.again and self._may_try(pending):
+            pending.next = now + min(wish.again << pending.tries // _PATIENT, LONGEST_PAUSE)
+        else:
+            pending.next = None
         self._outputs.append(
             make_interest(
                 wish.name,

@@ -73,9 +73,8 @@ class _Node:
         self.answered: dict[Key, int] = {}  # when Data came for what had been sent on
         self.held: dict[bytes, tuple[int, str]] = {}  # Data packets, when they came last and from where
         self.passages: dict[tuple[bytes, int | None], _Passage] = {}
-        self.upstream: dict[
-            Key, dict[str, tuple[int | None, int]]
-        ] = {}  # who is to answer which nonce until when
+        # Who is to answer which nonce until when, and whether that is certain.
+        self.upstream: dict[Key, dict[str, tuple[int | None, int, bool]]] = {}
 
 
 class Exchanges:
@@ -124,7 +123,9 @@ class Exchanges:
             return
         here = self._nodes.setdefault(node, _Node())
         for key in here.asked.pop(peer, {}):
-            here.upstream.pop(key, None)  # perhaps nobody else waits, and it is forgotten, too
+            # Perhaps nobody else waits, and the node forgets whom it has asked, too.
+            asked = here.upstream.get(key, {})
+            asked.update({face: (nonce, until, False) for face, (nonce, until, _) in asked.items()})
         for upstream in here.upstream.values():
             upstream.pop(peer, None)
 
@@ -193,8 +194,10 @@ class Exchanges:
             passage.sent[peer] += 1
         else:
             self._check_passage(passage, node, peer, frame)
-        if here.answered.get(key) != now:  # an application may have been quicker than the frame is seen
-            here.upstream.setdefault(key, {})[peer] = frame.nonce, now + frame.lifetime_ms * MS_NS
+        # An application may have answered before the frame is seen; or another Interest of the same instant.
+        is_certain = here.answered.get(key) != now
+        until = now + frame.lifetime_ms * MS_NS
+        here.upstream.setdefault(key, {})[peer] = frame.nonce, until, is_certain
 
     def _check_passage(self, passage: _Passage, node: str, peer: str, frame: Frame) -> None:
         origin = passage.last_from
@@ -222,17 +225,27 @@ class Exchanges:
             raise Violation("unasked", node, f"sends {peer} Data that have not come from anywhere")
         came, origin = here.held[frame.wire]
         is_fresh = came == now or now < came + frame.freshness_ms * MS_NS
-        found = False
-        passing: set[bytes] | None = None
-        for key, ask in here.asked.get(peer, {}).items():
-            if ask.ended >= 0 or ask.expiry <= now or not frame.satisfies(key) or (key[2] and not is_fresh):
-                continue
-            if came == now and origin == peer and ask.at != now:
-                raise Violation("unasked", node, f"sends {peer} the Data that have just come from there")
-            if ask.at == now and ask.repeated > (came != now):
-                ask.repeated -= 1
+        waiting = [
+            ask
+            for key, ask in here.asked.get(peer, {}).items()
+            if ask.ended < 0 and ask.expiry > now and frame.satisfies(key) and (is_fresh or not key[2])
+        ]
+        of_now = [ask for ask in waiting if ask.at == now and ask.repeated]
+        if came != now and len(of_now) > 1:
+            of_now[0].repeated -= 1  # of what is stored, each gets a copy: in which order is not seen
+            for ask in of_now:
                 ask.is_doubtful = True
-                found = True
+            return
+        found = is_back = is_of_now = False
+        passing: set[bytes] | None = None
+        for ask in waiting:
+            if came == now and origin == peer and ask.at != now:
+                is_back = True  # unless they are for another Interest, that has come since
+            elif ask.at == now and ask.repeated > (came != now):
+                # Of several Interests of this instant each may be answered by itself.
+                ask.repeated -= not is_of_now
+                ask.is_doubtful = True
+                found = is_of_now = True
             elif ask.passed is None:
                 ask.ended = now
                 found = True
@@ -240,6 +253,8 @@ class Exchanges:
                 passing = ask.passed
         if not found and passing is not None:
             passing.add(frame.name)
+        elif not found and is_back:
+            raise Violation("unasked", node, f"sends {peer} the Data that have just come from there")
         elif not found:
             raise Violation("unasked", node, f"sends {peer} Data for which no Interest of it waits")
 
@@ -255,11 +270,13 @@ class Exchanges:
         if ask is not None:
             self._check_first(ask, passage, node, peer, frame)
             ask.is_doubtful = True
-        waited = [face for face, (_, until) in here.upstream.get(key, {}).items() if until > now]
+        upstream = here.upstream.get(key, {})
+        may_answer = any(until > now for _, until, _ in upstream.values())
+        waited = [face for face, (_, until, is_certain) in upstream.items() if is_certain and until > now]
         is_again = passage.is_known or sum(passage.came.values()) > 1
         # A persistent Interest waits on after Data, and a copy of it is refused.
         is_persistent = ask is not None and ask.passed is not None
-        is_again &= bool(waited) or is_persistent or passage.source != peer
+        is_again &= may_answer or is_persistent or passage.source != peer
         if frame.reason == DUPLICATE and is_again:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
                 ask.ended = now  # what goes round a loop does not wait
