@@ -219,6 +219,16 @@ def _one_further(original: Any) -> Callable[..., Any]:
     return lambda self, first: original(self, first + 1)
 
 
+def _touch_is_no_repetition(original: Any) -> Callable[..., Any]:
+    def touch(self: Upstream, now: int) -> Any:
+        repeated = self._repeated
+        llis = original(self, now)
+        self._repeated = repeated
+        return llis
+
+    return touch
+
+
 def _asked_once(original: Any) -> Callable[..., Any]:
     def repair(self: Upstream, now: int) -> Any:
         for seq in self._repaired.keys() & self._missing.keys():
@@ -310,6 +320,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
     ),
     "pulled once": (Patch(Upstream, "_pull_again", returns([])),),
+    "passed-on LLI forgotten": (Patch(Upstream, "touch", _touch_is_no_repetition),),
     "repaired once": (Patch(Upstream, "_repair", _asked_once),),
     "cancel for all": (Patch(Ranges, "drop", _for_all),),
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
