@@ -23,7 +23,7 @@ class FeedCache:
         tip: the highest number of a verified item, 0 if none.
         fork: the lowest fork found.
         bytes: size of the retained packets.
-        refusals: faces that have refused to push, and until when, ns, others are preferred.
+        failures: faces that have refused to push or kept silent, and until when, ns, others are preferred.
         past_hop: the face that items came from last that are not retained; None if none has.
     """
 
@@ -32,12 +32,12 @@ class FeedCache:
         "_known",
         "_order",
         "bytes",
+        "failures",
         "feed",
         "fork",
         "max_bytes",
         "max_items",
         "past_hop",
-        "refusals",
         "tip",
     )
 
@@ -48,7 +48,7 @@ class FeedCache:
         self.tip = 0
         self.fork: Fork | None = None
         self.bytes = 0
-        self.refusals: dict[int, int] = {}
+        self.failures: dict[int, int] = {}
         self.past_hop: int | None = None
         self._items: dict[int, Item] = {}
         self._order: list[int] = []

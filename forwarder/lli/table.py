@@ -410,6 +410,7 @@ class FeedTable:
             if entry.face is not None:
                 if entry.upstream.is_doubtful(now):
                     self._silent[entry.face] = now + _SHUNNED
+                    self._note_failure(entry, entry.face, now)
                 self._send_llis(entry, entry.upstream.cancel(now), None, now)
             self._timers.cancel(entry)
             del self._entries[entry.feed]
@@ -664,12 +665,17 @@ class FeedTable:
 
     def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int, int]:
         """Return what puts a next hop behind others; see docs/controlled-push.md, "Failure"."""
-        refused_until = entry.cache.refusals.get(face, 0)
+        failed_until = entry.cache.failures.get(face, 0)
         return (
             face in entry.ranges,
             self._shunned_until(face, now),
-            refused_until if refused_until > now else 0,
+            failed_until if failed_until > now else 0,
         )
+
+    def _note_failure(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Prefer others for this feed, though the face may show life for the sake of another."""
+        others = {other: until for other, until in entry.cache.failures.items() if until > now}
+        entry.cache.failures = others | {face: now + _SHUNNED}
 
     def _fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
         """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""
@@ -677,9 +683,8 @@ class FeedTable:
         assert failed is not None
         if entry.upstream.state is State.SILENT:
             self._silent[failed] = now + _SHUNNED
-        elif not is_gone:
-            others = {face: until for face, until in entry.cache.refusals.items() if until > now}
-            entry.cache.refusals = others | {failed: now + _SHUNNED}
+        if not is_gone:
+            self._note_failure(entry, failed, now)
         cancel = entry.upstream.cancel(now)
         if not is_gone:
             self._send_llis(entry, cancel, None, now)

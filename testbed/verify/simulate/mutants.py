@@ -21,7 +21,7 @@ from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import MAX_TRIES, NEVER, Upstream
+from forwarder.lli.upstream import MAX_TRIES, NEVER, State, Upstream
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
 
@@ -250,7 +250,15 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
-def _refusals_forgotten(original: Any) -> Callable[..., Any]:
+def _refusals_alone(original: Any) -> Callable[..., Any]:
+    def note(self: FeedTable, entry: FeedEntry, face: int, now: int) -> None:
+        if entry.upstream.state is not State.SILENT:
+            original(self, entry, face, now)
+
+    return note
+
+
+def _failures_forgotten(original: Any) -> Callable[..., Any]:
     return lambda self, entry, face, now: original(self, entry, face, now)[:2]
 
 
@@ -328,7 +336,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
     "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
     "past asked for without a cause": (Patch(FeedTable, "_ask_for_the_past", _causeless),),
-    "refusals forgotten": (Patch(FeedTable, "_reluctance", _refusals_forgotten),),
+    "failures forgotten": (Patch(FeedTable, "_reluctance", _failures_forgotten),),
+    "silence forgotten": (Patch(FeedTable, "_note_failure", _refusals_alone),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
