@@ -20,14 +20,18 @@ RECORD_BYTES: Final = 16
 _PASSED: Final = 1024
 """Names that a persistent Interest's entry remembers, so as not to pass the same Data on again."""
 
+_MOST_COPIES: Final = 4
+"""Times that one nonce may come again from one face: more than a link duplicates, few rounds of a ring."""
+
 
 class InRecord:
     """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns), PIT token and packet.
 
-    A persistent one (forwarder.wire.persistent) waits for all Data that match it, until it expires.
+    A persistent one (forwarder.wire.persistent) waits for all Data that match it, until it expires. `copies`
+    is how often the same nonce has come once more.
     """
 
-    __slots__ = ("expiry", "face", "nonce", "persistent", "token", "wire")
+    __slots__ = ("copies", "expiry", "face", "nonce", "persistent", "token", "wire")
 
     def __init__(
         self, face: int, nonce: int, expiry: int, token: bytes | None, wire: bytes, persistent: bool = False
@@ -38,6 +42,7 @@ class InRecord:
         self.token = token
         self.wire = wire
         self.persistent = persistent
+        self.copies = 0
 
 
 class OutRecord:
@@ -138,17 +143,21 @@ class PitEntry:
     def is_loop(self, face: int, nonce: int) -> bool:
         """Tell whether an Interest from `face` with `nonce` has been here before, and left.
 
-        The same nonce from the same face is the link's duplicate or the consumer's own repetition.
+        The same nonce from the same face is the link's duplicate or the consumer's own repetition; but if it
+        comes time and again, round a ring in which every node takes it for that.
         """
         for record in self.in_records:
             if record.nonce == nonce:
-                return record.face != face
+                return record.face != face or record.copies >= _MOST_COPIES
         return any(record.nonce == nonce for record in self.out_records)
 
     def set_in_record(self, record: InRecord) -> None:
         """Add or replace the record of a downstream face."""
-        if self.in_records:
-            self.drop_in_record(record.face)
+        for before in self.in_records:
+            if before.face == record.face:
+                record.copies = before.copies + 1 if before.nonce == record.nonce else 0
+                self.drop_in_record(record.face)
+                break
         self.in_records.append(record)
 
     def drop_in_record(self, face: int) -> None:

@@ -268,3 +268,14 @@ def test_pending_until_refused_or_expired_everywhere() -> None:
 def test_loop(face: int, nonce: int, loop: bool) -> None:
     entry = entry_with(came(1, 10), OutRecord(3, 10, 0, 9), OutRecord(5, 12, 0, 9))
     assert entry.is_loop(face, nonce) == loop
+
+
+def test_one_that_comes_time_and_again_from_one_face_goes_round_a_ring() -> None:
+    entry = entry_with(came(1, 10), OutRecord(3, 10, 0, 9))
+    for _ in range(4):
+        assert not entry.is_loop(1, 10)
+        entry.set_in_record(came(1, 10))
+    assert entry.is_loop(1, 10)
+    assert not entry.is_loop(1, 11)
+    entry.set_in_record(came(1, 11))
+    assert not entry.is_loop(1, 11)

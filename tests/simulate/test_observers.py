@@ -52,9 +52,12 @@ def test_an_interest_is_answered_once_and_in_time() -> None:
     node.gets("a", interest("/x"))
     node.may_not_send("c", data("/x"), "unasked")
     node.may_not_send("a", data("/y"), "have not come from anywhere")
+    node.may_not_send("a", data("/x"), "unasked", now=999 * MS)  # what is stored answers at once
+    node.gets("b", data("/x"), now=999 * MS)
     node.sends("a", data("/x"), now=999 * MS)
     node.may_not_send("a", data("/x"), "unasked", now=999 * MS)
     node.gets("a", interest("/x", 2), now=1000 * MS)
+    node.gets("b", data("/x"), now=2000 * MS)
     node.may_not_send("a", data("/x"), "unasked", now=2000 * MS)
 
 
@@ -78,9 +81,10 @@ def test_prefix_digest_and_persistence() -> None:
 def test_who_wants_fresh_data_does_not_get_stale_ones() -> None:
     node = Node()
     node.gets("b", data("/x", freshness_ms=10))
-    node.gets("a", interest("/x", must_be_fresh=True), now=5 * MS)
-    node.may_not_send("a", data("/x", freshness_ms=10), "unasked", now=10 * MS)
+    node.gets("a", interest("/x", must_be_fresh=True), now=9 * MS)
     node.sends("a", data("/x", freshness_ms=10), now=9 * MS)
+    node.gets("a", interest("/x", 3, must_be_fresh=True), now=10 * MS)
+    node.may_not_send("a", data("/x", freshness_ms=10), "unasked", now=10 * MS)
     node.gets("c", interest("/x", 2), now=50 * MS)
     node.sends("c", data("/x", freshness_ms=10), now=50 * MS)
 

@@ -229,6 +229,7 @@ class Exchanges:
             ask
             for key, ask in here.asked.get(peer, {}).items()
             if ask.ended < 0 and ask.expiry > now and frame.satisfies(key) and (is_fresh or not key[2])
+            if now in (came, ask.at)  # from the store, they answer what comes
         ]
         of_now = [ask for ask in waiting if ask.at == now and ask.repeated]
         if came != now and len(of_now) > 1:
