@@ -463,6 +463,8 @@ class Forwarder:
         faces = strategy.after_interest(entry, face.number, hops, now)
         if faces or not self._is_observable or not face.is_local or entry.deadline < 0:
             self.pit.extend(entry, expiry)
+        if faces is None and entry.is_pending(now):
+            return  # somebody may still answer
         if faces is None:
             counters.no_route += 1
             self._refuse(entry, NO_ROUTE, now)

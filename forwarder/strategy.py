@@ -111,7 +111,8 @@ class Strategy:
         its scope. `entry.is_pending(now)` tells whether it is a repetition. `entry.tags` are the header
         fields that it came with, and those that it will be sent with.
 
-        Empty: it waits, another one is on its way. None: there is no way to go (Nack NoRoute).
+        Empty: it waits, another one is on its way. None: there is no way to go (Nack NoRoute, unless it is
+        pending somewhere).
         """
         return None
 

@@ -4,7 +4,7 @@ of them by numpy.
 Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all
 frames that have got so far: Ethertype, IP and UDP header, then NDN (analysis/decode/ndn.py). Frames that are
 not plain (IP options, fragments, TCP, headers cut short, anything that does not add up) are handed to the
-careful decoder one by one, so that there is one opinion on what is odd. tests/analysis/test_vector.py holds
+careful decoder one by one, so that there is one opinion on what is odd. tests/analysis/test_batch.py holds
 both against each other.
 """
 

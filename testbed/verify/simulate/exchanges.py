@@ -281,6 +281,8 @@ class Exchanges:
         if frame.reason == DUPLICATE and is_again:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
                 ask.ended = now  # what goes round a loop does not wait
+            elif ask is not None and ask.passed:
+                ask.passed.clear()  # or it has ended, and the next one is passed the same Data again
             return
         if waited:
             raise Violation(
