@@ -24,6 +24,7 @@ class FeedCache:
         fork: the lowest fork found.
         bytes: size of the retained packets.
         failures: faces that have refused to push or kept silent, and until when, ns, others are preferred.
+        nonces: of LLIs sent for entries that have ended, each with the face whose LLI caused it, if one did.
         past_hop: the face that items came from last that are not retained; None if none has.
     """
 
@@ -37,6 +38,7 @@ class FeedCache:
         "fork",
         "max_bytes",
         "max_items",
+        "nonces",
         "past_hop",
         "tip",
     )
@@ -49,6 +51,7 @@ class FeedCache:
         self.fork: Fork | None = None
         self.bytes = 0
         self.failures: dict[int, int] = {}
+        self.nonces: tuple[tuple[int, int | None], ...] = ()
         self.past_hop: int | None = None
         self._items: dict[int, Item] = {}
         self._order: list[int] = []

@@ -15,6 +15,11 @@ from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 _REMEMBERED_NONCES: Final = 16
 
 
+def is_among(nonces: tuple[tuple[int, int | None], ...], nonce: int | None, face: int) -> bool:
+    """Tell whether a nonce has been sent, and not because of an LLI from `face`."""
+    return any(sent == nonce and origin != face for sent, origin in nonces)
+
+
 class FeedEntry:
     """A feed that downstreams of this node have credit for.
 
@@ -102,11 +107,15 @@ class FeedEntry:
 
     def has_gone_round(self, nonce: int | None, face: int) -> bool:
         """Tell whether an LLI from a face is one that this node has sent, for another's sake or its own."""
-        return any(sent == nonce and origin != face for sent, origin in self.nonces)
+        return is_among(self.nonces, nonce, face)
 
     def sends(self, nonce: int, origin: int | None) -> None:
         """Remember an LLI that is sent, and the face whose LLI caused it."""
         self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
+
+    def leave_nonces(self) -> None:
+        """Leave to the cache what has been sent: an LLI may come round when the entry has ended."""
+        self.cache.nonces = (*self.cache.nonces, *self.nonces)[-_REMEMBERED_NONCES:]
 
     def item(self, seq: int) -> Data | None:
         """Return an item to be pushed."""

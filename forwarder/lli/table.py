@@ -20,7 +20,7 @@ from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_run
 from forwarder.fib import Fib, NextHop
 from forwarder.lli.backfill import Backfill
-from forwarder.lli.entry import FeedEntry
+from forwarder.lli.entry import FeedEntry, is_among
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS, Range
 from forwarder.lli.upstream import MAX_TRIES, NEVER, Lli, Recovery, State, Upstream
@@ -382,6 +382,10 @@ class FeedTable:
         if not lli.send_credit:
             return None
         cache = self.store.find(feed)
+        if cache is not None and is_among(cache.nonces, lli.nonce, face):
+            self.counters["loops"] += 1
+            self._send_nack(face, lli.wire, DUPLICATE)
+            return None
         can_answer = cache is not None and (cache.get(first) is not None or cache.fork is not None)
         if not can_answer and all(hop.face == face for hop in self._fib.lookup(feed)):
             self._send_nack(face, lli.wire, NO_ROUTE)
@@ -412,6 +416,7 @@ class FeedTable:
                     self._silent[entry.face] = now + _SHUNNED
                     self._note_failure(entry, entry.face, now)
                 self._send_llis(entry, entry.upstream.cancel(now), None, now)
+            entry.leave_nonces()
             self._timers.cancel(entry)
             del self._entries[entry.feed]
             self.store.close(entry.feed)

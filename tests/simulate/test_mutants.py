@@ -34,6 +34,7 @@ def test_a_mutant_is_caught(name: str) -> None:
     ("name", "saved"),
     [
         ("repair to the cheapest hop", "repair-by-name-at-a-dead-hop"),
+        ("nobody shunned", "each-item-searched-for-anew"),
         ("silent hop waited for", "refusal-comes-too-late"),
     ],
 )

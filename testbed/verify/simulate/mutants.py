@@ -334,9 +334,9 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
-    "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
     "past asked for without a cause": (Patch(FeedTable, "_ask_for_the_past", _causeless),),
     "failures forgotten": (Patch(FeedTable, "_reluctance", _failures_forgotten),),
+    "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
     "silence forgotten": (Patch(FeedTable, "_note_failure", _refusals_alone),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
@@ -346,6 +346,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 
 SLOWER: dict[str, tuple[Patch, ...]] = {
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
+    "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
     "silent hop waited for": (Patch(FeedTable, "_tries_for", returns(MAX_TRIES)),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
 }
