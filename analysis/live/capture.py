@@ -1,7 +1,7 @@
 """What is known of captures while they grow: frames by time, the PIT of every node, the progress of feeds.
 
-Batches of a stream (analysis.spark.stream_source) are reduced by Spark to counts and to the fields of
-messages; a Followed, one a capture, adds them up in the driver. Whatever it keeps by time it keeps for
+Batches of a stream (analysis.spark.stream_source) are reduced to counts and fields of messages by
+analysis.live.batch; a LiveCapture, one a capture, adds them up in the driver. What it keeps by time it keeps for
 MOST_SLICES slices: when they are used up, two become one. A message is followed once its frames are there;
 packets of TCP streams are not put together.
 """
@@ -13,12 +13,9 @@ from itertools import chain
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-
 from analysis.decode.schema import MESSAGES
 from analysis.pit.model import Message, PitModel, State
-from analysis.pit.tables import NETWORK
+from analysis.tables.values import ALL
 
 SLICE_NS = 50_000_000
 MOST_SLICES = 240
@@ -29,31 +26,13 @@ NOTHING = State(0, 0, 0, 0)
 
 _SENDER = ("node", "interface", "direction", "src", "dst", "src_port", "dst_port")
 _FRAGMENT = ("lp_sequence", "frag_index", "frag_count")
-_TOLD = tuple(dict.fromkeys(("layering", "frame", *Message._fields, *_SENDER, *_FRAGMENT)))
-NEEDED = (*_TOLD, "frame_bytes")
-"""The columns of packets that counts() and messages() look at."""
+MESSAGE_FIELDS = tuple(dict.fromkeys(("layering", "frame", *Message._fields, *_SENDER, *_FRAGMENT)))
+NEEDED = (*MESSAGE_FIELDS, "frame_bytes")
+"""The columns of packets that analysis.live.batch looks at."""
 
 _MOST_JOINING = 4096
 
 Row = Mapping[str, Any]
-
-
-def counts(packets: DataFrame) -> DataFrame:
-    """Return layering, interface, direction, kind, slice (time in SLICE_NS), frames, bytes, first and last
-    (ns): a row a group with frames."""
-    where = ("layering", "interface", "direction", "kind")
-    return packets.groupBy(*where, F.floor(F.col("time") / SLICE_NS).alias("slice")).agg(
-        F.count("*").alias("frames"),
-        F.sum("frame_bytes").alias("bytes"),
-        F.min("time").alias("first"),
-        F.max("time").alias("last"),
-    )
-
-
-def messages(packets: DataFrame) -> DataFrame:
-    """Return what Followed.follow() needs of whole messages and fragments; it wants them in order."""
-    is_told = F.col("kind").isin("fragment", *MESSAGES) & F.col("frag_count").isNotNull()
-    return packets.where(is_told).select(*_TOLD)
 
 
 class Break(NamedTuple):
@@ -116,7 +95,7 @@ class Slices:
         return self.width != before
 
 
-class Followed:
+class LiveCapture:
     """A capture that is being followed.
 
     Args:
@@ -127,7 +106,7 @@ class Followed:
         slices: how time is cut.
         frames, bytes: captured so far. first, last: times of frames, ns; None before the first.
         loads: frames and bytes by (interface, direction, kind, slice).
-        pit: by node, NETWORK among them, for each slice with a change: the most of everything, and the state
+        pit: by node, ALL among them, for each slice with a change: the most of everything, and the state
             at its end.
         peaks: the most of everything by node.
         progress: by (node, feed); `newest`: for these by slice.
@@ -255,7 +234,7 @@ class Followed:
             if time != at:
                 self._note(at, changed)
                 at = time
-            for name in (node, NETWORK):
+            for name in (node, ALL):
                 before = self._state.get(name, NOTHING)
                 # A slice begins with what was there before it.
                 self.pit.setdefault(name, {}).setdefault(self.slices.place(time), (before, before))

@@ -22,7 +22,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from analysis.decode.reader import NodeRule
 from analysis.errors import AnalysisError, reason
-from analysis.live.capture import NEEDED, Break, Followed, counts, messages
+from analysis.live.batch import counts, messages
+from analysis.live.capture import NEEDED, Break, LiveCapture
 from analysis.spark.stream_source import Offset, follow_captures
 from captures.growing import START, Growing
 from captures.pcapng import CaptureError, Direction, Interface, Writer
@@ -91,7 +92,7 @@ class LiveQuery:
         rule: NodeRule,
         every: float,
     ) -> None:
-        self.followed = {name: Followed(name, breaks.get(name, ())) for name in captures}
+        self.followed = {name: LiveCapture(name, breaks.get(name, ())) for name in captures}
         self.lock = Lock()
         self.places = dict.fromkeys(captures, 0)
         self.batches = 0

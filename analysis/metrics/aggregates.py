@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.pit.tables import NETWORK
-from analysis.tables.latency import ALL
-from analysis.tables.quantiles import without_tails
+from analysis.tables.samples import without_tails
+from analysis.tables.values import ALL
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
@@ -88,13 +87,13 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the metrics of state, from analysis.pit.tables.summary and
+    """Return the metrics of state, from analysis.pit.history.summary and
     analysis.metrics.lower_bounds.feeds_at."""
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(pit_summary).items():
-        nodes = [row for row in rows if row["node"] != NETWORK]
-        network = next((row for row in rows if row["node"] == NETWORK), {})
+        nodes = [row for row in rows if row["node"] != ALL]
+        network = next((row for row in rows if row["node"] == ALL), {})
         per_feed = [ratio(row["peak_entries"], feeds.get((layering, row["node"]))) for row in nodes]
         totals[layering] = {
             "pit_entries_per_feed": _most(per_feed),
@@ -115,7 +114,7 @@ def lives_totals(lives: pa.Table) -> Totals:
     nodes that have ended."""
     totals: dict[str, dict[str, Any]] = {}
     for row in lives.to_pylist():
-        if row["node"] == NETWORK:
+        if row["node"] == ALL:
             ended = row["entries"] - row["open"]
             known = without_tails(row, row["lasted"], "lifetime")
             totals[row["layering"]] = {

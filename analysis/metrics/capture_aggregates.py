@@ -13,9 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.outcomes import lasted
 from analysis.tables.slices import sliced
-
-SLICES = 120
-"""Parts of a run in what is drawn over time."""
+from analysis.tables.values import SLICES
 
 BUCKETS = 100
 """Buckets of a distribution for each factor of e: about 1 % wide."""

@@ -7,9 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.schema import FOREVER
-
-MOST_FRAMES = 80
-"""Frames of a name that its sequence chart is made from."""
+from analysis.tables.values import MOST_FRAMES
 
 _NUMBERS = r"^(.*?)/(?:v|t|seg|off|seq|params-sha256|sha256digest)=.*$"
 """Where a name goes on with what the naming conventions number things by (NDN Technical Report 22)."""

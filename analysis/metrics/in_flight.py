@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit.files import NETWORK
 from analysis.tables.latency import SUBSCRIBED
 from analysis.tables.slices import with_span
+from analysis.tables.values import ALL
 
 STEPS = 40
 """How many different numbers of items in flight are kept apart, besides none."""
@@ -15,7 +15,7 @@ def in_flight(latencies: DataFrame, pit_changes: DataFrame, runs: DataFrame) -> 
     """Return layering, items, lasted_ns, entries, bytes: how long `items` were in flight in all, and the mean
     over that time of what the PITs of all nodes held together.
 
-    `pit_changes` is analysis.pit.tables.changes, with NETWORK; `runs` has layering, start_ns, end_ns. An item
+    `pit_changes` is analysis.pit.history.changes, with ALL; `runs` has layering, start_ns, end_ns. An item
     is in flight from its publication to its last delivery (analysis.tables.latency). Numbers of items are
     rounded down to STEPS even steps, if there are more.
     """
@@ -24,7 +24,7 @@ def in_flight(latencies: DataFrame, pit_changes: DataFrame, runs: DataFrame) -> 
         .groupBy("layering", "feed", "seq")
         .agg(F.min("published").alias("begun"), F.max("delivered").alias("ended"))
     )
-    network = pit_changes.where(F.col("node") == NETWORK)
+    network = pit_changes.where(F.col("node") == ALL)
     none, one = (F.lit(number).cast("long") for number in (0, 1))
     rows = (
         each.select("layering", F.col("begun").alias("time"), one.alias("items"), none, none)

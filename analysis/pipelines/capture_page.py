@@ -19,13 +19,13 @@ from analysis.errors import AnalysisError, reason
 from analysis.files import write_whole
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pit import levels
-from analysis.pit.levels import Span
 from analysis.report.capture.contents import MOST_FEEDS, Gathered
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.capture.findings import Figures, figures
 from analysis.report.capture.page import render
 from analysis.report.figures.plot import Rows
 from analysis.report.figures.state import WHAT
+from analysis.run.context import Span
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import read

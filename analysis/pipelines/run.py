@@ -31,8 +31,7 @@ from analysis.metrics.in_flight import in_flight
 from analysis.metrics.keeping_up import keeping_up
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.metrics.registry import compare, measure
-from analysis.pit import levels
-from analysis.pit import tables as pit
+from analysis.pit import history, levels
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.validation import truth, truth_summary
@@ -231,9 +230,9 @@ def _prepared(
         lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet", here=small), others
     )
     progress("following every PIT")
-    with cached(pit.reconstruct(messages, breaks, runs, here=small)) as histories:
-        steps = pit.steps(histories)
-        with cached(pit.changes(pit.with_network(steps))) as changes:
+    with cached(history.reconstruct(messages, breaks, runs, here=small)) as histories:
+        steps = history.steps(histories)
+        with cached(history.changes(history.with_network(steps))) as changes:
 
             def latencies() -> tuple[DataFrame, DataFrame]:
                 sizes = _settle(item_sizes(messages), tables / "items.parquet", here=small)
@@ -268,8 +267,8 @@ def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
     def state() -> tuple[pa.Table, pa.Table]:
-        summary = pit.summary(given.pit_changes, given.runs, given.nodes)
-        lived = lives(pit.intervals(given.pit_histories))
+        summary = history.summary(given.pit_changes, given.runs, given.nodes)
+        lived = lives(history.intervals(given.pit_histories))
         by_node = ("layering", "node")
         return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
 
@@ -374,7 +373,7 @@ def _report_tables(given: Prepared) -> Tables:
         counted = _read_lines(given.cases, _COUNTERS, Run.counters)
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        samples = keep("pit_samples", pit.samples(given.pit_steps, frame(counted), slack), *by_time)
+        samples = keep("pit_samples", history.samples(given.pit_steps, frame(counted), slack), *by_time)
         compared = given.write("pit_truth", truth(samples, counted))
         return given.write("pit_truth_summary", truth_summary(compared))
 
@@ -440,8 +439,8 @@ def _tell(given: Prepared) -> None:
             noted,
             here=given.here,
         ),
-        lambda: given.settle("pit_intervals", pit.intervals(given.pit_histories)),
-        lambda: given.settle("pit_occupancy", pit.occupancy(given.pit_changes)),
+        lambda: given.settle("pit_intervals", history.intervals(given.pit_histories)),
+        lambda: given.settle("pit_occupancy", history.occupancy(given.pit_changes)),
     )
 
 

@@ -32,15 +32,13 @@ from analysis.spark.parallel import at_once, each
 from analysis.spark.parquet import WholeFile, directories, partition
 from analysis.spark.windows import Group, row_groups, sweep
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.values import ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPLIT_ROWS = 1 << 20
 """Rows from which on a node may be several tasks."""
-
-NETWORK = "*"
-"""The node that stands for all nodes together."""
 
 INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.name != "layering"])
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
@@ -83,7 +81,7 @@ def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
         parts = {_part(out, "pit_occupancy", run, n): task for n, task in enumerate(tasks) if task.run == run}
         split = sorted({task.node for task in parts.values() if task.share.of > 1})
         targets = {node: _part(out, "pit_occupancy", run, len(tasks) + n) for n, node in enumerate(split)}
-        _add_up(parts, targets | {NETWORK: _part(out, "pit_occupancy", run, len(tasks) + len(split))})
+        _add_up(parts, targets | {ALL: _part(out, "pit_occupancy", run, len(tasks) + len(split))})
         return {}
 
     each(spark, follow, len(tasks))
@@ -132,7 +130,7 @@ def _add_up(parts: Mapping[Path, Task], targets: Mapping[str, Path]) -> None:
     """Write the states of nodes that were followed in shares, and of all nodes together."""
     groups = [group for path in parts for group, _ in row_groups(path, {"part": str(path)})]
     of_node = {
-        node: pa.array([str(path) for path, task in parts.items() if node in (task.node, NETWORK)])
+        node: pa.array([str(path) for path, task in parts.items() if node in (task.node, ALL)])
         for node in targets
     }
     before: dict[str, tuple[int, ...]] = {}

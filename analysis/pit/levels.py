@@ -8,7 +8,7 @@ this process, from a DataFrame (drawn) or right from Parquet of any size (scan).
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from analysis.decode.tlv_batch import Ints
-from analysis.pit.files import NETWORK
+from analysis.run.context import Span
 from analysis.spark.parallel import by_group, each
 from analysis.spark.parquet import directories
 from analysis.spark.windows import Group, row_groups, sweep
 from analysis.tables.slices import with_span
+from analysis.tables.values import ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,13 +42,6 @@ _DRAWN = StructType(
         *(StructField(name, DoubleType()) for name in HELD),
     ]
 )
-
-
-class Span(NamedTuple):
-    """When a run began and ended, ns."""
-
-    start_ns: int
-    end_ns: int
 
 
 class Levels:
@@ -168,7 +162,7 @@ class Levels:
 
 
 def drawn(changes: DataFrame, runs: DataFrame, bins: int, *, here: bool) -> tuple[pa.Table, pa.Table]:
-    """Return curves and heat of analysis.pit.tables.changes: layering, node and Levels'; of heat, no NETWORK.
+    """Return curves and heat of analysis.pit.history.changes: layering, node and Levels'; of heat, no ALL.
 
     `runs` has layering, start_ns, end_ns; `here`: changes are few, and come to this process.
     """
@@ -180,7 +174,7 @@ def drawn(changes: DataFrame, runs: DataFrame, bins: int, *, here: bool) -> tupl
         levels = Levels(Span(rows["start_ns"][0].as_py(), rows["end_ns"][0].as_py()), HELD, bins)
         levels.push(*_arrays(rows.sort_by("time"), HELD))
         levels.finish()
-        told = [*levels.curve(), *(levels.heat() if node != NETWORK else [])]
+        told = [*levels.curve(), *(levels.heat() if node != ALL else [])]
         return pa.Table.from_pylist([{"layering": layering, "node": node} | row for row in told], schema)
 
     found = by_group(states, _NODE, draw, _DRAWN, here=here).toArrow()
@@ -223,7 +217,7 @@ def scan(
             summary = levels.summary()
             told["summary"] += [where | summary] if summary else []
             told["curves"] += [where | row for row in levels.curve()]
-            told["heat"] += [where | row for row in levels.heat()] if node != NETWORK else []
+            told["heat"] += [where | row for row in levels.heat()] if node != ALL else []
         return told
 
     reports = each(spark, follow, len(runs))

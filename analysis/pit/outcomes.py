@@ -3,11 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit.files import NETWORK
 from analysis.tables.quantiles import in_ms, quantile_function
-
-OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
-"""Outcomes of analysis.tables.schema.PIT_INTERVALS, in the order in which they are shown."""
+from analysis.tables.values import ALL, OUTCOMES
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
 
@@ -22,7 +19,7 @@ def lasted() -> Column:
 
 
 def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
-    """Return what the entries of each node, and of NETWORK, came to.
+    """Return what the entries of each node, and of ALL, came to.
 
     A row has layering, node; entries, lasted (how many lasted()), and how many of them had each of OUTCOMES;
     aggregated_in and aggregated_out, the Interests that came in for entries that were asked for here and
@@ -33,7 +30,7 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
     """
     lifetime = F.when(lasted(), F.col("closed") - F.col("opened"))
     passed_on = (F.col("interests_in") > 0) & (F.col("interests_out") > 0)
-    everywhere = pit_intervals.withColumn("node", F.lit(NETWORK))
+    everywhere = pit_intervals.withColumn("node", F.lit(ALL))
     return (
         pit_intervals.union(everywhere)
         .groupBy("layering", "node")

@@ -13,7 +13,7 @@ _KEY = ["layering", "node", "time"]
 def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
     """Set the derived state beside the forwarders' own counters, sample by sample.
 
-    `pit_samples` is analysis.pit.tables.samples; `counters` has layering, node, time (ns), pit_entries,
+    `pit_samples` is analysis.pit.history.samples; `counters` has layering, node, time (ns), pit_entries,
     pit_bytes, pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted.
     Returns layering, node, time, for each of these derived_ and counted_, and `agrees`: whether what the
     table holds (entries, bytes, ranges, credit) lies between the least and the most that samples() allows.

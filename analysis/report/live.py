@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from analysis.live.capture import NOTHING, Followed
+from analysis.live.capture import NOTHING, LiveCapture
 from analysis.pit.model import State
-from analysis.pit.tables import NETWORK
 from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.figures.wire import KINDS
 from analysis.report.numbers import pretty
 from analysis.report.page import page
+from analysis.tables.values import ALL
 
 MOST_ROWS = 40
 """Interfaces in the map of loads; of more, those that carried most."""
@@ -45,19 +45,19 @@ class Shown(NamedTuple):
         return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
-def figures(capture: Followed, shown: Shown) -> list[Figure]:
+def figures(capture: LiveCapture, shown: Shown) -> list[Figure]:
     """Return the plots of a capture."""
     return [_packets(capture, shown), _pit(capture, shown), _loads(capture, shown), _progress(capture, shown)]
 
 
-def node_rows(capture: Followed, shown: Shown) -> list[list[str]]:
+def node_rows(capture: LiveCapture, shown: Shown) -> list[list[str]]:
     """Return the table of nodes: node, feeds, newest, missing, and PIT entries and bytes at their peak."""
     newest, missing, feeds = _feeds_by_node(capture)
     rows = []
-    for name in [*_nodes(capture, shown), *([NETWORK] if NETWORK in capture.peaks else [])]:
+    for name in [*_nodes(capture, shown), *([ALL] if ALL in capture.peaks else [])]:
         peak = capture.peaks.get(name, NOTHING)
         amounts = [feeds.get(name), newest.get(name), missing.get(name), peak.entries, peak.bytes]
-        rows.append(["whole network" if name == NETWORK else name, *map(pretty, amounts)])
+        rows.append(["whole network" if name == ALL else name, *map(pretty, amounts)])
     return rows
 
 
@@ -66,7 +66,7 @@ NODE_COLUMNS = ("Node", "Feeds", "Newest item", "Missing", "PIT peak, entries", 
 
 def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown: Shown) -> str:
     """Return the page with the state that it shows at first; `feed` is the address of the script of news."""
-    empty = figures(Followed(""), shown)
+    empty = figures(LiveCapture(""), shown)
     return page(
         "live.html",
         empty,
@@ -87,21 +87,21 @@ def news(state: Mapping[str, Any]) -> str:
     return f"{CALL}({json.dumps(state, separators=(',', ':'), allow_nan=False)});\n"
 
 
-def _seconds(capture: Followed, place: int) -> float:
+def _seconds(capture: LiveCapture, place: int) -> float:
     return round(place * capture.slices.width / 1e9, 4)
 
 
-def _end(capture: Followed) -> int:
+def _end(capture: LiveCapture) -> int:
     """Return the last slice that has anything."""
     return 0 if capture.last is None else capture.slices.place(capture.last)
 
 
-def _time_axis(capture: Followed) -> Spec:
+def _time_axis(capture: LiveCapture) -> Spec:
     end = _seconds(capture, _end(capture) + 1)
     return {"title": {"text": "time, s"}, "range": [0, end]}
 
 
-def _packets(capture: Followed, shown: Shown) -> Figure:
+def _packets(capture: LiveCapture, shown: Shown) -> Figure:
     amounts: Counter[tuple[str, int]] = Counter()
     for (_, direction, kind, place), (frames, _) in capture.loads.items():
         if not shown.sent or direction == "out":
@@ -142,7 +142,7 @@ def _packets(capture: Followed, shown: Shown) -> Figure:
     )
 
 
-def _pit(capture: Followed, shown: Shown) -> Figure:
+def _pit(capture: LiveCapture, shown: Shown) -> Figure:
     places = range(_end(capture) + 1)
 
     def most(name: str, column: int) -> list[int]:
@@ -167,7 +167,7 @@ def _pit(capture: Followed, shown: Shown) -> Figure:
             "yaxis": {"title": {"text": f"PIT {what}, most in a slice"}, "rangemode": "tozero"},
             "uirevision": capture.name,
         }
-        return [line(1, of, seconds, most(NETWORK, column), "hv") | told], layout
+        return [line(1, of, seconds, most(ALL, column), "hv") | told], layout
 
     return with_menus(
         "pit",
@@ -179,14 +179,14 @@ def _pit(capture: Followed, shown: Shown) -> Figure:
     )
 
 
-def _nodes(capture: Followed, shown: Shown) -> list[str]:
+def _nodes(capture: LiveCapture, shown: Shown) -> list[str]:
     """Return all nodes: those of the run, and whatever else has been seen."""
     seen = {node for node, _ in capture.progress}
-    return shown.ordered([*({*shown.nodes, *capture.peaks, *seen} - {NETWORK})])
+    return shown.ordered([*({*shown.nodes, *capture.peaks, *seen} - {ALL})])
 
 
 def _map(
-    capture: Followed,
+    capture: LiveCapture,
     rows: Mapping[str, Sequence[float]],
     merged: Callable[[Sequence[float]], float],
     what: str,
@@ -217,7 +217,7 @@ def _map(
     return [data], layout
 
 
-def _loads(capture: Followed, shown: Shown) -> Figure:
+def _loads(capture: LiveCapture, shown: Shown) -> Figure:
     amounts: dict[str, dict[int, list[int]]] = {}
     totals: Counter[str] = Counter()
     for (interface, direction, _, place), (frames, size) in capture.loads.items():
@@ -252,7 +252,7 @@ def _loads(capture: Followed, shown: Shown) -> Figure:
     )
 
 
-def _feeds_by_node(capture: Followed) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def _feeds_by_node(capture: LiveCapture) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Return for each node the sum of its feeds' newest items, the items missing, and the feeds."""
     newest: Counter[str] = Counter()
     missing: Counter[str] = Counter()
@@ -264,7 +264,7 @@ def _feeds_by_node(capture: Followed) -> tuple[Counter[str], Counter[str], Count
     return newest, missing, feeds
 
 
-def _progress(capture: Followed, shown: Shown) -> Figure:
+def _progress(capture: LiveCapture, shown: Shown) -> Figure:
     by_node: dict[str, list[dict[int, int]]] = {}
     for (node, _), series in capture.newest.items():
         by_node.setdefault(node, []).append(series)

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from analysis.files import write_whole
 from analysis.metrics.registry import METRICS, Metric, is_time
-from analysis.pit.tables import NETWORK
 from analysis.report.figures import delay, state, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure, Rows
@@ -20,8 +19,8 @@ from analysis.report.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.page import page
 from analysis.report.ranks import alike, rank
 from analysis.run.manifest import Manifest, Run
-from analysis.tables.latency import ALL
-from analysis.tables.quantiles import TAILS
+from analysis.tables.samples import TAILS
+from analysis.tables.values import ALL
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults that the page counts for each subscriber."""
@@ -123,7 +122,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
         "first_items": _counts(tables.first_items, "wait_ns", manifest),
         "losses": _counts(tables.losses, "recovery_ns", manifest),
-        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == NETWORK},
+        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == ALL},
     }
     return page(
         "page.html",

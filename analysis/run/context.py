@@ -13,6 +13,13 @@ from analysis.run.manifest import Manifest, Run
 from analysis.run.paths import delivery_paths, ns_per_byte
 
 
+class Span(NamedTuple):
+    """When a run began and ended, ns."""
+
+    start_ns: int
+    end_ns: int
+
+
 class Case(NamedTuple):
     """One layering of one run."""
 

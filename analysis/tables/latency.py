@@ -11,9 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.tables.quantiles import in_ms, quantile_function
-
-ALL = "*"
-"""The node that stands for all subscribers together."""
+from analysis.tables.values import ALL
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 

@@ -8,10 +8,7 @@ inter-frame gap.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-LAYERS = ("ethernet", "ip", "udp", "ndnlp", "interest", "data header", "payload", "other")
-"""From the wire up. interest: Interests, LLIs and Nacks; data header: all of a Data packet but the
-application's message; payload: that message; other: whole frames that are not readable NDN. A packet's
-later fragments count as Data, since an Interest fits a frame."""
+from analysis.tables.values import LAYERS
 
 _SUMS = (
     "frame_bytes",

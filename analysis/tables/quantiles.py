@@ -1,30 +1,9 @@
 """Quantiles of times, exact: interpolated between the two nearest ranks."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
-
-TAILS = {"p95": 0.95, "p99": 0.99}
-"""Quantiles that few samples say nothing of."""
-
-
-def are_enough(samples: int, share: float) -> bool:
-    """Tell whether a quantile is one of samples, and not just the largest: whether the largest of so many is
-    above it with a probability of 95 %.
-
-    That takes 59 samples for the 95th percentile, 299 for the 99th. S. S. Wilks, Ann. Math. Statist. 12(1),
-    1941.
-    """
-    return 1 - share**samples >= 0.95
-
-
-def without_tails(row: Mapping[str, Any], samples: int, *prefixes: str) -> dict[str, Any]:
-    """Return a row in which those TAILS of some columns, `<prefix>_<name>`, are null that samples are too few
-    for."""
-    few = {name for name, share in TAILS.items() if not are_enough(samples, share)}
-    return {**row, **{f"{prefix}_{name}": None for prefix in prefixes for name in few}}
 
 
 def in_ms(prefix: str, nanoseconds: Column, shares: Mapping[str, float]) -> Iterator[Column]:

@@ -17,7 +17,7 @@ from testbed.cli.watch_target import Target
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
-    from analysis.live.capture import Followed
+    from analysis.live.capture import LiveCapture
     from analysis.live.query import LiveQuery
     from analysis.report.live import Shown
 
@@ -142,8 +142,8 @@ class View:
             "updated_ms": round(now * 1000),
         }
 
-    def _row(self, place: int, capture: "Followed", current: int, settings: "Shown") -> dict[str, Any]:
-        from analysis.pit.tables import NETWORK
+    def _row(self, place: int, capture: "LiveCapture", current: int, settings: "Shown") -> dict[str, Any]:
+        from analysis.tables.values import ALL
 
         if not capture.frames:
             state = "–" if self._over else "waiting"
@@ -153,7 +153,7 @@ class View:
             state = "running"
         nodes, drawn = self._drawing(capture, settings)
         seconds = (capture.last or 0) - (capture.first or 0)
-        entries, size, *_ = capture.peaks.get(NETWORK, (0, 0))
+        entries, size, *_ = capture.peaks.get(ALL, (0, 0))
         missing = sum(each.missing for each in capture.progress.values())
         numbers = [capture.frames, capture.bytes / 1e6, seconds / 1e9, entries, size, missing]
         return {
@@ -166,7 +166,7 @@ class View:
             "peaks": capture.peaks,
         }
 
-    def _drawing(self, capture: "Followed", settings: "Shown") -> tuple[list[list[str]], dict[str, Any]]:
+    def _drawing(self, capture: "LiveCapture", settings: "Shown") -> tuple[list[list[str]], dict[str, Any]]:
         """Return the table of nodes and the figures of a capture, drawn again if there is something new."""
         from analysis.report.live import figures, node_rows
 

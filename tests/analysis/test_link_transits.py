@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis.spark.engine import frame
-from analysis.tables.link_transits import (
-    CROSSINGS,
-    ENDS,
-    crossings,
-    hop_delays,
-    journeys,
-    link_load,
-    losses,
-    match,
-)
+from analysis.tables.link_transits import CROSSINGS, ENDS, crossings, hop_delays, journeys, link_load, losses
+from analysis.tables.matching import match
 from analysis.tables.schema import PACKETS
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from analysis.decode.reader import Findings, Reading, plain, read_packets
 from analysis.live import capture as live
-from analysis.live.capture import MOST_SLICES, SLICE_NS, Break, Followed, Progress
-from analysis.pit.tables import NETWORK
+from analysis.live.batch import counts, messages
+from analysis.live.capture import MOST_SLICES, SLICE_NS, Break, LiveCapture, Progress
+from analysis.tables.values import ALL
 from captures.files import cut
 
 MS = 1_000_000
@@ -55,7 +56,7 @@ def told(rows):
 
 
 def followed(batches, breaks=()):
-    capture = Followed("x", breaks)
+    capture = LiveCapture("x", breaks)
     for batch in batches:
         capture.count(counted(batch))
         capture.follow(told(batch))
@@ -66,8 +67,8 @@ def followed(batches, breaks=()):
 def peaks_of(story):
     """The most entries and bytes of each node, from what the story says it held."""
     found = {}
-    for node in {NETWORK, *(held.node for held in story.held)}:
-        own = [held for held in story.held if node in (NETWORK, held.node)]
+    for node in {ALL, *(held.node for held in story.held)}:
+        own = [held for held in story.held if node in (ALL, held.node)]
         states = [
             [held.size for held in own if held.opened <= time < held.closed]
             for time in {held.opened for held in own}
@@ -99,7 +100,7 @@ def test_peaks_and_progress_are_those_of_the_story(tmp_path, story, seed):
 def row(time, **said):
     usual = {"layering": "x", "node": "a", "interface": "a-eth0", "direction": "in", "kind": "data"}
     usual |= {"name": "/f/1", "name_length": 4, "frag_count": 1, "time": time, "frame": time}
-    return dict.fromkeys(live._TOLD) | usual | said
+    return dict.fromkeys(live.MESSAGE_FIELDS) | usual | said
 
 
 def test_fragments_join_across_batches_and_once():
@@ -109,7 +110,7 @@ def test_fragments_join_across_batches_and_once():
             time, kind=kind, lp_sequence=sequence + index, frag_index=index, frag_count=2, feed="/f", seq=4
         )
 
-    capture = Followed("x")
+    capture = LiveCapture("x")
     capture.follow([part(1, 1)])
     assert not capture.progress
     capture.follow([part(2, 1), part(3, 0), part(4, 0), part(5, 1)])
@@ -127,7 +128,7 @@ def test_fragments_of_two_senders_on_one_interface_do_not_join(told):
         return row(time, kind=kind, feed="/f", seq=index + 4, **usual, **numbers)
 
     ends = ("10.0.0.1", "10.0.0.2") if told in ("src", "dst") else (6363, 6364)
-    capture = Followed("x")
+    capture = LiveCapture("x")
     capture.follow([part(1, 0, ends[0]), part(2, 1, ends[1])])
     assert not capture.progress
     capture.follow([part(3, 1, ends[0]), part(4, 0, ends[1])])
@@ -137,7 +138,7 @@ def test_fragments_of_two_senders_on_one_interface_do_not_join(told):
 
 def test_a_restart_empties_the_table():
     def peak(*breaks):
-        capture = Followed("x", breaks)
+        capture = LiveCapture("x", breaks)
         for time, name in ((1, "/f/1"), (200, "/f/2")):
             capture.follow([row(time * MS, kind="interest", name=name, nonce=time, lifetime_ns=4000 * MS)])
         capture.finish()
@@ -150,7 +151,7 @@ def test_a_restart_empties_the_table():
 
 
 def test_messages_that_a_model_cannot_follow_are_counted():
-    capture = Followed("x")
+    capture = LiveCapture("x")
     capture.follow([row(2, name=None), row(3, kind="lli", lifetime_ns=5, feed=None)])
     assert capture.left_out == 2
 
@@ -173,7 +174,7 @@ def test_a_number_out_of_all_proportion_costs_nothing():
 
 @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=40), st.integers(0, 10**12))
 def test_slices_double_and_keep_their_sums(times, origin):
-    capture = Followed("x")
+    capture = LiveCapture("x")
     for time in sorted(times):
         packet = {
             "layering": "x",
@@ -202,7 +203,7 @@ def test_spark_counts_and_chooses(jvm, tmp_path):
     def key(row):
         return tuple(map(str, row.values()))
 
-    assert sorted(live.counts(packets).toArrow().to_pylist(), key=key) == sorted(counted(rows), key=key)
-    chosen = live.messages(packets).orderBy("time", "frame").toArrow().to_pylist()
-    assert chosen == [{name: row[name] for name in live._TOLD} for row in told(rows)]
+    assert sorted(counts(packets).toArrow().to_pylist(), key=key) == sorted(counted(rows), key=key)
+    chosen = messages(packets).orderBy("time", "frame").toArrow().to_pylist()
+    assert chosen == [{name: row[name] for name in live.MESSAGE_FIELDS} for row in told(rows)]
     packets.unpersist()

@@ -9,7 +9,7 @@ from browser import CHROMIUM, Browser
 from handmade import lli, poll, write_capture
 from test_live import followed, rows_of
 
-from analysis.live.capture import Followed
+from analysis.live.capture import LiveCapture
 from analysis.live.query import Growth, batches_told
 from analysis.report.live import NODE_COLUMNS, Shown, figures, live_page, news, node_rows
 
@@ -89,7 +89,7 @@ def test_every_node_of_the_run_is_shown(captures):
 
 
 def test_a_capture_without_frames_has_plots_too():
-    assert all(json.dumps(item.spec, allow_nan=False) for item in figures(Followed("x"), Shown()))
+    assert all(json.dumps(item.spec, allow_nan=False) for item in figures(LiveCapture("x"), Shown()))
 
 
 def test_when_a_byte_was_written():
@@ -117,7 +117,7 @@ def test_reports_that_nothing_happens_are_of_no_batch(form, order):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)")
 def test_a_browser_takes_in_news_and_leaves_the_reader_where_he_is(tmp_path, captures):
     browser = Browser(tmp_path)
-    nothing = {"poll": Followed("poll"), "lli": Followed("lli")}
+    nothing = {"poll": LiveCapture("poll"), "lli": LiveCapture("lli")}
     feed = tmp_path / "x.live.js"
     feed.write_text(news(state_of(captures | {"lli": nothing["lli"]}, 0, "running", 2)))
     make = partial(live_page, "x", "A <title>", feed.name, shown=SHOWN)

@@ -9,7 +9,6 @@ from handmade import FEED_URI, MS, TIMES, manifest
 
 from analysis.export.text import headlines
 from analysis.metrics.registry import METRICS
-from analysis.pit.outcomes import OUTCOMES
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import describe, draw, loads
 from analysis.report.findings import findings
@@ -20,6 +19,7 @@ from analysis.report.ranks import rank
 from analysis.report.run import Tables, render
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import CROSSINGS
+from analysis.tables.values import OUTCOMES
 from testbed.scenario.layerings import LAYERINGS
 
 

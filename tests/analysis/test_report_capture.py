@@ -11,7 +11,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pipelines.capture_page import write_capture_report
-from analysis.pit.levels import Levels, Span
+from analysis.pit.levels import Levels
 from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
     OTHERS,
@@ -26,6 +26,7 @@ from analysis.report.capture.endpoints import (
 from analysis.report.capture.plots import shortened
 from analysis.report.figures.plot import quantiles_of
 from analysis.report.page import unpacked
+from analysis.run.context import Span
 from analysis.tables import schema as stages
 
 pytestmark = pytest.mark.spark

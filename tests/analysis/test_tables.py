@@ -9,15 +9,15 @@ from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.metrics.registry import METRICS, compare, measure
-from analysis.pit import levels
-from analysis.pit import tables as pit
+from analysis.pit import history, levels
 from analysis.pit.outcomes import lives
 from analysis.pit.validation import truth, truth_summary
 from analysis.run import context
 from analysis.tables.latency import carried, latency, quantiles
-from analysis.tables.overhead import LAYERS, overhead, traffic
+from analysis.tables.overhead import overhead, traffic
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.values import ALL, LAYERS
 
 pytestmark = pytest.mark.spark
 
@@ -168,19 +168,19 @@ def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(spark, pack
         asked | {"time": 10, "frame": 2, "node": "b", "interface": "b-eth0", "direction": "out"},
     )
     runs = spark.createDataFrame([("x", 0, 0, 2000, 0, 1, None, 0, 2000)], RUNS)
-    history = pit.reconstruct(whole(table), no_breaks, runs).cache()
-    assert pit.intervals(history).schema == PIT_INTERVALS.spark
-    assert rows(pit.intervals(history)) == [
+    told = history.reconstruct(whole(table), no_breaks, runs).cache()
+    assert history.intervals(told).schema == PIT_INTERVALS.spark
+    assert rows(history.intervals(told)) == [
         ("x", "a", "classic", "/n", 10, 10, "satisfied", 1, 0, 1, 0, 0, 1, 0, 0, 0),
         ("x", "b", "classic", "/n", 10, 1010, "expired", 0, 1, 0, 1, 0, 0, 0, 19, 0),
     ]
-    assert rows(pit.steps(history)) == [
+    assert rows(history.steps(told)) == [
         ("x", "b", 10, 1, 19, 0, 0, 0, 0),
         ("x", "b", 1010, -1, -19, 0, 0, 0, 1),
     ]
-    assert rows(pit.reconstruct(whole(table), no_breaks, runs, here=True)) == rows(history)
-    early = pit.reconstruct(whole(table), no_breaks)
-    assert rows(pit.intervals(early), "node", "closed", "outcome") == [
+    assert rows(history.reconstruct(whole(table), no_breaks, runs, here=True)) == rows(told)
+    early = history.reconstruct(whole(table), no_breaks)
+    assert rows(history.intervals(early), "node", "closed", "outcome") == [
         ("a", 10, "satisfied"),
         ("b", 1010, "open"),
     ]
@@ -206,20 +206,20 @@ def test_changes_are_states_after_each_moment(spark, steps):
     at_once = spark.createDataFrame(
         [("x", "a", 15, 1, 9, 0, 0, 0, 0), ("x", "a", 15, -1, -9, 0, 0, 1, 0)], STEPS
     )
-    assert rows(pit.changes(steps.union(at_once)), "node", "time", "entries", "bytes") == [
+    assert rows(history.changes(steps.union(at_once)), "node", "time", "entries", "bytes") == [
         ("a", 10, 1, 22),
         ("a", 20, 2, 52),
         ("a", 40, 0, 0),
         ("b", 20, 1, 50),
         ("b", 30, 0, 0),
     ]
-    table = pit.occupancy(pit.changes(steps))
+    table = history.occupancy(history.changes(steps))
     assert table.schema == PIT_OCCUPANCY.spark
     assert rows(table)[1] == ("x", "a", 20, 2, 52, 1, 8)
 
 
 def test_the_network_is_all_nodes_together(steps):
-    network = pit.changes(pit.with_network(steps)).where(F.col("node") == pit.NETWORK)
+    network = history.changes(history.with_network(steps)).where(F.col("node") == ALL)
     assert rows(network, "time", "entries", "bytes") == [
         (10, 1, 22),
         (20, 3, 102),
@@ -233,7 +233,7 @@ def samples(spark, *times, node="a"):
 
 
 def test_samples_are_the_state_after_all_up_to_the_time(spark, steps):
-    got = pit.samples(steps, samples(spark, 0, 9, 10, 20, 39, 40, 99))
+    got = history.samples(steps, samples(spark, 0, 9, 10, 20, 39, 40, 99))
     assert rows(got, "time", "entries", "bytes", "entries_low", "entries_high") == [
         (0, 0, 0, 0, 0),
         (10, 1, 22, 1, 1),
@@ -246,12 +246,12 @@ def test_samples_are_the_state_after_all_up_to_the_time(spark, steps):
 
 
 def test_samples_of_a_node_without_entries_is_zero(spark, steps):
-    assert rows(pit.samples(steps, samples(spark, 20, node="c")), "entries", "bytes") == [(0, 0)]
+    assert rows(history.samples(steps, samples(spark, 20, node="c")), "entries", "bytes") == [(0, 0)]
 
 
 def test_samples_bound_what_may_be_in_flight(spark, steps):
     columns = ("time", "entries", "entries_low", "entries_high", "bytes_low", "bytes_high")
-    assert rows(pit.samples(steps, samples(spark, 15, 22, 38, 60), 5), *columns) == [
+    assert rows(history.samples(steps, samples(spark, 15, 22, 38, 60), 5), *columns) == [
         (15, 1, 1, 2, 22, 52),
         (22, 2, 1, 2, 22, 52),
         (38, 2, 0, 2, 0, 52),
@@ -269,7 +269,7 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
         "layering string, node string, time long, pit_entries long, pit_bytes long, pit_ranges long, "
         "pit_credit long, pit_satisfied long, pit_expired long",
     )
-    exact = truth(pit.samples(steps, counters).toArrow(), counters.toArrow())
+    exact = truth(history.samples(steps, counters).toArrow(), counters.toArrow())
     whats = ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
     pairs = [f"{side}_{what}" for what in whats for side in ("derived", "counted")]
     assert exact.column_names == ["layering", "node", "time", *pairs, "agrees"]
@@ -280,15 +280,15 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
     ]
     (summary,) = truth_summary(exact).to_pylist()
     assert tuple(summary.values()) == ("x", 3, 1, 1, 1, 30, 0, 3, 1, 0)
-    lenient = truth(pit.samples(steps, counters, 5).toArrow(), counters.toArrow())
+    lenient = truth(history.samples(steps, counters, 5).toArrow(), counters.toArrow())
     (summary,) = truth_summary(lenient).to_pylist()
     assert tuple(summary.values()) == ("x", 3, 1, 2, 1, 30, 0, 3, 1, 0)
 
 
 def test_summary_weighs_by_time(spark, steps):
     runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)
-    changes = pit.changes(pit.with_network(steps))
-    got = {row.node: row for row in pit.summary(changes, runs, nodes(spark, "a", "b", "c")).collect()}
+    changes = history.changes(history.with_network(steps))
+    got = {row.node: row for row in history.summary(changes, runs, nodes(spark, "a", "b", "c")).collect()}
     # a: one entry for 10, two for 20 of 100; bytes 22 for 10 and 52 for 20.
     assert got["a"].mean_entries == pytest.approx(0.5)
     assert got["a"].mean_bytes == pytest.approx((22 * 10 + 52 * 20) / 100)
@@ -296,20 +296,20 @@ def test_summary_weighs_by_time(spark, steps):
     assert (got["a"].mean_credit, got["a"].peak_credit) == (pytest.approx(8 * 20 / 100), 8)
     assert got["b"].mean_entries == pytest.approx(0.1)
     assert tuple(got["c"])[2:] == (0,) * 6
-    assert got[pit.NETWORK].mean_entries == pytest.approx(0.6)
-    assert (got[pit.NETWORK].peak_entries, got[pit.NETWORK].peak_bytes) == (3, 102)
+    assert got[ALL].mean_entries == pytest.approx(0.6)
+    assert (got[ALL].peak_entries, got[ALL].peak_bytes) == (3, 102)
 
 
 def test_summary_leaves_out_what_is_after_the_run(spark, steps):
     runs = spark.createDataFrame([("x", 0, 0, 15, 0, 1, None, 0, 15)], RUNS)
-    row = pit.summary(pit.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
+    row = history.summary(history.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
     assert row.mean_entries == pytest.approx(5 / 15)
     assert row.peak_entries == 1
 
 
 def test_means_are_over_the_time_of_publishing_and_peaks_over_the_run(spark, steps):
     runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 15, 25)], RUNS)
-    row = pit.summary(pit.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
+    row = history.summary(history.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
     assert row.mean_entries == pytest.approx(1.5)
     assert row.peak_entries == 2
 
@@ -357,7 +357,7 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
-    changes = pit.changes(table)
+    changes = history.changes(table)
     curve, _ = levels.drawn(changes, runs, 1, here=True)
     assert [tuple(row.values())[2:] for row in curve.to_pylist()] == [
         (0, 1, 10),
@@ -730,7 +730,7 @@ def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencie
     # Item 1 is in flight from 0 to 40, item 2 from 5 to 25. All nodes together have one entry from 10, three
     # from 20 to 30 and two from then to 40; they change, and would be sampled, at different moments.
     runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)
-    assert rows(in_flight(latencies, pit.changes(pit.with_network(steps)), runs)) == [
+    assert rows(in_flight(latencies, history.changes(history.with_network(steps)), runs)) == [
         ("x", 0, 60, 0.0, 0.0),
         ("x", 1, 20, (5 * 3 + 10 * 2) / 20, (5 * 102 + 10 * 52) / 20),
         ("x", 2, 20, (10 * 1 + 5 * 3) / 20, (10 * 22 + 5 * 102) / 20),
@@ -739,7 +739,7 @@ def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencie
 
 def test_state_before_and_after_the_run_is_not_beside_items_in_flight(spark, latencies, steps):
     runs = spark.createDataFrame([("x", 0, 15, 35, 0, 1, None, 0, 100)], RUNS)
-    assert rows(in_flight(latencies, pit.changes(pit.with_network(steps)), runs)) == [
+    assert rows(in_flight(latencies, history.changes(history.with_network(steps)), runs)) == [
         ("x", 1, 10, (5 * 3 + 5 * 2) / 10, (5 * 102 + 5 * 52) / 10),
         ("x", 2, 10, (5 * 1 + 5 * 3) / 10, (5 * 22 + 5 * 102) / 10),
     ]
@@ -753,7 +753,7 @@ def test_many_items_in_flight_are_counted_in_steps(spark, late):
         *((100, "s", "delivered", "f", n, 1) for n in range(1, 82)),
     )
     network = spark.createDataFrame(
-        [("x", pit.NETWORK, time, step, 0) for time, step in ((3, 3), (4, 1), (5, 1), (81, 76))],
+        [("x", ALL, time, step, 0) for time, step in ((3, 3), (4, 1), (5, 1), (81, 76))],
         "layering string, node string, time long, delta_entries long, delta_bytes long",
     )
     runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)

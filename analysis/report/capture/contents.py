@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from analysis.pit.levels import Span
 from analysis.report.capture.endpoints import natural
 from analysis.report.figures.plot import Rows
+from analysis.run.context import Span
 from analysis.run.manifest import Happening
 
 MOST_FEEDS = 12

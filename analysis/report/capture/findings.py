@@ -4,12 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from analysis.pit.tables import NETWORK
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
 from analysis.report.figures.plot import Rows
 from analysis.report.findings import Told
 from analysis.report.numbers import duration, pretty
+from analysis.tables.values import ALL
 
 if TYPE_CHECKING:
     from analysis.report.capture.contents import Gathered
@@ -52,7 +52,7 @@ class Figures(NamedTuple):
 def figures(given: "Gathered") -> list[Figures]:
     """Return each run's figures."""
     asked, halves = _asked(given), _round_trip(given, 0.5)
-    peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == NETWORK}
+    peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == ALL}
     return [
         Figures(
             run,
@@ -229,7 +229,7 @@ def _again(given: "Gathered") -> Iterator[Told]:
 def _pit(given: "Gathered") -> Iterator[Told]:
     peaks: dict[str, tuple[int, str, int]] = {}
     for row in given.pit_summary:
-        if row["node"] != NETWORK:
+        if row["node"] != ALL:
             before = peaks.get(row["layering"], (0, "", 0))
             if row["peak_entries"] > before[0]:
                 peaks[row["layering"]] = (row["peak_entries"], row["node"], row["peak_ns"])

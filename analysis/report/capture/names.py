@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.decode.schema import MESSAGES
-from analysis.metrics.capture_names import MOST_FRAMES
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.findings import NACKS
 from analysis.report.figures.plot import Rows, Scene, Spec
-from analysis.tables.link_transits import match
+from analysis.tables.matching import match
+from analysis.tables.values import MOST_FRAMES
 
 _ONCE = -1
 

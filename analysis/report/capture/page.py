@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.pit.tables import NETWORK
 from analysis.report.capture import plots
 from analysis.report.capture.contents import MOST_FEEDS, Gathered
 from analysis.report.capture.endpoints import (
@@ -28,6 +27,7 @@ from analysis.report.figures.state import MOST_NODES, WHAT, pit_heat, pit_over_t
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
+from analysis.tables.values import ALL
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""
@@ -160,7 +160,7 @@ def _pit(given: Gathered) -> tuple[Figure | None, int]:
 
 
 def _in_rows(rows: Rows) -> list[str]:
-    return sorted({row["node"] for row in rows} - {NETWORK}, key=natural)
+    return sorted({row["node"] for row in rows} - {ALL}, key=natural)
 
 
 def _renamed(item: Figure) -> Figure:

@@ -7,7 +7,6 @@ nothing to draw.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from analysis.metrics.capture_aggregates import SLICES
 from analysis.report.figures.plot import (
     Figure,
     Menu,
@@ -29,8 +28,8 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.figures.state import MOST_NODES, OUTCOME_STACK, node_heat
 from analysis.report.figures.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
-from analysis.tables.overhead import LAYERS
-from analysis.tables.quantiles import TAILS, are_enough
+from analysis.tables.samples import TAILS, are_enough
+from analysis.tables.values import LAYERS, SLICES
 
 _LAYER_NAMES = {"ip": "IP", "udp": "UDP or TCP"}
 """What layers are called in captures of any kind; a run of ours has UDP over IPv4 alone."""

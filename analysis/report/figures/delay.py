@@ -13,7 +13,7 @@ from analysis.report.figures.plot import (
     shares_within,
 )
 from analysis.run.manifest import Manifest
-from analysis.tables.latency import ALL
+from analysis.tables.values import ALL
 
 MOST_BY_NODE = 4
 """Layerings whose subscribers are drawn side by side; of more, all subscribers together."""

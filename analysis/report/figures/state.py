@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from analysis.pit.outcomes import OUTCOMES
-from analysis.pit.tables import NETWORK
 from analysis.report.figures.plot import (
     Figure,
     Menu,
@@ -20,6 +18,7 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.wire import share_bars
+from analysis.tables.values import ALL, OUTCOMES
 
 MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
@@ -49,7 +48,7 @@ def pit_over_time(
     means: dict[str, float] = {}
     for row in summary:
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
-    means.pop(NETWORK, None)
+    means.pop(ALL, None)
     busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
     chosen = [name for name in nodes if name in busiest]
     by_node: dict[tuple[str, str], Rows] = {}
@@ -60,7 +59,7 @@ def pit_over_time(
         data = []
         for layering, place in places(scene.layerings).items():
             run = scene.runs[layering]
-            rows = by_node.get((NETWORK if node == WHOLE else node, layering), [])
+            rows = by_node.get((ALL if node == WHOLE else node, layering), [])
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
             amounts = [0, *(row[what] for row in rows)]
             seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
@@ -185,7 +184,7 @@ def in_flight(rows: Rows, scene: Scene) -> Figure:
 
 def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
     """Return the share of PIT entries that have ended within a time."""
-    together = {row["layering"]: row for row in lives if row["node"] == NETWORK}
+    together = {row["layering"]: row for row in lives if row["node"] == ALL}
     curves: list[tuple[str, int, list[float]]] = []
     for layering in scene.layerings:
         row = together.get(layering)
@@ -202,7 +201,7 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
 
 def outcomes(lives: Rows, scene: Scene) -> Figure:
     """Return what ended the PIT entries, in shares."""
-    together = [row for row in lives if row["node"] == NETWORK]
+    together = [row for row in lives if row["node"] == ALL]
     return share_bars(
         "pit-outcomes",
         "What ended PIT entries",

@@ -20,7 +20,7 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.numbers import pretty
 from analysis.run.manifest import Manifest
-from analysis.tables.overhead import LAYERS
+from analysis.tables.values import LAYERS
 
 KINDS = {
     "interest": ("Interests", "--interest"),

@@ -14,15 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 
 from analysis.pit.entry import COUNTED, State
-from analysis.pit.files import NETWORK, scan
+from analysis.pit.files import scan
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
 from analysis.spark.engine import frame
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.values import ALL
 
 __all__ = [
     "HISTORY",
-    "NETWORK",
     "changes",
     "intervals",
     "occupancy",
@@ -159,19 +159,19 @@ def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFr
 
 
 def with_network(pit_steps: DataFrame) -> DataFrame:
-    """Add every step once more under the node NETWORK, which stands for all nodes together."""
-    return pit_steps.union(pit_steps.withColumn("node", F.lit(NETWORK)))
+    """Add every step once more under the node ALL, which stands for all nodes together."""
+    return pit_steps.union(pit_steps.withColumn("node", F.lit(ALL)))
 
 
 def summary(pit_changes: DataFrame, runs: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return layering, node, mean_entries, peak_entries and likewise of bytes and credit, of each node and of
-    NETWORK.
+    ALL.
 
     `runs` has layering, from_ns, until_ns, end_ns, `nodes` layering and node. Means are over the time from
     from_ns to until_ns, peaks until end_ns; a node without entries counts as 0.
     """
     times = runs.select("layering", "from_ns", "until_ns", "end_ns")
-    network = times.withColumn("node", F.lit(NETWORK))
+    network = times.withColumn("node", F.lit(ALL))
     every = times.join(nodes.select("layering", "node"), "layering").unionByName(network)
     until = F.col("until_ns")
     # A change lasts from its time to the end, so the mean is a sum over changes. The sum is one of whole

@@ -1,0 +1,25 @@
+"""A batch of a stream of packets, reduced by Spark to what a LiveCapture takes in."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.decode.schema import MESSAGES
+from analysis.live.capture import MESSAGE_FIELDS, SLICE_NS
+
+
+def counts(packets: DataFrame) -> DataFrame:
+    """Return layering, interface, direction, kind, slice (time in SLICE_NS), frames, bytes, first and last
+    (ns): a row a group with frames."""
+    where = ("layering", "interface", "direction", "kind")
+    return packets.groupBy(*where, F.floor(F.col("time") / SLICE_NS).alias("slice")).agg(
+        F.count("*").alias("frames"),
+        F.sum("frame_bytes").alias("bytes"),
+        F.min("time").alias("first"),
+        F.max("time").alias("last"),
+    )
+
+
+def messages(packets: DataFrame) -> DataFrame:
+    """Return what LiveCapture.follow() needs of whole messages and fragments; it wants them in order."""
+    is_told = F.col("kind").isin("fragment", *MESSAGES) & F.col("frag_count").isNotNull()
+    return packets.where(is_told).select(*MESSAGE_FIELDS)
