@@ -15,7 +15,7 @@ from forwarder.wire.lp import open_data
 from forwarder.wire.name import to_uri
 from ssb.generate import generate_feed
 from ssb.message import Message
-from testbed.experiment.emulate import Emulation
+from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.files import capture_interfaces
 from testbed.experiment.nodes import Node
 from testbed.scenario.model import Scenario

@@ -1,7 +1,7 @@
 """What is known of captures while they grow: frames by time, the PIT of every node, the progress of feeds.
 
-Batches of a stream (analysis.spark.stream_source) are reduced to counts and fields of messages by
-analysis.live.batch; a LiveCapture, one a capture, adds them up in the driver. What it keeps by time it keeps for
+Batches of a stream (analysis.spark.stream_source) are reduced by analysis.live.batch to counts and fields of
+messages; a LiveCapture, one a capture, adds them up in the driver. What it keeps by time it keeps for
 MOST_SLICES slices: when they are used up, two become one. A message is followed once its frames are there;
 packets of TCP streams are not put together.
 """

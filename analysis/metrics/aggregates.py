@@ -78,7 +78,7 @@ def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Tabl
 
 
 def keeping_up_totals(subscribers: pa.Table) -> Totals:
-    """Return fell_behind and cut_off, how many subscribers of analysis.metrics.keeping_up.KEEPING_UP did or
+    """Return fell_behind and cut_off, how many subscribers of analysis.metrics.saturation.KEEPING_UP did or
     were."""
     return {
         layering: {name: sum(row[name] for row in rows) for name in ("fell_behind", "cut_off")}

@@ -28,9 +28,9 @@ from analysis.files import whole_directory
 from analysis.metrics import aggregates, bottleneck, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
-from analysis.metrics.keeping_up import keeping_up
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.metrics.registry import compare, measure
+from analysis.metrics.saturation import keeping_up
 from analysis.pit import history, levels
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives

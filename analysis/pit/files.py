@@ -1,7 +1,7 @@
 """PIT reconstruction of captures of any size: Parquet of packets in, Parquet of entries and of changes out.
 
 Theory of operation. Nodes are independent, so each is a task; Spark hands tasks out, if there is Spark, and
-no row passes through its JVM. A task sweeps over its node's files by time (analysis/spark/windows.py). So
+no row passes through its JVM. A task reads its node's files by time (analysis/spark/parquet_windows.py). So
 memory is bounded by a few row groups and by the entries that are open, whatever the capture's size, and no
 file has to be sorted.
 
@@ -30,7 +30,7 @@ from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
 from analysis.spark.parallel import at_once, each
 from analysis.spark.parquet import WholeFile, directories, partition
-from analysis.spark.windows import Group, row_groups, sweep
+from analysis.spark.parquet_windows import Group, in_windows, row_groups
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.values import ALL
 
@@ -117,7 +117,7 @@ def _follow(task: Task, groups: Sequence[Group], end: int, intervals: Path, occu
     model = PitScan()
     with WholeFile(intervals, INTERVALS_ARROW) as ended, WholeFile(occupancy, OCCUPANCY_ARROW) as changed:
         states = _States(changed, task.node)
-        for window in sweep(groups, COLUMNS, task.share.kept):
+        for window in in_windows(groups, COLUMNS, task.share.kept):
             entries, steps = model.push(window)
             ended.write(_at(task.node, entries))
             states.write(steps)
@@ -139,7 +139,7 @@ def _add_up(parts: Mapping[Path, Task], targets: Mapping[str, Path]) -> None:
             node: _States(files.enter_context(WholeFile(path, OCCUPANCY_ARROW)), node)
             for node, path in targets.items()
         }
-        for window in sweep(groups, ["time", "part", *_STATE]):
+        for window in in_windows(groups, ["time", "part", *_STATE]):
             deltas = _deltas(window, before)
             for node, of_it in of_node.items():
                 states[node].write(deltas.filter(pc.is_in(deltas["part"], of_it)))

@@ -21,7 +21,7 @@ from analysis.decode.tlv_batch import Ints
 from analysis.run.context import Span
 from analysis.spark.parallel import by_group, each
 from analysis.spark.parquet import directories
-from analysis.spark.windows import Group, row_groups, sweep
+from analysis.spark.parquet_windows import Group, in_windows, row_groups
 from analysis.tables.slices import with_span
 from analysis.tables.values import ALL
 
@@ -202,7 +202,7 @@ def scan(
     def follow(number: int) -> dict[str, Any]:
         run = runs[number]
         nodes: dict[str, Levels] = {}
-        for window in sweep(files[run], ["time", "node", *of]):
+        for window in in_windows(files[run], ["time", "node", *of]):
             names = window["node"].combine_chunks().dictionary_encode()
             codes = names.indices.to_numpy()
             times, states = _arrays(window, of)

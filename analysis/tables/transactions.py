@@ -35,7 +35,7 @@ from analysis.decode.schema import FOREVER, MESSAGES
 from analysis.decode.tlv_batch import Flags, Ints
 from analysis.spark.parallel import each
 from analysis.spark.parquet import WholeFile, directories, partition
-from analysis.spark.windows import Group, row_groups, sweep
+from analysis.spark.parquet_windows import Group, in_windows, row_groups
 from analysis.tables.schema import EVENTS, TRANSACTIONS
 from captures.layers import GROUP
 
@@ -87,7 +87,7 @@ def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession
         part = Path(partition(key, runs[values])) / f"part-{number:05}.parquet"
         following = Follower()
         with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as told:
-            windows = sweep(tasks[values], COLUMNS)
+            windows = in_windows(tasks[values], COLUMNS)
             for rows in chain(map(following.push, windows), map(Follower.finish, [following])):
                 answered.write(rows.select(_OWN.names))
                 told.write(moments_of(rows))

@@ -179,7 +179,9 @@ def run(
             raise UserError(
                 f"--impairment {impairment}: these runs are emulated; leave it out, or add --net mininet"
             )
-        boxed = partial(sweeping.run_boxed, why=why, impairment=impairment) if where == "mininet" else None
+        boxed = (
+            partial(sweeping.run_over_mininet, why=why, impairment=impairment) if where == "mininet" else None
+        )
         axes = [sweeping.parse_axis(text) for text in sweeps]
         planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
         chosen = scenarios.load(scenario, **planned[0].options)

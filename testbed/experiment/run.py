@@ -15,7 +15,7 @@ from analysis.errors import of_system
 from analysis.files import whole_directory
 from forwarder.wire.name import to_uri
 from testbed.errors import UserError
-from testbed.experiment import emulate, provenance
+from testbed.experiment import emulated_run, provenance
 from testbed.experiment.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
 from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario
@@ -101,9 +101,9 @@ def _run(
         progress(layering)
         (partial / layering).mkdir()
         if net == "emulated":
-            manifest["runs"][layering] = emulate.run(scenario, layering, load, partial / layering)
+            manifest["runs"][layering] = emulated_run.run(scenario, layering, load, partial / layering)
             continue
-        result = _run_boxed(partial, layering, impairment)
+        result = _run_over_mininet(partial, layering, impairment)
         manifest["impairment"] = result.pop("impairment")
         manifest["impairment_reason"] = result.pop("impairment_reason")
         manifest["runs"][layering] = result
@@ -111,7 +111,7 @@ def _run(
     write_json(partial / MANIFEST, manifest)
 
 
-def _run_boxed(partial: Path, layering: str, impairment: Impairment) -> dict[str, Any]:
+def _run_over_mininet(partial: Path, layering: str, impairment: Impairment) -> dict[str, Any]:
     program = [
         sys.executable,
         "-m",

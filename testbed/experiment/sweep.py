@@ -210,7 +210,7 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
         ) from error
 
 
-def run_boxed(
+def run_over_mininet(
     jobs: Sequence[Job], directory: Path, *, why: str, impairment: running.Impairment, progress: Progress
 ) -> None:
     """Run all jobs over Mininet, one after the other; raise UserError. Manifests say `why` over Mininet."""

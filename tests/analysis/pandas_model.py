@@ -169,7 +169,7 @@ class Model:
         }
 
     def keeping_up(self, own: list[dict[str, Any]]) -> dict[str, int]:
-        """How many subscribers fell behind, and how many were cut off (analysis/metrics/keeping_up.py says
+        """How many subscribers fell behind, and how many were cut off (analysis/metrics/saturation.py says
         when)."""
         load, behind, cut = self.manifest["workload"], 0, 0
         ended = self.turn["stop_ns"]

@@ -14,7 +14,7 @@ from scapy.packet import Raw
 
 from analysis.report.numbers import NARROW_SPACE
 from analysis.spark.parquet import NO_VALUE
-from analysis.spark.windows import row_groups
+from analysis.spark.parquet_windows import row_groups
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli.main import feednet

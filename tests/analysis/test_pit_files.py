@@ -18,9 +18,9 @@ from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.shares import Share
 from analysis.pit.window import COLUMNS
-from analysis.spark import windows as parquet_windows
+from analysis.spark import parquet_windows
 from analysis.spark.parquet import NO_VALUE
-from analysis.spark.windows import Group, sweep
+from analysis.spark.parquet_windows import Group, in_windows
 from analysis.tables.values import ALL
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
@@ -183,7 +183,7 @@ def test_a_sweep_holds_no_more_than_it_must(packets, monkeypatch):
         for path in packets.rglob("run=x/node=a/**/*.parquet")
         for group, _ in parquet_windows.row_groups(path, {"interface": "i"})
     ]
-    windows = list(sweep(groups, COLUMNS))
+    windows = list(in_windows(groups, COLUMNS))
     times = [time for window in windows for time in window["time"].to_pylist()]
     assert times == sorted(times)
     assert len(times) == sum(group.rows for group in groups)

@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from testbed.verify.fuzz import captures, management, node, wire
-from testbed.verify.mutate import mutate
+from testbed.verify.mutations import mutate
 
 
 class Target(NamedTuple):

@@ -16,7 +16,7 @@ from forwarder.wire.name import IMPLICIT_DIGEST, VERSION, component, components,
 from forwarder.wire.packet import Data, make_data, make_interest
 from forwarder.wire.tlv import nni
 from ssb.keys import Identity
-from testbed.verify.mutate import mutate
+from testbed.verify.mutations import mutate
 from testbed.verify.simulate.feeds import sign_item
 from testbed.verify.simulate.invariants import Violation
 

@@ -33,7 +33,7 @@ from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
 from testbed.verify.commands import register
-from testbed.verify.mutate import mutate
+from testbed.verify.mutations import mutate
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak.applications import Publisher, content_of
 

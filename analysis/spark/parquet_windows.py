@@ -32,7 +32,7 @@ class Group(NamedTuple):
     has_prefixes: bool = True
 
 
-def sweep(
+def in_windows(
     groups: Sequence[Group], columns: Sequence[str], keep: Callable[[pa.Table], pa.Table] = lambda rows: rows
 ) -> Iterator[pa.Table]:
     """Yield the rows of some row groups in windows of ascending times; `keep` picks rows of each group."""
