@@ -19,7 +19,7 @@ from analysis.errors import AnalysisError, reason
 from analysis.files import write_whole
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pit import levels
-from analysis.report.capture.contents import MOST_FEEDS, Gathered
+from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.capture.findings import Figures, figures
 from analysis.report.capture.page import render
@@ -58,7 +58,7 @@ def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[
     return figures(given)
 
 
-def gather(tables: Path, spark: SparkSession) -> Gathered:
+def gather(tables: Path, spark: SparkSession) -> Contents:
     """Compute everything that the page shows. Raises AnalysisError if there are no tables of packets.
 
     A run of which the reports tell but no packet has lasted no time.
@@ -83,7 +83,7 @@ def gather(tables: Path, spark: SparkSession) -> Gathered:
             lambda: _service(given),
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
         )
-    return Gathered(
+    return Contents(
         engine=named(spark),
         layerings=layerings,
         runs=runs,

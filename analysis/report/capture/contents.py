@@ -12,7 +12,7 @@ MOST_FEEDS = 12
 """The most feeds whose progress is drawn."""
 
 
-class Gathered(NamedTuple):
+class Contents(NamedTuple):
     """Rows of analysis.metrics.capture_aggregates, and the reports of the captures by run."""
 
     engine: str

@@ -12,7 +12,7 @@ from analysis.report.numbers import duration, pretty
 from analysis.tables.values import ALL
 
 if TYPE_CHECKING:
-    from analysis.report.capture.contents import Gathered
+    from analysis.report.capture.contents import Contents
 
 MOST_RUNS = 4
 """Captures whose figures are told one by one; of more, the least and the most."""
@@ -49,7 +49,7 @@ class Figures(NamedTuple):
         return f"{self.run}: " + ", ".join(said)
 
 
-def figures(given: "Gathered") -> list[Figures]:
+def figures(given: "Contents") -> list[Figures]:
     """Return each run's figures."""
     asked, halves = _asked(given), _round_trip(given, 0.5)
     peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == ALL}
@@ -67,7 +67,7 @@ def figures(given: "Gathered") -> list[Figures]:
     ]
 
 
-def capture_findings(given: "Gathered", ways: list[Way]) -> list[Told]:
+def capture_findings(given: "Contents", ways: list[Way]) -> list[Told]:
     """Return what is worth saying of captures."""
     told = [
         *_talkers(ways, given.layerings),
@@ -85,7 +85,7 @@ def capture_findings(given: "Gathered", ways: list[Way]) -> list[Told]:
     return told or [Told("", "Nothing in these captures is NDN, or none of it can be read.")]
 
 
-def across(values: Mapping[str, T], given: "Gathered", write: Callable[[T], str]) -> str:
+def across(values: Mapping[str, T], given: "Contents", write: Callable[[T], str]) -> str:
     """Write a figure of each capture: "3 in a and 4 in b", or the least and the most of many."""
     ordered = {run: values[run] for run in given.layerings if run in values}
     if len(given.layerings) == 1:
@@ -144,7 +144,7 @@ def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Told]:
         yield Told("Who talks:", "; ".join(said) + ".")
 
 
-def _payload(given: "Gathered") -> Iterator[Told]:
+def _payload(given: "Contents") -> Iterator[Told]:
     shares = {}
     totals: Counter[str] = Counter()
     for row in given.overhead:
@@ -160,15 +160,15 @@ def _payload(given: "Gathered") -> Iterator[Told]:
         )
 
 
-def _asked(given: "Gathered") -> dict[str, Counter[str]]:
+def _asked(given: "Contents") -> dict[str, Counter[str]]:
     return _sums(given.answers, "requests", "data", "nacked", "unanswered")
 
 
-def _round_trip(given: "Gathered", share: float) -> dict[str, float]:
+def _round_trip(given: "Contents", share: float) -> dict[str, float]:
     return {run: quantile(rows, share) or 0.0 for run, rows in _by_run(given.rtt).items()}
 
 
-def _round_trips(given: "Gathered") -> Iterator[Told]:
+def _round_trips(given: "Contents") -> Iterator[Told]:
     halves, most = (_round_trip(given, share) for share in (0.5, 0.95))
     counts = _sums(given.rtt, "count")
     times = {run: (half, most.get(run, 0.0), counts[run]["count"]) for run, half in halves.items()}
@@ -182,7 +182,7 @@ def _round_trips(given: "Gathered") -> Iterator[Told]:
         yield Told("Round trips:", f"half of all answers came within {across(times, given, write)}.")
 
 
-def _unanswered(given: "Gathered") -> Iterator[Told]:
+def _unanswered(given: "Contents") -> Iterator[Told]:
     totals = _asked(given)
     shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
     if not shares:
@@ -203,7 +203,7 @@ def _unanswered(given: "Gathered") -> Iterator[Told]:
     yield Told("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
 
 
-def _refused(given: "Gathered") -> Iterator[Told]:
+def _refused(given: "Contents") -> Iterator[Told]:
     reasons: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     for row in given.nacks:
@@ -216,7 +216,7 @@ def _refused(given: "Gathered") -> Iterator[Told]:
         yield Told("Nacks:", f"{count} ended with one ({said}).")
 
 
-def _again(given: "Gathered") -> Iterator[Told]:
+def _again(given: "Contents") -> Iterator[Told]:
     totals = _sums(given.answers, "interests", "retransmitted")
     shares = {
         run: 100 * of["retransmitted"] / of["interests"] for run, of in totals.items() if of["interests"]
@@ -226,7 +226,7 @@ def _again(given: "Gathered") -> Iterator[Told]:
         yield Told("Asked again:", f"of the Interests, {said} repeat one that had no answer yet.")
 
 
-def _pit(given: "Gathered") -> Iterator[Told]:
+def _pit(given: "Contents") -> Iterator[Told]:
     peaks: dict[str, tuple[int, str, int]] = {}
     for row in given.pit_summary:
         if row["node"] != ALL:
@@ -245,7 +245,7 @@ def _pit(given: "Gathered") -> Iterator[Told]:
         yield Told("The PIT:", "; ".join(said) + f"{more}.")
 
 
-def _lifetimes(given: "Gathered") -> Iterator[Told]:
+def _lifetimes(given: "Contents") -> Iterator[Told]:
     half = {run: quantile(rows, 0.5) or 0.0 for run, rows in _by_run(given.lifetimes).items()}
     if half:
         ends: Counter[str] = Counter()
@@ -261,7 +261,7 @@ def _lifetimes(given: "Gathered") -> Iterator[Told]:
         )
 
 
-def _shared(given: "Gathered") -> Iterator[Told]:
+def _shared(given: "Contents") -> Iterator[Told]:
     classic = [row for row in given.outcomes if row["kind"] == "classic"]
     totals = _sums(classic, "entries", "aggregated")
     shares = {run: 100 * of["aggregated"] / of["entries"] for run, of in totals.items()}
@@ -270,7 +270,7 @@ def _shared(given: "Gathered") -> Iterator[Told]:
         yield Told("Aggregation:", f"of the PIT entries, {said} were asked for by more than one neighbour.")
 
 
-def _long_lived(given: "Gathered") -> Iterator[Told]:
+def _long_lived(given: "Contents") -> Iterator[Told]:
     feeds = [row for row in given.outcomes if row["kind"] == "feed"]
     if not feeds:
         return
@@ -288,7 +288,7 @@ def _long_lived(given: "Gathered") -> Iterator[Told]:
     )
 
 
-def _feeds(given: "Gathered") -> Iterator[Told]:
+def _feeds(given: "Contents") -> Iterator[Told]:
     if not given.feeds:
         return
     newest: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.report.capture import plots
-from analysis.report.capture.contents import MOST_FEEDS, Gathered
+from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import (
     counted,
     draw_endpoints,
@@ -33,7 +33,7 @@ EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""
 
 
-def render(given: Gathered) -> str:
+def render(given: Contents) -> str:
     """Return the page."""
     ways = counted(given.ways)
     drawing, left_out = draw_endpoints(ways, set(given.nodes))
@@ -144,7 +144,7 @@ def render(given: Gathered) -> str:
     )
 
 
-def _pit_heat(given: Gathered) -> Figure | None:
+def _pit_heat(given: Contents) -> Figure | None:
     return (
         pit_heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given)
         if given.pit_heat
@@ -152,7 +152,7 @@ def _pit_heat(given: Gathered) -> Figure | None:
     )
 
 
-def _pit(given: Gathered) -> tuple[Figure | None, int]:
+def _pit(given: Contents) -> tuple[Figure | None, int]:
     if not given.pit_curves:
         return None, 0
     what = [*WHAT, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
@@ -171,7 +171,7 @@ def _renamed(item: Figure) -> Figure:
     return item._replace(text=text, menus=menus, spec=item.spec | {"columns": columns})
 
 
-def _capture(given: Gathered, run: str) -> dict[str, Any]:
+def _capture(given: Contents, run: str) -> dict[str, Any]:
     """Say what a capture is: its time, its frames, and its nodes."""
     span = given.runs[run]
     mine = [row for row in given.interfaces if row["layering"] == run]

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.report.capture.contents import Gathered
+from analysis.report.capture.contents import Contents
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
 from analysis.report.figures.plot import Rows
@@ -18,7 +18,7 @@ MOST_REASONS = 12
 """Problems of a capture's frames that are told one by one."""
 
 
-def problems(given: Gathered) -> Iterator[str]:
+def problems(given: Contents) -> Iterator[str]:
     """Say what could not be read, what is not known, and what was inferred."""
     several = len(given.layerings) > 1
     for run in given.layerings:
@@ -75,7 +75,7 @@ def problems(given: Gathered) -> Iterator[str]:
         yield ("Latencies between nodes are as right as their clocks agree; round trips take one clock only.")
 
 
-def clocks(given: Gathered) -> Rows:
+def clocks(given: Contents) -> Rows:
     """Return for each pair of nodes, both ways: packets, least and median time, and what that says of clocks.
 
     If the way there is as long as the way back, the clocks are apart by half the difference of the least
@@ -116,7 +116,7 @@ def talks(ways: list[Way], layerings: list[str]) -> Rows:
     return rows[:MOST_TALKS]
 
 
-def states(given: Gathered) -> Rows:
+def states(given: Contents) -> Rows:
     """Return for each run and node: PIT entries, mean and peak, how entries ended, and what was shared."""
     ends: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in given.outcomes:
@@ -149,7 +149,7 @@ def states(given: Gathered) -> Rows:
     return rows[:MOST_ROWS]
 
 
-def prefix_rows(given: Gathered, prefixes: Sequence[str]) -> Rows:
+def prefix_rows(given: Contents, prefixes: Sequence[str]) -> Rows:
     """Return the rows of the table of prefixes: those of captured.answers, and round-trip times in ms."""
     times: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in given.rtt_prefixes:
