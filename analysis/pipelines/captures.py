@@ -1,78 +1,177 @@
-"""Captures that feednet did not make: every table of analysis.tables.schema, computed from the packets alone.
+"""Captures that feednet need not have made: from their bytes to tables, a summary and a page."""
 
-Packets are in directories by run, node and interface, as analysis.spark.to_parquet has written them; the
-other tables are written beside them, by run. Each is computed once, by Spark, and never held in one place.
-"""
-
-import shutil
-from collections.abc import Collection
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
-from analysis.decode.schema import MESSAGES, PARTITIONS
-from analysis.pit import history
-from analysis.run.context import BREAKS
-from analysis.spark.engine import frame
-from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import WholeFile, directories, partition, read, write, write_by_time
-from analysis.tables.feed_progress import captured_latency
-from analysis.tables.overhead import overhead, seen_once
-from analysis.tables.packet_tables import tell
-from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES, Table
+from analysis.decode.capture_point import infer
+from analysis.decode.reader import NodeRule, Reading
+from analysis.decode.reference import node_of
+from analysis.decode.schema import PACKETS
+from analysis.errors import AnalysisError, one_line_errors
+from analysis.files import whole_directory
+from analysis.pipelines.capture_page import write_capture_report
+from analysis.pipelines.capture_summary import copies_among, summarise
+from analysis.pipelines.capture_tables import write_tables
+from analysis.report.capture.findings import Figures
+from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
+from analysis.spark.parquet import BY, WholeFile, directories, partition
+from analysis.spark.to_parquet import Report, extract
+from captures.files import EMPTY_FILE, cut
+from captures.layers import Ports
+from captures.pcapng import CaptureError
 
-FEW_BYTES = 4 << 20
-"""Parquet of packets, of which this process follows the PITs itself."""
-
-_MESSAGES = ".messages"
+REPORT = "report.html"
+SUMMARY = "summary.json"
 
 
-def write_tables(
-    out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
-) -> None:
-    """Write every table but packets, which are in `out`/packets already, as `out`/NAME/run=RUN/*.parquet.
+class Capture(NamedTuple):
+    """A capture: its run, the file, what that is called, and whether the user named it, not a directory."""
 
-    `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
-    are so few that tables are collected and written by this process.
+    run: str
+    path: Path
+    name: str
+    is_named: bool
+
+
+class Choices(NamedTuple):
+    """How captures are read and analysed.
+
+    Attributes:
+        rule: what names the nodes.
+        ports: of NDN.
+        local: addresses of the nodes that captured, each with the interface, node or file that it belongs to,
+            "" for all.
+        packets_only: make no tables but packets.
+        engine, master: analysis.spark.engine.choose's.
     """
-    out = out.resolve()  # tasks work in directories of their own
-    packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
-    size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
-    messages = packets.where(F.col("kind").isin(*MESSAGES))
-    whole = out / "packets"
-    if fragments:
-        whole = out / _MESSAGES
-        breaks = frame(spark, BREAKS.empty_table())
-        reassembled = reassemble(packets, breaks)
-        write_by_time(reassembled, whole, here=here)
-        messages = read(spark, whole, reassembled.schema, *PARTITIONS)
 
-    def keep(name: str, table: DataFrame) -> DataFrame:
-        write(table, out / name, here=here)
-        return read(spark, out / name, next(each.spark for each in TABLES if each.name == name), "run")
-
-    in_parallel(
-        # Spark's Python processes take longer to start than to follow so few.
-        lambda: history.scan(whole, out, None if here or size <= FEW_BYTES else spark),
-        lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
-        lambda: keep(LATENCY.name, captured_latency(messages)),
-        lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),
-    )
-    shutil.rmtree(out / _MESSAGES, ignore_errors=True)
-    for path in out.rglob(".*.crc"):  # Hadoop's sums, at which polars takes offence
-        path.unlink()
-    for table in TABLES:
-        if table is not PACKETS:
-            _at_least_empty(out / table.name, table, runs)
+    rule: NodeRule
+    ports: Ports
+    local: tuple[tuple[str, str], ...]
+    packets_only: bool
+    engine: str
+    master: str | None
 
 
-def _at_least_empty(path: Path, table: Table, runs: Collection[str]) -> None:
-    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
-    there = {directories(file.relative_to(path))["run"] for file in path.rglob("*.parquet")}
-    schema = table.arrow.remove(table.arrow.get_field_index("layering"))
-    for run in runs:
-        if (run or None) not in there:
-            with WholeFile(path / partition("run", run) / "part-empty.parquet", schema):
-                pass
+class Analysis(NamedTuple):
+    """What was found.
+
+    Attributes:
+        reports: of each capture.
+        inferred: by path, the addresses of the nodes that captured, as far as they could be told.
+        copies: by path, the capture before it that it is a copy of.
+        spark: the session that made the tables; None if there are only packets.
+    """
+
+    reports: list[Report]
+    inferred: dict[str, dict[str, str]]
+    copies: dict[str, str]
+    spark: SparkSession | None
+
+
+class UnknownPlace(AnalysisError):
+    """An address belongs to an interface, node or file that is not there; `names` are those that are."""
+
+    def __init__(self, where: str, address: str, names: list[str]) -> None:
+        super().__init__(f"no interface, node or file is called {where}")
+        self.where, self.address, self.names = where, address, names
+
+
+def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analysis:
+    """Write the tables of captures, and their summary, into the new directory `place`.
+
+    Raises AnalysisError, CaptureError or OSError, and leaves no directory then.
+    """
+    size = sum(capture.path.stat().st_size for capture in captures)
+    is_small = size <= SMALL_BYTES and choices.master is None
+    chosen = None
+    if not (choices.packets_only and is_small):
+        chosen = choose(choices.engine, choices.master, size)
+    here = is_small or (chosen is not None and chosen.name == "sail")
+    readings, unread = _readings(captures, choices)
+    inferred = {} if choices.local or choices.rule == "address" else infer(readings)
+    readings = [
+        each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or choices.local)
+        for each in readings
+    ]
+    with one_line_errors(), whole_directory(place) as partial, ThreadPoolExecutor(1) as aside:
+        packets = partial / "packets"
+        packets.mkdir()
+        # A small capture is decoded while the engine starts.
+        early = aside.submit(extract, readings, packets, BY, None) if here else None
+        spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
+        reports = early.result() if early else extract(readings, packets, BY, spark)
+        reports += unread
+        _at_least_empty(readings, packets)
+        _check_places(choices.local, readings, packets)
+        if spark and not choices.packets_only:
+            fragments = any("fragment" in report.kinds for report in reports)
+            runs = list(dict.fromkeys(report.run for report in reports))
+            write_tables(partial, runs, spark, fragments=fragments, here=here)
+        copies = copies_among(reports)
+        summarise(partial / SUMMARY, reports, inferred, copies)
+    return Analysis(reports, inferred, copies, None if choices.packets_only else spark)
+
+
+def show(analysis: Analysis, place: Path) -> list[Figures]:
+    """Write the page of an analysis with tables, and its headline figures into the summary; return these.
+
+    Raises AnalysisError, and leaves the tables.
+    """
+    assert analysis.spark is not None
+    with one_line_errors():
+        figures = write_capture_report(place, place / REPORT, analysis.spark)
+    summarise(place / SUMMARY, analysis.reports, analysis.inferred, analysis.copies, figures)
+    return figures
+
+
+def _readings(captures: Sequence[Capture], choices: Choices) -> tuple[list[Reading], list[Report]]:
+    """Cut captures into pieces; return these, and reports of the captures that cannot be read."""
+    readings: list[Reading] = []
+    unread: list[Report] = []
+    for capture in captures:
+        try:
+            pieces = list(cut(capture.path))
+        except CaptureError as error:
+            # What nobody named, or nothing was written to, is no reason to read nothing else.
+            if len(captures) == 1 or (capture.is_named and error.reason != EMPTY_FILE):
+                raise
+            damage = (error.offset, capture.path.stat().st_size, error.reason)
+            unread.append(Report(capture.run, str(capture.path), 0, {}, {}, [damage]))
+            continue
+        readings += [
+            Reading(capture.run, piece, choices.rule, choices.ports, capture.name, choices.local)
+            for piece in pieces
+        ]
+    if not readings:
+        raise AnalysisError(f"{len(captures)} captures, and none of them can be read: {_why(unread)}")
+    return readings, unread
+
+
+def _why(unread: Sequence[Report]) -> str:
+    reasons = dict.fromkeys(reason for report in unread for _, _, reason in report.damages)
+    return ", ".join(reasons)
+
+
+def _check_places(own: Sequence[tuple[str, str]], readings: Sequence[Reading], packets: Path) -> None:
+    """Raise UnknownPlace if an address belongs to none that is there: packets tell which interfaces are."""
+    found = (directories(path).get("interface") for path in packets.rglob("*.parquet"))
+    names = {reading.called for reading in readings} | {name for name in found if name}
+    for where, address in own:
+        if where and where not in names | {node_of(name) for name in names}:
+            raise UnknownPlace(where, address, sorted(names))
+
+
+def _at_least_empty(readings: Sequence[Reading], packets: Path) -> None:
+    """Write a file without rows if there are no frames at all, so that whoever reads it finds columns."""
+    if not any(packets.rglob("*.parquet")):
+        run = readings[0].run
+        directory = packets.joinpath(*(partition(key, run) for key in BY))
+        kept = pa.schema([field for field in PACKETS if field.name not in BY.values()])
+        with WholeFile(directory / "part.parquet", kept):
+            pass

@@ -1,14 +1,11 @@
 """`feednet analyze`: any capture with NDN in it, as the tables of every stage of an analysis."""
 
-import json
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
@@ -16,12 +13,10 @@ from testbed.cli.options import engine_option
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
-    from analysis.decode.reader import Reading
-    from analysis.report.capture.findings import Figures
+    from analysis.pipelines.captures import Capture
     from analysis.spark.to_parquet import Report
 
 _RULES = ("auto", "interface", "file", "address")
-REPORT = "report.html"
 
 MOST_REASONS = 8
 """Problems of frames that are told one by one."""
@@ -91,92 +86,55 @@ def analyze(
     a directory stands for all captures in it. Captures with the same RUN are of one experiment; without RUN a
     capture is a run by itself, called like the file without suffixes.
     """
-    from analysis.decode.capture_point import infer
-    from analysis.decode.reader import NodeRule, Reading
-    from analysis.errors import AnalysisError, of_system, one_line_errors
-    from analysis.files import whole_directory
-    from analysis.pipelines.capture_page import write_capture_report
-    from analysis.pipelines.captures import write_tables
+    from analysis.decode.reader import NodeRule
+    from analysis.errors import AnalysisError, of_system
+    from analysis.pipelines.captures import REPORT, Choices, UnknownPlace, analyse, show
     from analysis.report.numbers import NARROW_SPACE
-    from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
-    from analysis.spark.parquet import BY
-    from analysis.spark.to_parquet import Report, extract
-    from captures.files import EMPTY_FILE, cut
     from captures.layers import Ports
     from captures.pcapng import CaptureError
 
     assert get_args(NodeRule) == _RULES
     if packets_only and engine != "auto":
         raise UserError(f"--engine {engine}: it makes tables, and --packets-only makes none; leave one out")
-    files = _files(captures)
+    files = _captures(captures)
     place = out.resolve()
     _utf_8(place)
     if place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{shown(str(out))} is there already: remove it, or choose another --out")
-    own = tuple(map(_local, local))
     usual = Ports()
-    ports = Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp)
+    choices = Choices(
+        cast(NodeRule, rule),
+        Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp),
+        tuple(map(_local, local)),
+        packets_only,
+        engine,
+        master,
+    )
     try:
-        size = sum(file.path.stat().st_size for file in files)
-        is_small = size <= SMALL_BYTES and master is None
-        chosen = None if packets_only and is_small else choose(engine, master, size)
-        here = is_small or (chosen is not None and chosen.name == "sail")
-        readings: list[Reading] = []
-        unread: list[Report] = []
-        for file in files:
-            try:
-                pieces = list(cut(file.path))
-            except CaptureError as error:
-                # What nobody named, or nothing was written to, is no reason to read nothing else.
-                if len(files) == 1 or (file.is_named and error.reason != EMPTY_FILE):
-                    raise
-                damage = (error.offset, file.path.stat().st_size, error.reason)
-                unread.append(Report(file.run, str(file.path), 0, {}, {}, [damage]))
-                continue
-            readings += [
-                Reading(file.run, piece, rule, ports, file.name, own)  # type: ignore[arg-type]
-                for piece in pieces
-            ]
-        if not readings:
-            raise UserError(f"{len(files)} captures, and none of them can be read: {_why(unread)}")
-        inferred = {} if own or rule == "address" else infer(readings)
-        readings = [
-            each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or own) for each in readings
-        ]
-        with one_line_errors(), whole_directory(place) as partial, ThreadPoolExecutor(1) as aside:
-            (partial / "packets").mkdir()
-            # A small capture is decoded while the engine starts.
-            early = aside.submit(extract, readings, partial / "packets", BY, None) if here else None
-            spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
-            reports = early.result() if early else extract(readings, partial / "packets", BY, spark)
-            reports += unread
-            _at_least_empty(readings, partial / "packets")
-            _check_places(own, readings, partial / "packets")
-            if spark and not packets_only:
-                fragments = any("fragment" in report.kinds for report in reports)
-                runs = list(dict.fromkeys(report.run for report in reports))
-                write_tables(partial, runs, spark, fragments=fragments, here=here)
-            copies = _copies(reports)
-            _summarise(partial / "summary.json", reports, inferred, copies)
+        analysis = analyse(files, place, choices)
+    except UnknownPlace as error:
+        raise UserError(
+            f"--local {shown(error.where)}={error.address}: no interface, node or file is called"
+            f" {shown(error.where)}; there are {', '.join(map(shown, error.names))}"
+        ) from error
     except OSError as error:
         raise UserError(of_system(error)) from error
     except (CaptureError, AnalysisError) as error:
         raise UserError(str(error)) from error
-    per_run = Counter(report.run for report in reports)
-    for report in reports:
-        click.echo(_told(report, inferred.get(report.path, {}), told_where=per_run[report.run] > 1))
-    for path, original in copies.items():
+    per_run = Counter(report.run for report in analysis.reports)
+    for report in analysis.reports:
+        local_to = analysis.inferred.get(report.path, {})
+        click.echo(_told(report, local_to, told_where=per_run[report.run] > 1))
+    for path, original in analysis.copies.items():
         click.echo(f"copies   {shown(path)} is like {shown(original)}: the same frames at the same times")
-    if packets_only or not spark:
+    if analysis.spark is None:
         click.echo(f"packets  {out / 'packets'}")
         return
     click.echo(f"tables   {out}")
     try:
-        with one_line_errors():
-            figures = write_capture_report(place, place / REPORT, spark)
+        figures = show(analysis, place)
     except AnalysisError as error:
         raise UserError(f"the tables are in {out}, but the report cannot be made: {error}") from error
-    _summarise(place / "summary.json", reports, inferred, copies, figures)
     for each in figures:
         click.echo(str(each).replace(NARROW_SPACE, " "))
     click.echo(f"report   {out / REPORT}")
@@ -190,23 +148,15 @@ def _utf_8(path: Path) -> None:
         raise UserError(f"{shown(str(path))}: this name is not in UTF-8: rename it") from None
 
 
-class _File(NamedTuple):
-    """A capture: its run, the file, what that is called, and whether the user named it, not a directory."""
-
-    run: str
-    path: Path
-    name: str
-    is_named: bool
-
-
-def _files(captures: Sequence[str]) -> list[_File]:
+def _captures(texts: Sequence[str]) -> list["Capture"]:
     """Return the captures that are meant."""
     from analysis.decode.reader import stem
+    from analysis.pipelines.captures import Capture
     from analysis.spark.parquet import NO_VALUE
 
     runs: dict[str, list[Path]] = defaultdict(list)
     named_files = set()
-    for text in captures:
+    for text in texts:
         run, equals, name = text.partition("=")
         if not equals or "/" in run:
             run, name = "", text
@@ -234,16 +184,16 @@ def _files(captures: Sequence[str]) -> list[_File]:
             found = [path]
             named_files.add(path)
         runs[run] += found
-    files = []
+    captures = []
     for run, paths in runs.items():
         if len({path.resolve() for path in paths}) < len(paths):
             raise UserError(f"{shown(run)}: a capture is given twice")
         keys = [(path.resolve().parent, stem(path.name)) for path in paths]
         names = _called(run, set(keys))
-        files += [
-            _File(run, path, names[key], path in named_files) for path, key in zip(paths, keys, strict=True)
+        captures += [
+            Capture(run, path, names[key], path in named_files) for path, key in zip(paths, keys, strict=True)
         ]
-    return files
+    return captures
 
 
 def _called(run: str, keys: Set[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
@@ -274,94 +224,6 @@ def _local(text: str) -> tuple[str, str]:
         return where, str(ip_address(address))
     except ValueError:
         raise UserError(f"--local {shown(text)}: no IP or MAC address") from None
-
-
-def _check_places(own: Sequence[tuple[str, str]], readings: Sequence["Reading"], packets: Path) -> None:
-    """Raise UserError if --local speaks of what is not there. Only packets tell which interfaces are."""
-    from analysis.decode.reference import node_of
-    from analysis.spark.parquet import directories
-
-    found = (directories(path).get("interface") for path in packets.rglob("*.parquet"))
-    names = {reading.called for reading in readings} | {name for name in found if name}
-    for where, address in own:
-        if where and where not in names | {node_of(name) for name in names}:
-            raise UserError(
-                f"--local {shown(where)}={address}: no interface, node or file is called {shown(where)};"
-                f" there are {', '.join(map(shown, sorted(names)))}"
-            )
-
-
-def _at_least_empty(readings: Sequence["Reading"], packets: Path) -> None:
-    """Write a file without rows if there are no frames at all, so that whoever reads it finds columns."""
-    import pyarrow as pa
-
-    from analysis.decode.schema import PACKETS
-    from analysis.spark.parquet import BY, WholeFile, partition
-
-    if not any(packets.rglob("*.parquet")):
-        run = readings[0].run
-        directory = packets.joinpath(*(partition(key, run) for key in BY))
-        kept = pa.schema([field for field in PACKETS if field.name not in BY.values()])
-        with WholeFile(directory / "part.parquet", kept):
-            pass
-
-
-def _copies(reports: Sequence["Report"]) -> dict[str, str]:
-    """Return of each capture that is as good as equal to one before it, that one."""
-    from captures.files import fingerprint
-
-    found: dict[str, str] = {}
-    alike = Counter(report.frames for report in reports)
-    known: dict[tuple[int, bytes], str] = {}
-    for report in reports:
-        if report.frames and alike[report.frames] > 1:
-            original = known.setdefault((report.frames, fingerprint(report.path)), report.path)
-            if original != report.path:
-                found[report.path] = original
-    return found
-
-
-def _why(unread: Sequence["Report"]) -> str:
-    reasons = dict.fromkeys(reason for report in unread for _, _, reason in report.damages)
-    return ", ".join(reasons)
-
-
-def _summarise(
-    path: Path,
-    reports: Sequence["Report"],
-    inferred: Mapping[str, Mapping[str, str]],
-    copies: Mapping[str, str],
-    figures: Sequence["Figures"] = (),
-) -> None:
-    """Write what was found in each run: in all its captures together, and in each of them."""
-    of = {each.run: each._asdict() for each in figures}
-    summary = []
-    for run in dict.fromkeys(report.run for report in reports):
-        own = [report for report in reports if report.run == run]
-        counted: dict[str, Counter[str]] = defaultdict(Counter)
-        for report in own:
-            for name in ("kinds", "problems", "directions"):
-                counted[name] += Counter(getattr(report, name))
-        together = {
-            "run": run,
-            "path": own[0].path if len(own) == 1 else _common([each.path for each in own]),
-            **{name: sum(getattr(each, name) for each in own) for name in ("frames", "gaps", "skipped")},
-            **counted,
-            "damages": [damage for each in own for damage in each.damages],
-        }
-        captures = [
-            each._asdict() | {"local": inferred.get(each.path, {}), "copy_of": copies.get(each.path)}
-            for each in own
-        ]
-        summary.append(together | of.get(run, {}) | {"captures": captures})
-    path.write_text(json.dumps(summary, indent=1, default=dict) + "\n", encoding="utf-8")
-
-
-def _common(paths: Sequence[str]) -> str:
-    """Return the directory that some paths share, of which some may be relative."""
-    if len(set(map(os.path.isabs, paths))) > 1:
-        paths = [*map(os.path.abspath, paths)]
-    return os.path.commonpath(paths)
 
 
 def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> str:

@@ -181,7 +181,7 @@ def test_time_stamps_that_cannot_be(spark, tmp_path):
 def test_a_relative_directory_of_any_name(spark, tmp_path, monkeypatch, name):
     # Spark's own working directory is another one, as those of executors are.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("analysis.pipelines.captures.FEW_BYTES", 0)
+    monkeypatch.setattr("analysis.pipelines.capture_tables.FEW_BYTES", 0)
     write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
     said = run("a-eth0.pcap", "--out", name)
     assert said.exit_code == 0, said.output
@@ -222,7 +222,7 @@ def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
-    from analysis.pipelines.captures import _at_least_empty
+    from analysis.pipelines.capture_tables import _at_least_empty
     from analysis.spark.parquet import directories
     from analysis.tables.schema import LATENCY
 

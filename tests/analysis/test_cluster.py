@@ -117,9 +117,9 @@ def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], direct
 
 
 _PITS_BY_TASKS = """
-import analysis.pipelines.captures
+import analysis.pipelines.capture_tables
 from testbed.cli.main import main
-analysis.pipelines.captures.FEW_BYTES = 0  # follow no PIT in the driver
+analysis.pipelines.capture_tables.FEW_BYTES = 0  # follow no PIT in the driver
 main()
 """
 

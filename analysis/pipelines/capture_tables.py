@@ -1,0 +1,78 @@
+"""Captures that feednet did not make: every table of analysis.tables.schema, computed from the packets alone.
+
+Packets are in directories by run, node and interface, as analysis.spark.to_parquet has written them; the
+other tables are written beside them, by run. Each is computed once, by Spark, and never held in one place.
+"""
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.decode.schema import MESSAGES, PARTITIONS
+from analysis.pit import history
+from analysis.run.context import BREAKS
+from analysis.spark.engine import frame
+from analysis.spark.parallel import in_parallel
+from analysis.spark.parquet import WholeFile, directories, partition, read, write, write_by_time
+from analysis.tables.feed_progress import captured_latency
+from analysis.tables.overhead import overhead, seen_once
+from analysis.tables.packet_tables import tell
+from analysis.tables.reassembly import reassemble
+from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES, Table
+
+FEW_BYTES = 4 << 20
+"""Parquet of packets, of which this process follows the PITs itself."""
+
+_MESSAGES = ".messages"
+
+
+def write_tables(
+    out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
+) -> None:
+    """Write every table but packets, which are in `out`/packets already, as `out`/NAME/run=RUN/*.parquet.
+
+    `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
+    are so few that tables are collected and written by this process.
+    """
+    out = out.resolve()  # tasks work in directories of their own
+    packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
+    size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
+    messages = packets.where(F.col("kind").isin(*MESSAGES))
+    whole = out / "packets"
+    if fragments:
+        whole = out / _MESSAGES
+        breaks = frame(spark, BREAKS.empty_table())
+        reassembled = reassemble(packets, breaks)
+        write_by_time(reassembled, whole, here=here)
+        messages = read(spark, whole, reassembled.schema, *PARTITIONS)
+
+    def keep(name: str, table: DataFrame) -> DataFrame:
+        write(table, out / name, here=here)
+        return read(spark, out / name, next(each.spark for each in TABLES if each.name == name), "run")
+
+    in_parallel(
+        # Spark's Python processes take longer to start than to follow so few.
+        lambda: history.scan(whole, out, None if here or size <= FEW_BYTES else spark),
+        lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
+        lambda: keep(LATENCY.name, captured_latency(messages)),
+        lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),
+    )
+    shutil.rmtree(out / _MESSAGES, ignore_errors=True)
+    for path in out.rglob(".*.crc"):  # Hadoop's sums, at which polars takes offence
+        path.unlink()
+    for table in TABLES:
+        if table is not PACKETS:
+            _at_least_empty(out / table.name, table, runs)
+
+
+def _at_least_empty(path: Path, table: Table, runs: Collection[str]) -> None:
+    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
+    there = {directories(file.relative_to(path))["run"] for file in path.rglob("*.parquet")}
+    schema = table.arrow.remove(table.arrow.get_field_index("layering"))
+    for run in runs:
+        if (run or None) not in there:
+            with WholeFile(path / partition("run", run) / "part-empty.parquet", schema):
+                pass
