@@ -353,7 +353,7 @@ class FeedTable:
         for entry in due:
             self._timers.add(entry)  # _settle() moves it, and needs it in its place
         for entry in due:
-            entry.ranges.expire(now)
+            self._expire(entry, now)
             if entry.ranges:
                 self._serve_all(entry, now)
             if entry.ranges:
@@ -437,6 +437,18 @@ class FeedTable:
             self._timers.add(entry)
 
     # Downstream.
+
+    def _expire(self, entry: FeedEntry, now: int) -> None:
+        """Drop the ranges whose lifetime is over.
+
+        Some hops may have refused, and the last one kept silent for not quite long enough: who asks for short
+        times would otherwise never hear of it.
+        """
+        if entry.refused and entry.upstream.is_doubtful(now):
+            for face, granted in entry.ranges.items():
+                if granted.expiry <= now and not self._can_progress(entry, granted):
+                    self._refuse_range(entry, face, granted, NO_ROUTE, now)
+        entry.ranges.expire(now)
 
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""
