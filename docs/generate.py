@@ -409,6 +409,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (upstream, "_LOSSES_REMEMBERED", str, "items without a loss until a path counts again as one that loses none: a loss of 2 % or more is one"),
     (upstream, "PULL_WINDOW", str, "items under way through a forwarder that cannot push: as many as a legacy path can buffer"),
     (upstream, "_SOON", _ns, "after a repeated pull: sooner than a publisher is likely to append by chance, later than most paths answer"),
+    (upstream, "_EARLY_IN_A_ROW", str, "items pulled early until one is given time to come by itself: an eighth of the items costs time, or Interests"),
     (upstream, "PULL_LIFETIME_MS", _ms, "NDN's usual InterestLifetime: what a legacy forwarder expects"),
     (core, "_FETCH_MS", _ms, "the same, for classic Interests that a relay sends for itself"),
     (backfill, "WINDOW", str, "items of the past under way, and held out of order"),

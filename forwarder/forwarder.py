@@ -425,7 +425,8 @@ class Forwarder:
             and (entry is None or not entry.waits_for(face.number, nonce))
         ):
             counters.looped += 1
-            self._send_nack(face, interest.wire, DUPLICATE, token)
+            if heard < 0 or entry is None or not entry.waits_for(heard, nonce):
+                self._send_nack(face, interest.wire, DUPLICATE, token)
             return
 
         expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
@@ -461,10 +462,15 @@ class Forwarder:
             hops = feeds.ordered(name, hops)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
+        if faces is None and entry.is_pending(now):
+            # Others wait for this face, which has no other way, or somebody else may still answer.
+            if not entry.is_pending(now, but=face.number):
+                counters.no_route += 1
+                entry.drop_in_record(face.number)
+                self._send_nack(face, interest.wire, NO_ROUTE, token)
+            return
         if faces or not self._is_observable or not face.is_local or entry.deadline < 0:
             self.pit.extend(entry, expiry)
-        if faces is None and entry.is_pending(now):
-            return  # somebody may still answer
         if faces is None:
             counters.no_route += 1
             self._refuse(entry, NO_ROUTE, now)

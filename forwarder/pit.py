@@ -21,14 +21,14 @@ _PASSED: Final = 1024
 """Names that a persistent Interest's entry remembers, so as not to pass the same Data on again."""
 
 _MOST_COPIES: Final = 4
-"""Times that one nonce may come again from one face: more than a link duplicates, few rounds of a ring."""
+"""Times that one nonce may come again from one face: more than links duplicate; a ring soon ends."""
 
 
 class InRecord:
     """An Interest that waits for its Data: from `face`, with its nonce, expiry (ns), PIT token and packet.
 
     A persistent one (forwarder.wire.persistent) waits for all Data that match it, until it expires. `copies`
-    is how often the same nonce has come once more.
+    counts how often the same nonce has come again.
     """
 
     __slots__ = ("copies", "expiry", "face", "nonce", "persistent", "token", "wire")
@@ -128,9 +128,12 @@ class PitEntry:
                 return record
         return None
 
-    def is_pending(self, now: int) -> bool:
-        """Tell whether it has been sent somewhere that may still answer."""
-        return any(record.nacked is None and record.expiry > now for record in self.out_records)
+    def is_pending(self, now: int, but: int = -1) -> bool:
+        """Tell whether it has been sent somewhere that may still answer, other than face `but`."""
+        return any(
+            record.nacked is None and record.expiry > now and record.face != but
+            for record in self.out_records
+        )
 
     def last_sent(self) -> int:
         """Return when it was sent last, ns; it has been sent."""
@@ -143,8 +146,8 @@ class PitEntry:
     def is_loop(self, face: int, nonce: int) -> bool:
         """Tell whether an Interest from `face` with `nonce` has been here before, and left.
 
-        The same nonce from the same face is the link's duplicate or the consumer's own repetition; but if it
-        comes time and again, round a ring in which every node takes it for that.
+        The same nonce from the same face is the link's duplicate or the consumer's own repetition. If it
+        comes again more than _MOST_COPIES times, it goes round a ring in which every node takes it for that.
         """
         for record in self.in_records:
             if record.nonce == nonce:

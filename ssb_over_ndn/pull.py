@@ -19,7 +19,7 @@ class Question:
     """Asks for a feed's metadata until there is an answer.
 
     After the third, repetitions come at irregular times: a forwarder whose other consumers ask in step
-    with this one could hold back each of them (retransmission suppression).
+    with this one could suppress every one of its repetitions.
 
     Attributes:
         is_open: it has been asked and not answered.

@@ -190,6 +190,11 @@ class FeedStore:
         self.bytes += cache.bytes - before
         return is_news
 
+    def forgive(self, face: int) -> None:
+        """Forget that a face has failed, for any feed."""
+        for cache in self._caches.values():
+            cache.failures.pop(face, None)
+
     def find(self, feed: bytes) -> FeedCache | None:
         """Return the cache of a feed that is remembered."""
         return self._caches.get(feed)

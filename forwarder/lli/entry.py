@@ -107,7 +107,7 @@ class FeedEntry:
 
     def has_gone_round(self, nonce: int | None, face: int) -> bool:
         """Tell whether an LLI from a face is one that this node has sent, for another's sake or its own."""
-        return is_among(self.nonces, nonce, face)
+        return is_among((*self.cache.nonces, *self.nonces), nonce, face)
 
     def sends(self, nonce: int, origin: int | None) -> None:
         """Remember an LLI that is sent, and the face whose LLI caused it."""

@@ -161,6 +161,9 @@ class FeedTable:
         """Take in a FeedState that came without an item: the answer to an LLI."""
         self.flush(now)
         self._silent.pop(face, None)
+        cache = self.store.find(state.feed or b"")
+        if cache is not None:
+            cache.failures.pop(face, None)
         entry = self._entries.get(state.feed or b"")
         if entry is None or face != entry.face or state.feed_state is None:
             return
@@ -339,6 +342,7 @@ class FeedTable:
     def face_up(self, face: int) -> None:
         """Note that a face may be tried again."""
         self._silent.pop(face, None)
+        self.store.forgive(face)
         for entry in self._entries.values():
             entry.tried.discard(face)
 
@@ -382,11 +386,12 @@ class FeedTable:
         if not lli.send_credit:
             return None
         cache = self.store.find(feed)
-        if cache is not None and is_among(cache.nonces, lli.nonce, face):
+        can_answer = cache is not None and (cache.get(first) is not None or cache.fork is not None)
+        is_at_hand = can_answer and cache is not None and first + lli.send_credit <= cache.tip + 1
+        if cache is not None and not is_at_hand and is_among(cache.nonces, lli.nonce, face):
             self.counters["loops"] += 1
             self._send_nack(face, lli.wire, DUPLICATE)
             return None
-        can_answer = cache is not None and (cache.get(first) is not None or cache.fork is not None)
         if not can_answer and all(hop.face == face for hop in self._fib.lookup(feed)):
             self._send_nack(face, lli.wire, NO_ROUTE)
             return None
@@ -453,6 +458,8 @@ class FeedTable:
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""
         self._silent.pop(face, None)
+        if face == entry.face:
+            entry.cache.failures.pop(face, None)
         seq, up = item.seq, entry.upstream
         entry.latest = item
         entry.refused = False
@@ -680,14 +687,10 @@ class FeedTable:
                 entry.upstream_first = 0
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
-    def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int, int]:
+    def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int]:
         """Return what puts a next hop behind others; see docs/controlled-push.md, "Failure"."""
-        failed_until = entry.cache.failures.get(face, 0)
-        return (
-            face in entry.ranges,
-            self._shunned_until(face, now),
-            failed_until if failed_until > now else 0,
-        )
+        failed_until = max(self._shunned_until(face, now), entry.cache.failures.get(face, 0))
+        return face in entry.ranges, failed_until if failed_until > now else 0
 
     def _note_failure(self, entry: FeedEntry, face: int, now: int) -> None:
         """Prefer others for this feed, though the face may show life for the sake of another."""

@@ -35,6 +35,7 @@ PULL_WINDOW: Final = 32
 """Items asked for at a time of an upstream that cannot push."""
 PULL_LIFETIME_MS: Final = 4_000
 _SOON: Final = 500 * MS
+_EARLY_IN_A_ROW: Final = 8
 
 NEVER: Final = (1 << 63) - 1
 
@@ -165,6 +166,7 @@ class Upstream:
         "_asked_twice",
         "_begun_at",
         "_credit",
+        "_early",
         "_idle_probes",
         "_is_heard",
         "_is_pushing",
@@ -228,6 +230,7 @@ class Upstream:
         self._pulled: dict[int, int] = {}  # item -> when to ask for it again, ns
         self._repeated = (0, 0)  # the pull that was repeated last: item, when (ns)
         self._repeat_at = NEVER  # when to repeat the first pull early, ns
+        self._early = 0  # items in a row that a repetition has brought
         self._tries = 0  # time-outs since the last sign of life
         self._unanswered = False
         self._answered_once = False
@@ -325,7 +328,10 @@ class Upstream:
         self._last_arrival = self._quiet_since = now
         if self._pulled.pop(seq, None) is not None:
             is_due_to_that = seq == self._repeated[0] and now <= self._repeated[1] + _SOON
-            self._repeat_at = now + self._rtt.timeout() if is_due_to_that else NEVER
+            self._early = self._early + 1 if is_due_to_that else 0
+            # Now and then it is given time to come without: items may come within _SOON by their own pace.
+            time = 0 if self._early % _EARLY_IN_A_ROW else _SOON
+            self._repeat_at = now + self._rtt.timeout() + time if is_due_to_that else NEVER
         self.window.arrived(self._credit)
         if bare and not self._answered_once and seq == self._asked_first:
             self._unanswered = False

@@ -60,7 +60,8 @@ class Wish(NamedTuple):
         lifetime: of each, ns.
         tries: how many; 0 until there is an answer.
         again: send another after this time, ns, though the one before has not ended; 0: when it has. Every
-            _PATIENT tries this time is doubled: who never waits longer may fill a link with half answers.
+            _PATIENT tries this time is doubled, up to LONGEST_PAUSE: an application that never waits longer
+            can fill a link with fragments, so that no answer arrives whole.
         prefix: whose names they are.
     """
 

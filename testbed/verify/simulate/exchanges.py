@@ -31,7 +31,18 @@ class _Ask:
     cross with Data that come to the node just then, so that it waits on.
     """
 
-    __slots__ = ("at", "ended", "expiry", "is_doubtful", "last", "newest", "nonces", "passed", "repeated")
+    __slots__ = (
+        "again",
+        "at",
+        "ended",
+        "expiry",
+        "is_doubtful",
+        "last",
+        "newest",
+        "nonces",
+        "passed",
+        "repeated",
+    )
 
     def __init__(self) -> None:
         self.expiry = 0
@@ -45,6 +56,7 @@ class _Ask:
         self.at = -1
         self.repeated = 0
         self.passed: set[bytes] | None = None
+        self.again: set[bytes] = set()  # of them, those that may be passed once more
 
 
 class _Passage:
@@ -231,14 +243,14 @@ class Exchanges:
             if ask.ended < 0 and ask.expiry > now and frame.satisfies(key) and (is_fresh or not key[2])
             if now in (came, ask.at)  # from the store, they answer what comes
         ]
-        of_now = [ask for ask in waiting if ask.at == now and ask.repeated]
+        of_now = [ask for ask in waiting if ask.at == now and ask.repeated and ask.passed is None]
         if came != now and len(of_now) > 1:
             of_now[0].repeated -= 1  # of what is stored, each gets a copy: in which order is not seen
             for ask in of_now:
                 ask.is_doubtful = True
             return
         found = is_back = is_of_now = False
-        passing: set[bytes] | None = None
+        passing: _Ask | None = None
         for ask in waiting:
             if came == now and origin == peer and ask.at != now:
                 is_back = True  # unless they are for another Interest, that has come since
@@ -250,10 +262,11 @@ class Exchanges:
             elif ask.passed is None:
                 ask.ended = now
                 found = True
-            elif frame.name not in ask.passed:
-                passing = ask.passed
-        if not found and passing is not None:
-            passing.add(frame.name)
+            elif frame.name not in ask.passed or frame.name in ask.again:
+                passing = ask
+        if not found and passing is not None and passing.passed is not None:
+            passing.passed.add(frame.name)
+            passing.again.discard(frame.name)
         elif not found and is_back:
             raise Violation("unasked", node, f"sends {peer} the Data that have just come from there")
         elif not found:
@@ -273,7 +286,11 @@ class Exchanges:
             ask.is_doubtful = True
         upstream = here.upstream.get(key, {})
         may_answer = any(until > now for _, until, _ in upstream.values())
-        waited = [face for face, (_, until, is_certain) in upstream.items() if is_certain and until > now]
+        waited = [
+            face
+            for face, (_, until, is_certain) in upstream.items()
+            if is_certain and until > now and face != peer
+        ]
         is_again = passage.is_known or sum(passage.came.values()) > 1
         # A persistent Interest waits on after Data, and a copy of it is refused.
         is_persistent = ask is not None and ask.passed is not None
@@ -282,7 +299,7 @@ class Exchanges:
             if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
                 ask.ended = now  # what goes round a loop does not wait
             elif ask is not None and ask.passed:
-                ask.passed.clear()  # or it has ended, and the next one is passed the same Data again
+                ask.again = set(ask.passed)  # or it has ended, and the next one is passed the same Data
             return
         if waited:
             raise Violation(

@@ -266,7 +266,7 @@ def _refusals_alone(original: Any) -> Callable[..., Any]:
 
 
 def _failures_forgotten(original: Any) -> Callable[..., Any]:
-    return lambda self, entry, face, now: original(self, entry, face, now)[:2]
+    return lambda self, entry, face, now: (face in entry.ranges, self._shunned_until(face, now))
 
 
 def _causeless(original: Any) -> Callable[..., Any]:
