@@ -496,6 +496,65 @@ def test_a_next_hop_that_answers_nothing_is_given_up_for_the_next() -> None:
     assert relay.counters["failovers"] == 1
 
 
+def two_ways_for(lifetime_ms: int) -> Relay:
+    """Two next hops, and a downstream that asks for a short time."""
+    relay = Relay()
+    relay.core.fib.add(LOGS, C, cost=10)
+    assert relay.lli(A, 1, 8, lifetime_ms=lifetime_ms) == ["1 lli 1+8"]
+    return relay
+
+
+def test_who_asks_for_too_short_a_time_to_find_a_silent_hop_out_gets_another_next_time() -> None:
+    relay = two_ways_for(400)
+    relay.wait(400 * MS)
+    assert relay.core.pit_entries() == 0
+    assert relay.lli(A, 1, 8, lifetime_ms=400) == ["4 lli 1+8"]
+
+
+def test_a_silent_hop_that_answers_for_the_feed_is_as_good_as_before() -> None:
+    relay = two_ways_for(400)
+    relay.wait(400 * MS)
+    relay.give(UP, idle(0, 8))
+    assert relay.lli(A, 1, 8) == ["1 lli 1+8"]
+
+
+def test_a_silent_hop_whose_link_has_come_up_is_as_good_as_before() -> None:
+    relay = two_ways_for(400)
+    relay.wait(400 * MS)
+    relay.core.set_face(UP, False, relay.now)
+    relay.core.set_face(UP, True, relay.now)
+    assert relay.lli(A, 1, 8) == ["1 lli 1+8"]
+
+
+def test_a_range_that_ends_before_the_search_is_refused_if_a_hop_has_refused() -> None:
+    relay = two_ways_for(400)
+    assert relay.refuse(UP) == ["1 lli 1+0", "4 lli 1+8 fresh"]
+    assert f"2 nack {NO_ROUTE} of lli 1+8" in relay.wait(400 * MS)
+    relay = two_ways_for(400)
+    assert not [line for line in relay.wait(400 * MS) if "nack" in line]
+
+
+def test_an_lli_that_comes_round_when_its_entry_has_ended_is_refused() -> None:
+    relay = Relay()
+    relay.lli(A, 1, 8, nonce=70)
+    relay.lli(A, 1, 0)
+    assert relay.core.pit_entries() == 0
+    assert relay.lli(B, 1, 8, nonce=70) == [f"3 nack {DUPLICATE} of lli 1+8"]
+    assert relay.counters["loops"] == 1
+    assert relay.lli(A, 1, 8, nonce=70) == ["1 lli 1+8"]  # the link's late duplicate
+    relay.lli(A, 1, 0)
+    relay.lli(C, 1, 8)
+    assert relay.lli(B, 1, 8, nonce=70) == [f"3 nack {DUPLICATE} of lli 1+8"]
+
+
+def test_what_is_in_the_cache_is_served_round_a_loop_too() -> None:
+    relay = Relay()
+    relay.lli(A, 1, 1, nonce=70)
+    relay.item(1)
+    assert relay.lli(B, 1, 1, nonce=70) == ["3 item 1 tip 1 limit 1"]
+    assert relay.lli(C, 1, 2, nonce=70) == [f"4 nack {DUPLICATE} of lli 1+2"]
+
+
 def test_when_the_upstream_goes_another_is_asked_from_the_first_missing_item() -> None:
     relay = two_ways()
     relay.item(1)

@@ -250,13 +250,6 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
-def _expired_silently(_: Any) -> Callable[..., Any]:
-    def expire(self: FeedTable, entry: FeedEntry, now: int) -> None:
-        entry.ranges.expire(now)
-
-    return expire
-
-
 def _refusals_alone(original: Any) -> Callable[..., Any]:
     def note(self: FeedTable, entry: FeedEntry, face: int, now: int) -> None:
         if entry.upstream.state is not State.SILENT:
@@ -343,7 +336,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
     "past asked for without a cause": (Patch(FeedTable, "_ask_for_the_past", _causeless),),
     "failures forgotten": (Patch(FeedTable, "_reluctance", _failures_forgotten),),
-    "expired without a word": (Patch(FeedTable, "_expire", _expired_silently),),
     "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
     "silence forgotten": (Patch(FeedTable, "_note_failure", _refusals_alone),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
