@@ -197,6 +197,32 @@ def test_a_page_and_a_text_are_made_of_runs_that_have_been_analysed(analyzed, tm
     )
 
 
+def test_terms_are_explained_where_they_stand():
+    page = render_study(study("line", "Line", records({0: (10.0,)}, metric="pit_entries_mean")))
+    assert '<abbr title="Pending Interest Table' in page
+
+
+@pytest.mark.parametrize(
+    ("commands", "hint"),
+    [
+        (
+            ["feednet run line --loss 5 --strategy asf"],
+            "feednet run line --loss 5 --strategy asf --repeat 10",
+        ),
+        (
+            ["feednet run line", "feednet run line --loss 5"],
+            "The commands above with <code>--repeat 10</code>",
+        ),
+        ([""], None),
+    ],
+)
+def test_the_hint_to_repeat_has_all_that_was_given(commands, hint):
+    origins = [Origin(command, "", {}) for command in commands]
+    page = render_study(study("line", "Line", records({0: (10.0,)}))._replace(origins=origins))
+    assert "no confidence intervals" in page
+    assert hint in page if hint else "--repeat 10" not in page
+
+
 def test_repeated_runs_are_drawn_with_their_intervals():
     got = study("s", "S", records({0: (10.0, 12.0), 5: (20.0, 30.0)}, key=LOSS))
     page = plain(render_study(got))

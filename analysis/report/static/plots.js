@@ -162,7 +162,8 @@ function tableRows(table) {
 
 function csvText(rows) {
   const field = (value) => {
-    const text = value === null || value === undefined ? "" : String(value);
+    // A label's line break is markup; in a file it is a space.
+    const text = value === null || value === undefined ? "" : String(value).replaceAll("<br>", " ");
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
