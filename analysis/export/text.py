@@ -1,9 +1,10 @@
 """Comparisons as plain text, aligned, so that two of them can be told apart by eye or by diff."""
 
 from collections.abc import Sequence
+from operator import add
 
-from analysis.metrics.registry import METRICS, why_unranked
-from analysis.metrics.study import STUDIED, Estimate, Point, Study
+from analysis.metrics.registry import METRICS, is_time, why_unranked
+from analysis.metrics.study import STUDIED, Estimate, Point, Study, unranked
 from analysis.report.figures.plot import Rows
 
 _DECIMALS = 9
@@ -65,7 +66,7 @@ def headlines(comparison: Rows) -> str:
 
 def study_text(study: Study) -> str:
     """Write a study: for each metric a line a layering and group, and a column for each value of what
-    differs, mean and half the interval's width."""
+    differs, mean and half the interval's width. A time that is not to be set beside others has a star."""
     known = {key for key, _, _ in study.values}
     heads = [x if isinstance(x, str) else f"{number(x)} {study.words.unit}".rstrip() for x in study.xs]
     blocks = []
@@ -77,7 +78,11 @@ def study_text(study: Study) -> str:
             for group in study.groups:
                 values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
                 name = ", ".join(filter(None, (layering, group)))
-                lines.append([f"  {name}", *map(_estimate, values)])
+                stars = [
+                    "*" if is_time(metric) and value and unranked(study, layering, Point(x, group)) else ""
+                    for x, value in zip(study.xs, values, strict=True)
+                ]
+                lines.append([f"  {name}", *map(add, map(_estimate, values), stars)])
         blocks.append(_aligned(lines, left=1))
     said = f"{study.title or study.scenario}, by {study.words.what}\n\n" if study.key else ""
     return said + "\n".join(blocks)

@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.registry import METRICS, Metric
+from analysis.metrics.registry import METRICS, Metric, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 
 EXTRA = "extra_frames"
@@ -296,3 +296,13 @@ def _order(value: Any) -> tuple[bool, float, list[tuple[int, str]]]:
         return False, value, []
     parts = re.split(r"(\d+)", "" if value is None else value.casefold())
     return True, 0.0, [(int(part) if part.isdigit() else 0, part) for part in parts]
+
+
+def unranked(study: Study, layering: str, point: Point) -> str:
+    """Say why times of a layering at a point are not to be set beside others, "" if they are."""
+    known = {
+        key: value.mean
+        for key in ("delivered_share", "fell_behind", "cut_off")
+        if (value := study.values.get((key, layering, point))) is not None
+    }
+    return why_unranked(known)

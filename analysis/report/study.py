@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
-from analysis.metrics.registry import METRICS, Metric
-from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study
+from analysis.metrics.registry import METRICS, Metric, is_time
+from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study, unranked
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.numbers import pretty, with_unit
 from analysis.report.page import page as render_page
@@ -115,10 +115,14 @@ def _setting(key: str, value: Any) -> str:
     return with_unit(value, words(key).unit) if is_number else value_words(key, value)
 
 
-def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the rows of a metric's table: layering, group, and a cell for each value of what differs."""
+def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[tuple[str, bool]]]]:
+    """Yield the rows of a metric's table: layering, group, and a cell for each value of what differs, with
+    whether that is not ranked."""
     for layering in study.layerings:
         for group in study.groups:
             values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
             if any(values) or len(study.groups) == 1:
-                yield layering, group, [told(value) for value in values]
+                starred = [
+                    is_time(metric) and bool(unranked(study, layering, Point(x, group))) for x in study.xs
+                ]
+                yield layering, group, list(zip(map(told, values), starred, strict=True))

@@ -4,8 +4,8 @@ whether chance could have made it so."""
 from collections.abc import Iterator
 from statistics import fmean
 
-from analysis.metrics.registry import METRICS, WHOLE, Metric, why_unranked
-from analysis.metrics.study import Estimate, Point, Study
+from analysis.metrics.registry import METRICS, WHOLE, Metric
+from analysis.metrics.study import Estimate, Point, Study, unranked
 from analysis.report.findings import Told
 from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.ranks import alike
@@ -63,11 +63,17 @@ def findings(study: Study) -> list[Told]:
 
 def caveats(study: Study) -> Iterator[str]:
     """Yield what is to be known of the figures."""
-    if any(_is_short(study, x, point) for x in study.layerings for point in study.points):
+    where: dict[tuple[str, str], list[Point]] = {}
+    for x in study.layerings:
+        for point in study.points:
+            if why := unranked(study, x, point):
+                where.setdefault((x, why), []).append(point)
+    if where:
+        said = [f"{x}{_at(study, points)} ({why})" for (x, why), points in where.items()]
+        more = f", and {len(said) - MOST} more" if len(said) > MOST else ""
         yield (
-            "Latencies are those of items that arrived. Where a layering did not keep up, was still "
-            f"delivering when the run ended, or delivered less than {WHOLE:g} % of what was expected, "
-            "it is not ranked."
+            "Latencies are those of items that arrived. Those with a star are not ranked: "
+            f"{', '.join(said[:MOST])}{more}."
         )
     seeds: dict[Point, set[int]] = {point: set() for point in study.points}
     for (_, _, point), samples in study.samples.items():
@@ -153,7 +159,7 @@ def _ranked(study: Study, metric: Metric, point: Point) -> dict[str, Estimate]:
     values = {
         x: value
         for x in study.layerings
-        if (value := study.values.get((metric.key, x, point))) is not None and not _is_short(study, x, point)
+        if (value := study.values.get((metric.key, x, point))) is not None and not unranked(study, x, point)
     }
     order = sorted(values, key=lambda x: values[x].mean, reverse=metric.better == "higher")
     return {x: values[x] for x in order}
@@ -205,7 +211,7 @@ def _growth(study: Study) -> Iterator[Told]:
     ratios = {}
     for x in study.layerings:
         a, b = (study.values.get((_LATENCY, x, point)) for point in (low, high))
-        short = _is_short(study, x, low) or _is_short(study, x, high)
+        short = unranked(study, x, low) or unranked(study, x, high)
         if a and b and a.mean > 0 and b.mean > 0 and not short:
             ratios[x] = b.mean / a.mean
     if study.key.startswith("parameters."):
@@ -223,15 +229,6 @@ def _growth(study: Study) -> Iterator[Told]:
         yield Told(f"{least} depends least on the {study.words.what}.", told_most)
     elif study.key.startswith("parameters."):
         yield Told(f"What the {study.words.what} does:", f"{text}.")
-
-
-def _is_short(study: Study, layering: str, point: Point) -> bool:
-    known = {
-        key: value.mean
-        for key in ("delivered_share", "fell_behind", "cut_off")
-        if (value := study.values.get((key, layering, point))) is not None
-    }
-    return bool(why_unranked(known))
 
 
 def _at(study: Study, points: list[Point]) -> str:

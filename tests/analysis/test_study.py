@@ -243,7 +243,7 @@ def test_what_did_not_arrive_is_told():
     whole = records({0: (100.0, 100.0), 5: (100.0, 90.0)}, key=LOSS, metric="delivered_share")
     page = plain(render_study(study("s", "S", whole)))
     assert "At their worst: poll 95 ± 64 % at 5 %." in page
-    assert "it is not ranked" in page
+    assert "Those with a star are not ranked: poll at 5 % (delivered 95 %)." in page
     assert "<strong>Everything arrived.</strong>" in render_study(study("s", "S", whole[:2]))
 
 
@@ -468,3 +468,16 @@ def test_with_two_networks_each_plot_offers_both_and_findings_stay_short():
     assert [trace["name"] for trace in lines] == ["poll, emulator", "poll, Mininet (relay)"]
     assert len({trace["line"]["dash"] for trace in lines}) == 2
     assert max(len(finding.lead) for finding in findings(got)) < 100
+
+
+def test_what_did_not_keep_up_is_starred_and_named():
+    def run(loss, layering, **more):
+        return Record({LOSS: loss}, 1, layering, {"latency_p50": 10.0, "delivered_share": 100.0} | more)
+
+    got = study(
+        "line", "Line", [run(0, "poll"), run(5, "poll", fell_behind=1.0), run(0, "lli"), run(5, "lli")]
+    )
+    page = render_study(got)
+    assert page.count('<td class="number starred">10</td>') == 1
+    assert "poll at 5 % (did not keep up)." in plain(page)
+    assert "  poll                                     10  10*\n" in study_text(got)
