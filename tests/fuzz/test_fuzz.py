@@ -20,8 +20,8 @@ pytestmark = pytest.mark.long
 SEED = 1
 SECONDS = 5
 WITHIN = {"wire": 80_000, "node": 80_000, "management": 32_000}
-"""Inputs that it may take to find a planted bug. What libFuzzer tries depends on how long inputs took: a hard one
-takes 1,800 to 11,700."""
+"""Inputs that it may take to find a planted bug. What libFuzzer tries depends on how long inputs took: a hard
+one takes 1,800 to 11,700."""
 
 LONG_HUNTS = {
     "a number of three bytes",
