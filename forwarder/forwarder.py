@@ -425,7 +425,7 @@ class Forwarder:
             and (entry is None or not entry.waits_for(face.number, nonce))
         ):
             counters.looped += 1
-            if heard < 0 or entry is None or not entry.waits_for(heard, nonce):
+            if entry is None or not entry.waits_for(heard, nonce):  # else a copy: the first one is pending
                 self._send_nack(face, interest.wire, DUPLICATE, token)
             return
 

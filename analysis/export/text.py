@@ -1,10 +1,9 @@
 """Comparisons as plain text, aligned, so that two of them can be told apart by eye or by diff."""
 
 from collections.abc import Sequence
-from operator import add
 
-from analysis.metrics.registry import METRICS, is_time, why_unranked
-from analysis.metrics.study import STUDIED, Estimate, Point, Study, unranked
+from analysis.metrics.registry import METRICS, why_unranked
+from analysis.metrics.study import STUDIED, Estimate, Point, Study, has_star
 from analysis.report.figures.plot import Rows
 
 _DECIMALS = 9
@@ -76,13 +75,14 @@ def study_text(study: Study) -> str:
         lines = [[f"{metric.title}, {metric.unit}", *heads]]
         for layering in study.layerings:
             for group in study.groups:
-                values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
                 name = ", ".join(filter(None, (layering, group)))
-                stars = [
-                    "*" if is_time(metric) and value and unranked(study, layering, Point(x, group)) else ""
-                    for x, value in zip(study.xs, values, strict=True)
+                points = [Point(x, group) for x in study.xs]
+                cells = [
+                    _estimate(study.values.get((metric.key, layering, point)))
+                    + "*" * has_star(study, metric, layering, point)
+                    for point in points
                 ]
-                lines.append([f"  {name}", *map(add, map(_estimate, values), stars)])
+                lines.append([f"  {name}", *cells])
         blocks.append(_aligned(lines, left=1))
     said = f"{study.title or study.scenario}, by {study.words.what}\n\n" if study.key else ""
     return said + "\n".join(blocks)

@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.registry import METRICS, Metric, why_unranked
+from analysis.metrics.registry import METRICS, Metric, is_time, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 
 EXTRA = "extra_frames"
@@ -306,3 +306,9 @@ def unranked(study: Study, layering: str, point: Point) -> str:
         if (value := study.values.get((key, layering, point))) is not None
     }
     return why_unranked(known)
+
+
+def has_star(study: Study, metric: Metric, layering: str, point: Point) -> bool:
+    """Tell whether a value is a time that is not to be set beside others."""
+    is_known = (metric.key, layering, point) in study.values
+    return is_known and is_time(metric) and unranked(study, layering, point) != ""

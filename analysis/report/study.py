@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
-from analysis.metrics.registry import METRICS, Metric, is_time
-from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study, unranked
+from analysis.metrics.registry import METRICS, Metric
+from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study, has_star
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.numbers import pretty, with_unit
 from analysis.report.page import page as render_page
@@ -120,9 +120,8 @@ def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[tuple[s
     whether that is not ranked."""
     for layering in study.layerings:
         for group in study.groups:
-            values = [study.values.get((metric.key, layering, Point(x, group))) for x in study.xs]
+            points = [Point(x, group) for x in study.xs]
+            values = [study.values.get((metric.key, layering, point)) for point in points]
             if any(values) or len(study.groups) == 1:
-                starred = [
-                    is_time(metric) and bool(unranked(study, layering, Point(x, group))) for x in study.xs
-                ]
+                starred = [has_star(study, metric, layering, point) for point in points]
                 yield layering, group, list(zip(map(told, values), starred, strict=True))

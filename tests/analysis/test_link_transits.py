@@ -91,32 +91,11 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
         made |= {"frame": frame, "time": time, "kind": kind} | said
         return tuple(made[name] for name in PACKETS.names)
 
+    asked = {"name": "/f/seq=1", "feed": "/f", "seq": 1, "send_credit": 4, "must_be_fresh": True}
     packets = spark.createDataFrame(
         [
-            seen(
-                "s-eth0",
-                "out",
-                1,
-                0,
-                "lli",
-                name="/f/seq=1",
-                feed="/f",
-                seq=1,
-                send_credit=4,
-                must_be_fresh=True,
-            ),
-            seen(
-                "r-eth1",
-                "in",
-                2,
-                10,
-                "lli",
-                name="/f/seq=1",
-                feed="/f",
-                seq=1,
-                send_credit=4,
-                must_be_fresh=True,
-            ),
+            seen("s-eth0", "out", 1, 0, "lli", **asked),
+            seen("r-eth1", "in", 2, 10, "lli", **asked),
             seen("r-eth1", "out", 3, 11, "idle"),
             seen("s-eth0", "in", 4, 22, "idle"),
             seen("r-eth1", "out", 5, 30, "interest", name="/f/32=notify/seq=7", nonce=1),
