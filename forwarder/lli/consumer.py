@@ -228,7 +228,7 @@ class Consumer:
             return
         if self.fork is None or fork.seq < self.fork.seq:
             self.fork = fork
-            self._upstream.stop_after(fork.seq - 1)
+            self._upstream.stop_after(fork.seq - 1, is_known=True)
             self._end_at_fork(now)
 
     def _end_at_fork(self, now: int) -> None:

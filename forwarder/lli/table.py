@@ -798,7 +798,7 @@ class FeedTable:
         self.counters["forks"] += 1
         if entry.face is not None and entry.face != teller:
             self._send_proof(entry, entry.face, fork, now)
-        entry.upstream.stop_after(fork.seq - 1)
+        entry.upstream.stop_after(fork.seq - 1, is_known=entry.face == teller)
         entry.latest = None
         if entry.backfill is not None:
             entry.backfill.stop_at(fork.seq)

@@ -168,6 +168,7 @@ class Upstream:
         "_credit",
         "_early",
         "_idle_probes",
+        "_is_cut",
         "_is_heard",
         "_is_pushing",
         "_is_touched",
@@ -235,6 +236,7 @@ class Upstream:
         self._unanswered = False
         self._answered_once = False
         self._is_heard = False
+        self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
         self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
@@ -370,9 +372,10 @@ class Upstream:
         self.limit = max(self.limit, self.head - 1)
         self._keep(first, self.limit)
 
-    def stop_after(self, last: int) -> None:
-        """Want nothing beyond an item any more."""
-        self.limit = max(min(self.limit, last), self.head - 1)
+    def stop_after(self, last: int, *, is_known: bool) -> None:
+        """Want nothing beyond an item any more; `is_known` if the upstream has said why."""
+        asked, self.limit = self.limit, max(min(self.limit, last), self.head - 1)
+        self._is_cut = self._is_cut or (self.limit < asked and not is_known)
         self._keep(0, last)
 
     def _keep(self, first: int, last: int) -> None:
@@ -421,7 +424,8 @@ class Upstream:
 
     def cancel(self, now: int) -> list[Lli]:
         """Want nothing more; return the LLI that says so, none if the upstream knows."""
-        is_known = self.next > self.limit or self.expiry <= now
+        is_known = (self.next > self.limit and not self._is_cut) or self.expiry <= now
+        self._is_cut = False
         self._missing.clear()
         self.limit = self.head - 1
         self._unanswered = False

@@ -819,7 +819,8 @@ def test_an_item_of_another_branch_ends_the_feed_and_everybody_is_told() -> None
     relay = subscribed(20, A, B)
     relay.items(1, FORKED_AT)
     sent = relay.give(UP, branch(FORKED_AT + 1))
-    assert sorted(sent) == [f"1 proof {FORKED_AT}", f"2 proof {FORKED_AT}", f"3 proof {FORKED_AT}"]
+    told = [f"1 proof {FORKED_AT}", f"2 proof {FORKED_AT}", f"3 proof {FORKED_AT}"]
+    assert sorted(sent) == ["1 lli 6+0", *told], "a producer does not know of proofs: it is sent a cancel"
     assert relay.counters["forks"] == 1
     assert relay.counters["rejected_fork"] == 1
     assert relay.core.pit_entries() == 0

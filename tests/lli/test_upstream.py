@@ -276,10 +276,12 @@ def test_nothing_is_wanted_beyond_a_fork() -> None:
     up = opened(8)
     up.arrived(1, 20 * MS)
     up.arrived(6, 20 * MS)
-    up.stop_after(4)
+    up.stop_after(4, is_known=False)
     assert [seq for seq in range(1, 10) if up.is_missing(seq)] == [2, 3, 4]
-    up.stop_after(1)
+    up.stop_after(1, is_known=True)
     assert (up.outstanding, up.deadline) == (0, NEVER)
+    assert up.cancel(30 * MS) == [Lli(7, 0, 1)], "the upstream has been asked for more"
+    assert up.cancel(30 * MS) == []
 
 
 # Repairing.

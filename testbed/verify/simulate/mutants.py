@@ -250,6 +250,13 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
 
 
+def _fork_unsaid(original: Any) -> Callable[..., Any]:
+    def stop_after(self: Upstream, last: int, *, is_known: bool) -> None:
+        original(self, last, is_known=True)
+
+    return stop_after
+
+
 def _refusals_alone(original: Any) -> Callable[..., Any]:
     def note(self: FeedTable, entry: FeedEntry, face: int, now: int) -> None:
         if entry.upstream.state is not State.SILENT:
@@ -294,6 +301,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         Patch(table, "open_fork", _proof_believed),
         Patch(consumer, "open_fork", _proof_believed),
     ),
+    "producer not told of a fork": (Patch(Upstream, "stop_after", _fork_unsaid),),
     "proof not propagated": (Patch(FeedTable, "_send_proof", returns(None)),),
     "cancel not passed upstream": (Patch(Upstream, "cancel", _and_forget([])),),
     "gap ignored": (Patch(Upstream, "arrived", _gap_unnoticed),),
