@@ -14,10 +14,6 @@ import ipaddress
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import networkx
 
 INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
@@ -172,100 +168,9 @@ class Topology:
             degrees[link.b] += 1
         return tuple(found)
 
-    def routes(self, to: str) -> dict[str, Interface]:
-        """For every other node that can reach node `to`: the interface to send through.
-
-        The path taken has the lowest delay; among those the fewest hops; among those, at each hop, the
-        neighbour whose name sorts first. Raises TopologyError if there is no node `to`.
-        """
-        from networkx import single_source_dijkstra_path_length
-
-        self._require_node(to)
-        graph = self._graph()
-        cost = single_source_dijkstra_path_length(graph, to, weight="cost")
-        found: dict[str, Interface] = {}
-        best: dict[str, tuple[int, str]] = {}
-        for interface in self.interfaces():
-            node, peer = interface.node, interface.peer
-            if node == to or peer not in cost:
-                continue
-            through = (graph.edges[node, peer]["cost"] + cost[peer], peer)
-            if node not in best or through < best[node]:
-                best[node] = through
-                found[node] = interface
-        return found
-
-    def next_hops(self, to: str) -> dict[str, tuple[tuple[Interface, int], ...]]:
-        """For every other node: its interfaces that lead to node `to` without coming back, and their costs.
-
-        The cheapest is first, and is that of routes(); a cost orders paths by delay, then by hops. Raises
-        TopologyError if there is no node `to`.
-        """
-        from networkx import bridges, single_source_dijkstra_path_length
-
-        best = self.routes(to)
-        graph = self._graph()
-        cost = single_source_dijkstra_path_length(graph, to, weight="cost")
-        # What lies behind a bridge can only come back: in a tree no path needs to be looked for again.
-        only_ways = {frozenset(edge) for edge in bridges(graph)}
-        found: dict[str, tuple[tuple[Interface, int], ...]] = {}
-        for node, first in best.items():
-            ways = {first: graph.edges[node, first.peer]["cost"] + cost[first.peer]}
-            others = [
-                interface
-                for interface in self.interfaces()
-                if interface.node == node
-                and interface != first
-                and frozenset((node, interface.peer)) not in only_ways
-            ]
-            if others:
-                without = single_source_dijkstra_path_length(
-                    graph.subgraph(graph.nodes - {node}), to, weight="cost"
-                )
-                ways |= {
-                    interface: graph.edges[node, interface.peer]["cost"] + without[interface.peer]
-                    for interface in others
-                    if interface.peer in without
-                }
-            found[node] = tuple(sorted(ways.items(), key=lambda way: (way[1], way[0].peer)))
-        return found
-
     def link_between(self, a: str, b: str) -> int:
         """The index of the link between two nodes, in either order; raises TopologyError if there is none."""
         for index, link in enumerate(self.links):
             if {link.a, link.b} == {a, b}:
                 return index
         raise TopologyError(f"no link joins {a} and {b}")
-
-    def path_delay_ns(self, a: str, b: str) -> int:
-        """Sum of the links' delays along the route between two nodes, in nanoseconds, one way.
-
-        Raises TopologyError if a node is unknown or no path joins them.
-        """
-        from networkx import NetworkXNoPath, dijkstra_path_length
-
-        self._require_node(a)
-        self._require_node(b)
-        try:
-            cost = dijkstra_path_length(self._graph(), a, b, weight="cost")
-        except NetworkXNoPath:
-            raise TopologyError(f"no path joins {a} and {b}") from None
-        return int(cost) // len(self.nodes)
-
-    def _require_node(self, node: str) -> None:
-        if node not in self.nodes:
-            raise TopologyError(f"there is no node {node!r}")
-
-    def _graph(self) -> networkx.Graph[str]:
-        """The topology as a graph whose edges' `cost` orders paths by delay, then by hops.
-
-        A path has fewer hops than there are nodes, so delay * nodes + hops compares as (delay, hops) does.
-        """
-        # Imported on use: it takes longer than the rest of a relay's or a node's start.
-        from networkx import Graph
-
-        graph: networkx.Graph[str] = Graph()
-        graph.add_nodes_from(self.nodes)
-        for link in self.links:
-            graph.add_edge(link.a, link.b, cost=link.delay_ns * len(self.nodes) + 1)
-        return graph

@@ -45,6 +45,7 @@ from testbed.scenario.workload import Load
 from topologies import box
 from topologies.child import Child
 from topologies.mininet_net import MininetNetwork
+from topologies.routing import routes
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0
@@ -123,7 +124,7 @@ class _Nodes:
 
     def run(self, output: Path) -> Timeline:
         """Run all nodes from start to end, and write what they report."""
-        self._scenario.network.routes(self._scenario.publisher)  # imports networkx once, before the fork
+        routes(self._scenario.network, self._scenario.publisher)  # imports networkx once, before the fork
         gc.collect()
         gc.freeze()  # pages that no collection touches stay shared
         try:

@@ -11,17 +11,17 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.strategies.multicast import Multicast
 from forwarder.wire.name import to_uri
+from ssb_over_ndn.archive import Archivist
 from ssb_over_ndn.follower import Follower, Scout
 from ssb_over_ndn.naming import SHA256
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscriber, Subscription
-from testbed.experiment import routing
-from testbed.experiment.archive import Archivist
 from testbed.scenario.layerings import LAYERINGS, Endpoint
 from testbed.scenario.model import Scenario, choose_strategies
 from testbed.scenario.sections import Change, PlanSpec
 from testbed.scenario.timeline import Timeline
 from testbed.scenario.workload import Feed, Load
+from topologies import routing
 from topologies.model import Interface
 
 _BULK_BUFFER = 4096
@@ -118,7 +118,7 @@ class Node:
             told[load.branch.name] = max(told[load.branch.name], load.common)
         self._follow()
         for feed in load.feeds:
-            sources = routing.sources(scenario, load, feed)
+            sources = load.sources(scenario, feed)
             own = self._publish(published[feed.name]) if feed.name in published else None
             if own is not None:
                 self._route((feed.name, SHA256), own)
@@ -200,7 +200,8 @@ class Node:
         faces = [self._follower] if feed.name in self._followed else []
         if multicast.among_all:
             faces.append(published)
-        for child, parent in routing.tree(self._scenario, self._load, feed, sources):
+        followers = self._load.followers(self._scenario, feed)
+        for child, parent in routing.tree(self._scenario.network, followers, sources):
             if parent == self.name:
                 faces.append(self._face_toward[child])
             elif child == self.name and multicast.among_all:

@@ -32,6 +32,7 @@ from testbed.scenario.sections import (
     Workload,
 )
 from topologies.model import Topology, TopologyError
+from topologies.routing import routes
 
 BUILT_IN = Path(__file__).parent / "files"
 
@@ -358,7 +359,7 @@ def _check_paths(scenario: Scenario) -> None:
 
 
 def _check_reach(network: Topology, nodes: Sequence[str], to: str) -> None:
-    unreachable = {*nodes} - {to, *network.routes(to)}
+    unreachable = {*nodes} - {to, *routes(network, to)}
     if unreachable:
         said = f"no path joins {to} and {', '.join(sorted(unreachable))}"
         raise Misfit(said, ("subscribers",), ("publisher",), ("topology",))

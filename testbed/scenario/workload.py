@@ -17,6 +17,7 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Schedule
 
 MS = 1_000_000
+_LAST_RESORT = 1 << 62  # more than any path costs
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
 
@@ -64,6 +65,23 @@ class Load:
     def items(self) -> int:
         """Items of all feeds together; of a forked one those of its first device."""
         return sum(len(feed.messages) for feed in self.feeds)
+
+    def sources(self, scenario: Scenario, feed: Feed) -> dict[str, int]:
+        """Return the nodes that a feed comes from, each with what it costs on top of the way there.
+
+        Two devices that publish it are equals. An archive is asked when the publisher does not answer.
+        """
+        found = {feed.publisher: 0}
+        if self.branch is not None:
+            found[self.branch.publisher] = 0
+        if scenario.archive is not None:
+            found[scenario.archive.node] = _LAST_RESORT
+        return found
+
+    def followers(self, scenario: Scenario, feed: Feed) -> list[str]:
+        """Return the nodes that follow a feed: archives and subscribers."""
+        archives = [node for node, role in scenario.roles.items() if role == "archive"]
+        return archives + [node for node in scenario.subscribers if feed in self.followed_by(scenario, node)]
 
     def followed_by(self, scenario: Scenario, node: str) -> tuple[Feed, ...]:
         """Return the feeds that a subscriber or archive follows."""

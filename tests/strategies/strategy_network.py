@@ -14,6 +14,7 @@ from forwarder.wire.name import GENERIC, component, from_uri, prefix_ends, to_ur
 from forwarder.wire.packet import DATA, INTEREST, make_data, make_interest, parse_data, parse_interest
 from topologies.emulated import EmulatedNetwork
 from topologies.model import Link, Topology
+from topologies.routing import next_hops
 
 MS = 1_000_000
 _ANNOUNCEMENT = component(GENERIC, b"announcement")
@@ -146,7 +147,7 @@ class Net:
         if announced:
             self._ribs[node][from_uri(prefix)] = make_data(from_uri(prefix) + _ANNOUNCEMENT, b"")
         if routed:
-            for other, ways in self.topology.next_hops(node).items():
+            for other, ways in next_hops(self.topology, node).items():
                 for interface, cost in ways:
                     self.route(other, prefix, interface.peer, cost)
         return application

@@ -19,6 +19,7 @@ from topologies import box, namespaces, ring
 from topologies.generate import line
 from topologies.mininet_net import BringUpError, MininetNetwork
 from topologies.model import Link, Topology
+from topologies.routing import path_delay_ns
 
 PORT = 6363
 SEED = 7
@@ -80,7 +81,7 @@ def ping():
     undelayed, _ = ping_over(line(2))
     topology = line(2, delay_ms=10)
     trips, counters = ping_over(topology)
-    delay = topology.path_delay_ns("pub", "s1")
+    delay = path_delay_ns(topology, "pub", "s1")
     return {"trips_ns": trips, "undelayed_ns": undelayed, "delay_ns": delay, **counters}
 
 

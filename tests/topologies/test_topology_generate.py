@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from topologies.generate import GENERATORS, generate, line, star, tree
 from topologies.model import Link, TopologyError
+from topologies.routing import path_delay_ns
 
 
 def ends(topology):
@@ -31,7 +32,7 @@ def test_trees(depth, fanout):
     assert len(subscribers) == fanout**depth
     assert len(forwarders) == sum(fanout**level for level in range(1, depth))
     assert len(topology.nodes) == 1 + len(forwarders) + len(subscribers) == len(topology.links) + 1
-    assert {topology.path_delay_ns("pub", node) for node in subscribers} == {depth * 1_000_000}
+    assert {path_delay_ns(topology, "pub", node) for node in subscribers} == {depth * 1_000_000}
     degree = dict.fromkeys(topology.nodes, 0)
     for a, b in ends(topology):
         degree[a] += 1

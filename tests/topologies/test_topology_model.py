@@ -1,28 +1,13 @@
 import ipaddress
 import itertools
 import math
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
-import networkx
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from made_topologies import topologies
 
 from topologies.model import Interface, Link, Topology, TopologyError
-
-NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
-
-
-@st.composite
-def topologies(draw):
-    nodes = draw(st.lists(NAMES, min_size=1, max_size=7, unique=True))
-    pairs = list(itertools.combinations(nodes, 2))
-    chosen = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    links = []
-    for pair in chosen:
-        a, b = draw(st.permutations(pair))
-        links.append(Link(a, b, delay_ms=draw(st.integers(0, 3))))
-    return Topology(tuple(nodes), tuple(links))
 
 
 def chain(*nodes, **parameters):
@@ -149,97 +134,6 @@ def test_interfaces_fit_together(topology):
     for node in topology.nodes:
         own = [interface.name for interface in interfaces if interface.node == node]
         assert own == [f"{node}-eth{k}" for k in range(len(own))]
-
-
-def delays_by_enumeration(topology, to):
-    """(delay, hops) of the best path to a node, by trying all paths."""
-    neighbours = {}
-    for link in topology.links:
-        neighbours.setdefault(link.a, []).append((link.b, link.delay_ns))
-        neighbours.setdefault(link.b, []).append((link.a, link.delay_ns))
-    best = {}
-
-    def walk(node, cost, seen):
-        best[node] = min(best.get(node, cost), cost)
-        for neighbour, delay in neighbours.get(node, ()):
-            if neighbour not in seen:
-                walk(neighbour, (cost[0] + delay, cost[1] + 1), seen | {neighbour})
-
-    walk(to, (0, 0), {to})
-    return best
-
-
-@given(topologies(), st.data())
-def test_routes_are_the_best_paths(topology, data):
-    to = data.draw(st.sampled_from(topology.nodes))
-    best = delays_by_enumeration(topology, to)
-    routes = topology.routes(to)
-    assert set(routes) == set(best) - {to}
-    for node, interface in routes.items():
-        assert interface.node == node
-        assert topology.path_delay_ns(node, to) == best[node][0]
-        choices = {
-            i.peer
-            for i in topology.interfaces()
-            if i.node == node
-            and i.peer in best
-            and (best[i.peer][0] + topology.links[i.link].delay_ns, best[i.peer][1] + 1) == best[node]
-        }
-        assert interface.peer == min(choices)
-
-
-@given(topologies(), st.randoms(), st.data())
-def test_routes_do_not_depend_on_the_order_of_links(topology, random, data):
-    to = data.draw(st.sampled_from(topology.nodes))
-    links = list(topology.links)
-    random.shuffle(links)
-    shuffled = replace(topology, links=tuple(links))
-    assert {node: via.peer for node, via in topology.routes(to).items()} == {
-        node: via.peer for node, via in shuffled.routes(to).items()
-    }
-
-
-def test_a_faster_detour_is_taken():
-    links = (Link("a", "c", delay_ms=10), Link("a", "b", delay_ms=4), Link("b", "c", delay_ms=5))
-    topology = Topology(("a", "b", "c"), links)
-    assert topology.routes("c")["a"].peer == "b"
-    assert topology.path_delay_ns("a", "c") == topology.path_delay_ns("c", "a") == 9_000_000
-
-
-def test_routes_to_and_between_unknown_nodes():
-    topology = Topology(("a", "b", "z"), (Link("a", "b", delay_ms=1),))
-    assert set(topology.routes("a")) == {"b"}
-    assert topology.path_delay_ns("z", "z") == 0
-    with pytest.raises(TopologyError, match="no path joins a and z"):
-        topology.path_delay_ns("a", "z")
-    with pytest.raises(TopologyError, match="there is no node 'q'"):
-        topology.path_delay_ns("a", "q")
-    with pytest.raises(TopologyError, match="there is no node 'q'"):
-        topology.routes("q")
-
-
-@given(topologies(), st.data())
-def test_next_hops_are_every_way_on_that_does_not_come_back(topology, data):
-    to = data.draw(st.sampled_from(topology.nodes))
-    routes, hops = topology.routes(to), topology.next_hops(to)
-    assert set(hops) == set(routes)
-    links = [(link.a, link.b) for link in topology.links]
-    for node, ways in hops.items():
-        assert ways[0][0] == routes[node]
-        assert [cost for _, cost in ways] == sorted(cost for _, cost in ways)
-        without = networkx.Graph([ends for ends in links if node not in ends])
-        without.add_nodes_from(set(topology.nodes) - {node})
-        neighbours = {interface.peer for interface in topology.interfaces() if interface.node == node}
-        leads_there = {peer for peer in neighbours if networkx.has_path(without, peer, to)}
-        assert {interface.peer for interface, _ in ways} == leads_there
-
-
-def test_a_second_way_costs_what_it_takes():
-    ring = Topology(
-        ("a", "b", "c"), (Link("a", "b", delay_ms=1), Link("b", "c", delay_ms=2), Link("a", "c", delay_ms=10))
-    )
-    hops = [(interface.peer, cost) for interface, cost in ring.next_hops("c")["a"]]
-    assert hops == [("b", 3 * 3_000_000 + 2), ("c", 3 * 10_000_000 + 1)]
 
 
 def test_the_link_between_two_nodes():

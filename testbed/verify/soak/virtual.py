@@ -36,6 +36,7 @@ from testbed.verify.soak.applications import (
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
 from topologies.emulated import EmulatedNetwork
 from topologies.model import Link, Topology
+from topologies.routing import next_hops
 
 HOUR = 3600 * SECOND
 SITES = ("a", "b", "r3")
@@ -193,7 +194,7 @@ class Soak:
         for site in SITES:
             if site == name:
                 forwarder.regions.add(from_uri(f"/site/{site}"))
-            for way, cost in TOPOLOGY.next_hops(site).get(name, ()):
+            for way, cost in next_hops(TOPOLOGY, site).get(name, ()):
                 if way.peer != _ATTACKER:
                     forwarder.fib.add(from_uri(f"/site/{site}"), self._face_of(name, way.name), cost)
         for prefix, strategy in self._choices.items():
