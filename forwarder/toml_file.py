@@ -10,11 +10,13 @@ from pydantic import ValidationError
 _ROOM = 60
 _PLAIN = {
     "extra_forbidden": "unknown key",
+    "unexpected_keyword_argument": "unknown key",
     "missing": "is missing",
     "model_type": "must be a table",
     "dict_type": "must be a table",
+    "dataclass_type": "must be a table",
 }
-_SPEAK_FOR_THEMSELVES = ("missing", "value_error", "extra_forbidden")
+_SPEAK_FOR_THEMSELVES = ("missing", "value_error", "extra_forbidden", "unexpected_keyword_argument")
 
 
 def parse_toml(text: bytes) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from topologies.link import PARAMETERS, Parameter
 from topologies.model import Link, Topology, TopologyError
 
 _SECTIONS = ("nodes", "switches", "links", "faces")
@@ -54,21 +55,30 @@ def _time(text: str) -> float:
 
 
 class _LinkKey(NamedTuple):
-    """A key of a link: the field of Link that it sets, how it is read, and what an error asks for."""
+    """A key of a link: the parameter that it sets, how it is read, and what an error asks for."""
 
-    field: str
+    parameter: str
     read: Callable[[str], Any]
     wanted: str
 
+    @classmethod
+    def of(cls, name: str, parameter: Parameter) -> "_LinkKey":
+        """Return the key for a parameter: its value is written as its unit asks for."""
+        match parameter.unit:
+            case "ms":
+                return cls(name, _time, "a number with ms, us or s, such as 10ms")
+            case "packets":
+                return cls(name, _whole, f"a whole number of packets, at least {parameter.least:g}")
+            case "%":
+                return cls(name, _number, f"a number {parameter.wanted}, in percent, without a sign")
+            case unit:
+                return cls(name, _number, f"a number of {unit} above {parameter.least:g}, without a unit")
 
-_TIME_WANTED = "a number with ms, us or s, such as 10ms"
+
+_UNITS = ("_mbit", "_ms", "_percent")
 _LINK_KEYS = {
-    "bw": _LinkKey("bw_mbit", _number, "a number of Mbit/s above 0, without a unit"),
-    "delay": _LinkKey("delay_ms", _time, _TIME_WANTED),
-    "jitter": _LinkKey("jitter_ms", _time, _TIME_WANTED),
-    "loss": _LinkKey("loss_percent", _number, "a number from 0 to 100, in percent, without a sign"),
-    "duplicate": _LinkKey("duplicate_percent", _number, "a number from 0 to 100, in percent, without a sign"),
-    "max_queue_size": _LinkKey("max_queue_size", _whole, "a whole number of packets, at least 1"),
+    next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name): _LinkKey.of(name, each)
+    for name, each in PARAMETERS.items()
 }
 
 
@@ -181,7 +191,7 @@ def _link(line: _Line) -> Link:
         given.add(name)
         key = _LINK_KEYS[name]
         try:
-            link = replace(link, **{key.field: key.read(value)})
+            link = replace(link, **{key.parameter: key.read(value)})
         except ValueError:
             raise line.error(f"{line.subject} {word}: {name} must be {key.wanted}") from None
     return link

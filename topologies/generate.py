@@ -2,32 +2,20 @@
 
 Nodes are named for their roles: the publisher `pub`, forwarders `r1`, `r2`, ..., subscribers `s1`, `s2`,
 ..., both counted breadth first from the publisher. All links of a generated topology are alike; their
-parameters are those of `topologies.model.Link`.
+parameters, `link`, are those of topologies.link.LinkParameters.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypedDict, Unpack
+from typing import Any
 
 from topologies.model import Link, Topology, TopologyError
-
-
-class LinkParameters(TypedDict, total=False):
-    """The parameters of every link, as in `topologies.model.Link`; those left out take its defaults."""
-
-    bw_mbit: float | None
-    delay_ms: float
-    loss_percent: float
-    jitter_ms: float
-    max_queue_size: int
-    duplicate_percent: float
-
 
 MOST_NODES = 10_000
 
 
-def tree(depth: int, fanout: int, **link: Unpack[LinkParameters]) -> Topology:
+def tree(depth: int, fanout: int, **link: Any) -> Topology:
     """A tree with `pub` at its root, `depth` links above each of its fanout ** depth subscribers.
 
     Raises TopologyError if depth or fanout is below 1, or there would be more nodes than MOST_NODES.
@@ -52,7 +40,7 @@ def tree(depth: int, fanout: int, **link: Unpack[LinkParameters]) -> Topology:
     return Topology(tuple(nodes), tuple(links))
 
 
-def line(length: int, **link: Unpack[LinkParameters]) -> Topology:
+def line(length: int, **link: Any) -> Topology:
     """A chain of `length` links: pub, length - 1 forwarders, and the subscriber s1.
 
     Raises TopologyError if length is below 1, or there would be more nodes than MOST_NODES.
@@ -61,7 +49,7 @@ def line(length: int, **link: Unpack[LinkParameters]) -> Topology:
     return tree(length, 1, **link)
 
 
-def star(leaves: int, **link: Unpack[LinkParameters]) -> Topology:
+def star(leaves: int, **link: Any) -> Topology:
     """The forwarder r1 in the middle, `pub` and the subscribers s1 ... s<leaves> around it.
 
     Raises TopologyError if leaves is below 1, or there would be more nodes than MOST_NODES.
@@ -80,7 +68,7 @@ GENERATORS: Mapping[str, Callable[..., Topology]] = MappingProxyType(
 """Generators by the name that a scenario calls them."""
 
 
-def generate(name: str, shape: Mapping[str, int], link: LinkParameters) -> Topology:
+def generate(name: str, shape: Mapping[str, int], link: Mapping[str, Any]) -> Topology:
     """The topology that a scenario describes: a generator's name, its own arguments, its links' parameters.
 
     Raises TopologyError if there is no such generator, or if it takes other arguments.

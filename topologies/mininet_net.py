@@ -19,7 +19,6 @@ and netem differ in meaning is told in topologies.pipe.
 """
 
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -37,12 +36,10 @@ import mininet.node
 from captures.netns import inside
 from topologies import box, namespaces
 from topologies.child import Child, ChildError
-from topologies.model import Interface, Link, Topology
+from topologies.model import Interface, Topology
+from topologies.pipe import netem
 
 Impairment = Literal["netem", "relay"]
-
-_FULL_FRAME = 1514
-_UNLIMITED_QUEUE = 1_000_000
 
 
 class BringUpError(OSError):
@@ -245,29 +242,6 @@ class _WireLink(mininet.link.Link):  # type: ignore[misc]  # Mininet has no type
         """Leave the interfaces to go with their namespaces."""
 
 
-def netem(link: Link) -> list[str]:
-    """Arguments of `tc ... netem` for either direction of a link; none if nothing impairs it.
-
-    netem's limit counts the frames that are propagating too. So it is the link's queue size and, on top,
-    the full-sized frames that its bandwidth and delay keep under way.
-    """
-    settings: list[str] = []
-    if link.delay_ns or link.jitter_ns:
-        settings += ["delay", _time(link.delay_ns)]
-    if link.jitter_ns:
-        settings += [_time(link.jitter_ns)]
-    if link.loss_percent:
-        settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
-    if link.duplicate_percent:
-        settings += ["duplicate", f"{link.duplicate_percent:.6f}%"]
-    limit = _UNLIMITED_QUEUE
-    if link.bw_mbit is not None:
-        settings += ["rate", f"{round(link.bw_mbit * 1e6)}bit"]
-        bytes_under_way = link.bw_mbit * 1e6 / 8 * (link.delay_ns + link.jitter_ns) / 1e9
-        limit = link.max_queue_size + math.ceil(bytes_under_way / _FULL_FRAME)
-    return [*settings, "limit", str(limit)] if settings else []
-
-
 def bridge_commands(bridge: str, *ports: str) -> list[str]:
     """The `ip` commands that join interfaces by a bridge that sends no frames of its own."""
     return [
@@ -295,11 +269,6 @@ def _on(pid: int, argv: Sequence[str]) -> list[str]:
 
 def _text(mac: bytes) -> str:
     return mac.hex(":")
-
-
-def _time(time_ns: int) -> str:
-    # iproute2 knows no unit below the microsecond.
-    return f"{time_ns / 1000:.3f}us"
 
 
 def _tc(arguments: Sequence[str]) -> None:

@@ -11,15 +11,13 @@ bringing it up (emulated, Mininet) and every reader of its captures agrees on th
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
 from dataclasses import dataclass
 
+from topologies.link import LinkError, LinkParameters
+
 INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
-
-DEFAULT_QUEUE_SIZE = 100
-"""Packets that one direction of a link queues unless the link says otherwise."""
 
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
 _NODE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -30,58 +28,25 @@ class TopologyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Link:
+class Link(LinkParameters):
     """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction by itself.
-
-    bw_mbit: Mbit/s, None for a link that takes no time to serialise a frame and so never queues.
-    delay_ms: propagation delay, one way.
-    loss_percent: share of frames lost, 0 to 100, independently of each other.
-    jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
-    max_queue_size: packets, the one being sent included; beyond it frames are dropped.
-    duplicate_percent: share of the frames that arrive, 0 to 100, which arrive twice.
 
     Raises TopologyError for a self-link and for values out of range.
     """
 
     a: str
     b: str
-    bw_mbit: float | None = None
-    delay_ms: float = 0.0
-    loss_percent: float = 0.0
-    jitter_ms: float = 0.0
-    max_queue_size: int = DEFAULT_QUEUE_SIZE
-    duplicate_percent: float = 0.0
 
     def __post_init__(self) -> None:
         if self.a == self.b:
             raise TopologyError(f"link {self}: connects a node to itself")
-        if self.bw_mbit is not None and not 0 < self.bw_mbit < math.inf:
-            raise TopologyError(f"link {self}: bw_mbit must be a finite number above 0, not {self.bw_mbit}")
-        for parameter in ("delay_ms", "jitter_ms"):
-            value = getattr(self, parameter)
-            if not 0 <= value < math.inf:
-                raise TopologyError(f"link {self}: {parameter} must be a finite number from 0, not {value}")
-        for parameter in ("loss_percent", "duplicate_percent"):
-            value = getattr(self, parameter)
-            if not 0 <= value <= 100:
-                raise TopologyError(f"link {self}: {parameter} must be from 0 to 100, not {value}")
-        if self.max_queue_size < 1:
-            raise TopologyError(
-                f"link {self}: max_queue_size must be at least 1 packet, not {self.max_queue_size}"
-            )
+        try:
+            self.check()
+        except LinkError as error:
+            raise TopologyError(f"link {self}: {error}") from None
 
     def __str__(self) -> str:
         return f"{self.a}:{self.b}"
-
-    @property
-    def delay_ns(self) -> int:
-        """The one-way propagation delay in nanoseconds."""
-        return round(self.delay_ms * 1e6)
-
-    @property
-    def jitter_ns(self) -> int:
-        """The greatest deviation from the delay, in nanoseconds."""
-        return round(self.jitter_ms * 1e6)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,14 @@ like any frame.
 """
 
 import hashlib
+import math
 import random
 from collections import deque
 
 from topologies.model import Link
+
+_FULL_FRAME = 1514
+_UNLIMITED_QUEUE = 1_000_000
 
 
 def pipe_rng(seed: int, link: Link, sender: str) -> random.Random:
@@ -105,3 +109,31 @@ class Pipe:
             delays = [self._delay + round((2 * draw - 1) * self._jitter) for draw in jitter_draws]
             return tuple(departure + max(0, delay) for delay in delays)
         return (departure + self._delay,) * len(jitter_draws)
+
+
+def netem(link: Link) -> list[str]:
+    """Arguments of `tc ... netem` for either direction of a link; none if nothing impairs it.
+
+    netem's limit counts the frames that are propagating too. So it is the link's queue size and, on top,
+    the full-sized frames that its bandwidth and delay keep under way.
+    """
+    settings: list[str] = []
+    if link.delay_ns or link.jitter_ns:
+        settings += ["delay", _time(link.delay_ns)]
+    if link.jitter_ns:
+        settings += [_time(link.jitter_ns)]
+    if link.loss_percent:
+        settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
+    if link.duplicate_percent:
+        settings += ["duplicate", f"{link.duplicate_percent:.6f}%"]
+    limit = _UNLIMITED_QUEUE
+    if link.bw_mbit is not None:
+        settings += ["rate", f"{round(link.bw_mbit * 1e6)}bit"]
+        bytes_under_way = link.bw_mbit * 1e6 / 8 * (link.delay_ns + link.jitter_ns) / 1e9
+        limit = link.max_queue_size + math.ceil(bytes_under_way / _FULL_FRAME)
+    return [*settings, "limit", str(limit)] if settings else []
+
+
+def _time(time_ns: int) -> str:
+    # iproute2 knows no unit below the microsecond.
+    return f"{time_ns / 1000:.3f}us"

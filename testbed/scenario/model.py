@@ -9,7 +9,7 @@ from collections.abc import Container, Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -30,6 +30,8 @@ from testbed.scenario.sections import (
     Section,
     TopologySpec,
     Workload,
+    table_keys,
+    tables_in,
 )
 from topologies.model import Topology, TopologyError
 from topologies.routing import routes
@@ -200,7 +202,7 @@ def load(
     except ValidationError as error:
         key, problem = problem_of(error)
         guilty = blamed(wanted, [key])
-        if error.errors()[0]["type"] == "extra_forbidden":
+        if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             problem += f"; there are {', '.join(_known_keys(key, swept=guilty is not None))}"
         raise UserError(f"{guilty.text if guilty else f'{path}: ' + '.'.join(key)}: {problem}") from error
     if homeless:
@@ -245,19 +247,11 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Asked]) -> None:
 
 def _known_keys(path: Key, *, swept: bool) -> list[str]:
     """Return the keys of the table that an unknown key stands in; with what --sweep calls some of them."""
-    model: type[Section] = Scenario
+    table: type = Scenario
     short = SHORT_KEYS if swept and len(path) == 1 else ()
     for name in path[:-1]:  # what is no field is a number in a list or a node's name
-        if name in model.model_fields:
-            model = _section(model.model_fields[name].annotation) or model
-    return [*short, *(field.alias or name for name, field in model.model_fields.items() if name not in short)]
-
-
-def _section(annotation: Any) -> type[Section] | None:
-    """Return the table that a field holds one or many of."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return annotation
-    return next(filter(None, map(_section, get_args(annotation))), None)
+        table = next(tables_in(table_keys(table).get(name)), table)
+    return [*short, *(key for key in table_keys(table) if key not in short)]
 
 
 def _resolve_files(table: dict[str, Any], directory: Path) -> None:

@@ -4,13 +4,16 @@ other.
 Every number has bounds, so that none can make a run that never ends or that no memory holds.
 """
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import pairwise
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from topologies.conf import read_conf
-from topologies.generate import GENERATORS, LinkParameters, generate
+from topologies.generate import GENERATORS, generate
+from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, Topology, TopologyError
 
 DAY_MS = 86_400_000
@@ -25,15 +28,19 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LinkSpec(Section):
-    """Parameters of every link that does not say otherwise, as in topologies.model.Link."""
+def table_keys(table: type) -> dict[str, Any]:
+    """Return the keys of a table, a Section or LinkParameters, each with the type of its value."""
+    if issubclass(table, Section):
+        return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
+    return {name: LinkParameters.__annotations__[name] for name in PARAMETERS}
 
-    bw_mbit: float | None = None
-    delay_ms: float = 0.0
-    loss_percent: float = 0.0
-    jitter_ms: float = 0.0
-    max_queue_size: int = 100
-    duplicate_percent: float = 0.0
+
+def tables_in(annotation: Any) -> Iterator[type]:
+    """Yield the tables that a key's type allows, one or many of each."""
+    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from tables_in(inner)
 
 
 class TopologySpec(Section):
@@ -47,7 +54,7 @@ class TopologySpec(Section):
     generator: str | None = None
     file: str | None = None
     links: tuple[dict[str, Any], ...] = ()
-    link: LinkSpec = LinkSpec()
+    link: LinkParameters = LinkParameters()
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
@@ -59,7 +66,7 @@ class TopologySpec(Section):
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         if self.file:
-            if self.link != LinkSpec():
+            if self.link != LinkParameters():
                 raise TopologyError("[topology.link]: the topology file says itself what its links are like")
             return read_conf(self.file)
         if self.links:
@@ -68,7 +75,7 @@ class TopologySpec(Section):
             if type(value) is not int:
                 raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
         assert self.generator is not None
-        return generate(self.generator, shape, cast(LinkParameters, self.link.model_dump()))
+        return generate(self.generator, shape, asdict(self.link))
 
     def _linked(self) -> Topology:
         links = []
@@ -77,9 +84,9 @@ class TopologySpec(Section):
             if not all(isinstance(fields.get(end), str) for end in ("a", "b")):
                 raise TopologyError(f"{place}: a and b must name the two nodes that it joins")
             try:
-                links.append(Link(**{**self.link.model_dump(), **fields}))
+                links.append(Link(**{**asdict(self.link), **fields}))
             except TypeError:
-                known = ", ".join(LinkSpec.model_fields)
+                known = ", ".join(PARAMETERS)
                 raise TopologyError(f"{place}: it has a, b and the numbers {known}") from None
         return Topology(tuple(dict.fromkeys(end for link in links for end in (link.a, link.b))), tuple(links))
 

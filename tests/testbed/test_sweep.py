@@ -4,14 +4,12 @@ import hashlib
 import inspect
 import shutil
 from pathlib import Path, PurePosixPath
-from types import UnionType
-from typing import get_args, get_origin
+from typing import get_origin
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from analysis.pipelines.compare import read_sweep, settings_of
 from analysis.run.keys import LOSS, PARAMETERS, WORDS, words
@@ -22,6 +20,7 @@ from testbed.experiment import sweep
 from testbed.scenario import model as scenarios
 from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario
+from testbed.scenario.sections import table_keys, tables_in
 from topologies import box
 from topologies.generate import GENERATORS
 
@@ -279,12 +278,10 @@ idle_limit_ms = 50.0
 """
 
 
-def keys(model, prefix=""):
-    """Yield the key paths of a model and of the models in it."""
-    for name, field in model.model_fields.items():
-        given = [field.annotation] if get_origin(field.annotation) is None else []
-        choices = get_args(field.annotation) if isinstance(field.annotation, UnionType) else given
-        inner = [each for each in choices if inspect.isclass(each) and issubclass(each, BaseModel)]
+def keys(table, prefix=""):
+    """Yield the key paths of a table and of the tables in it."""
+    for name, annotation in table_keys(table).items():
+        inner = [] if get_origin(annotation) in (dict, tuple) else [*tables_in(annotation)]
         if not inner:
             yield prefix + name
         for each in inner:

@@ -12,9 +12,9 @@ from networks_in_box import BINARY_TREE, DATAGRAMS, LOSSY, PINGS, SEED
 from patience import PATIENCE_S
 
 from topologies import box
-from topologies.mininet_net import BringUpError, MininetNetwork, bridge_commands, netem
+from topologies.mininet_net import BringUpError, MininetNetwork, bridge_commands
 from topologies.model import Link, Topology
-from topologies.pipe import Pipe, pipe_rng
+from topologies.pipe import Pipe, netem, pipe_rng
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
@@ -214,7 +214,9 @@ def test_what_netem_is_told(parameters, settings):
 @pytest.mark.mininet
 @pytest.mark.usefixtures("needs_box")
 def test_tc_understands_what_netem_is_told():
-    settings = netem(Link("a", "b", 10, 0.1, 0.5, 0.01, 7))
+    settings = netem(
+        Link("a", "b", bw_mbit=10, delay_ms=0.1, loss_percent=0.5, jitter_ms=0.01, max_queue_size=7)
+    )
     argv = box.command(["tc", "qdisc", "add", "dev", "lo", "root", "netem", *settings])
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     # tc checks its arguments before the kernel says that it has no netem.

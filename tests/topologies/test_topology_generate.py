@@ -61,9 +61,8 @@ def test_parameters_are_those_of_every_link(topology):
 def test_generating_by_name():
     assert set(GENERATORS) == {"tree", "line", "star"}
     assert generate("tree", {"depth": 1, "fanout": 2}, {"delay_ms": 7}) == tree(1, 2, delay_ms=7)
-    link = Link("pub", "s1", 1.0, 2.0, 3.0, 4.0, 5)
     parameters = {"bw_mbit": 1.0, "delay_ms": 2.0, "loss_percent": 3.0, "jitter_ms": 4.0, "max_queue_size": 5}
-    assert generate("line", {"length": 1}, parameters).links == (link,)
+    assert generate("line", {"length": 1}, parameters).links == (Link("pub", "s1", **parameters),)
 
 
 @pytest.mark.parametrize(

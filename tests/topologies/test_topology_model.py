@@ -15,7 +15,8 @@ def chain(*nodes, **parameters):
 
 
 def test_a_link_is_unimpaired_by_default():
-    assert Link("a", "b") == Link("a", "b", None, 0.0, 0.0, 0.0, 100)
+    nothing = {"bw_mbit": None, "delay_ms": 0, "loss_percent": 0, "jitter_ms": 0, "max_queue_size": 100}
+    assert Link("a", "b") == Link("a", "b", **nothing)
 
 
 def test_links_and_topologies_are_frozen():

@@ -1,0 +1,101 @@
+"""What a link is like: its parameters, each declared once.
+
+Scenarios (TOML), manifests, Mini-NDN files, the relay, the keys of sweeps and the words of reports all read
+the declaration. A parameter that is added here needs nothing else but its place in topologies.pipe, which
+does it, and says it to netem.
+"""
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple
+
+
+class LinkError(ValueError):
+    """A parameter out of range; the message is one line that names it."""
+
+
+class Parameter(NamedTuple):
+    """What is declared of a parameter.
+
+    Attributes:
+        title: for people, "delay of each link".
+        unit: of its values.
+        least, most: its range, both included.
+        is_above: `least` itself is not allowed.
+        unset: the word for None, "" if it must be a number.
+    """
+
+    title: str
+    unit: str
+    least: float = 0
+    most: float = math.inf
+    is_above: bool = False
+    unset: str = ""
+
+    @property
+    def wanted(self) -> str:
+        """What a value must be, to go on "must be ..."."""
+        if self.unit == "packets":
+            return f"at least {self.least:g} packet"
+        if self.most < math.inf:
+            return f"from {self.least:g} to {self.most:g}"
+        return f"a finite number {'above' if self.is_above else 'from'} {self.least:g}"
+
+    def allows(self, value: float | None) -> bool:
+        """Tell whether a value is in range."""
+        if value is None:
+            return bool(self.unset)
+        if math.isinf(value):
+            return False
+        return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
+
+
+def _is(title: str, unit: str, **more: Any) -> dict[str, Parameter]:
+    return {"parameter": Parameter(title, unit, **more)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkParameters:
+    """What each direction of a link does to frames; the defaults do nothing.
+
+    bw_mbit: the rate; None for a link that takes no time to serialise a frame and so never queues.
+    delay_ms: propagation delay, one way.
+    jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
+    loss_percent: share of frames lost, independently of each other.
+    duplicate_percent: share of the frames that arrive which arrive twice.
+    max_queue_size: packets, the one being sent included; beyond it frames are dropped.
+    """
+
+    bw_mbit: float | None = field(
+        default=None, metadata=_is("rate of each link", "Mbit/s", is_above=True, unset="unlimited")
+    )
+    delay_ms: float = field(default=0.0, metadata=_is("delay of each link", "ms"))
+    jitter_ms: float = field(default=0.0, metadata=_is("jitter of each link", "ms"))
+    loss_percent: float = field(default=0.0, metadata=_is("loss of each link", "%", most=100))
+    duplicate_percent: float = field(
+        default=0.0, metadata=_is("frames that each link doubles", "%", most=100)
+    )
+    max_queue_size: int = field(default=100, metadata=_is("queue of each link", "packets", least=1))
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    def check(self) -> None:
+        """Raise LinkError if a parameter is out of range."""
+        for name, parameter in PARAMETERS.items():
+            value = getattr(self, name)
+            if not parameter.allows(value):
+                raise LinkError(f"{name} must be {parameter.wanted}, not {value}")
+
+    @property
+    def delay_ns(self) -> int:
+        """The one-way propagation delay in nanoseconds."""
+        return round(self.delay_ms * 1e6)
+
+    @property
+    def jitter_ns(self) -> int:
+        """The greatest deviation from the delay, in nanoseconds."""
+        return round(self.jitter_ms * 1e6)
+
+
+PARAMETERS: dict[str, Parameter] = {each.name: each.metadata["parameter"] for each in fields(LinkParameters)}
+"""The parameters of a link by name."""
