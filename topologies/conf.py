@@ -70,9 +70,9 @@ class _LinkKey(NamedTuple):
             case "packets":
                 return cls(name, _whole, f"a whole number of packets, at least {parameter.least:g}")
             case "%":
-                return cls(name, _number, f"a number {parameter.wanted}, in percent, without a sign")
+                return cls(name, _number, f"a number {parameter.range}, in percent, without a sign")
             case unit:
-                return cls(name, _number, f"a number of {unit} above {parameter.least:g}, without a unit")
+                return cls(name, _number, f"a number of {unit} {parameter.range}, without a unit")
 
 
 _UNITS = ("_mbit", "_ms", "_percent")

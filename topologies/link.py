@@ -37,9 +37,13 @@ class Parameter(NamedTuple):
         """What a value must be, to go on "must be ..."."""
         if self.unit == "packets":
             return f"at least {self.least:g} packet"
-        if self.most < math.inf:
-            return f"from {self.least:g} to {self.most:g}"
-        return f"a finite number {'above' if self.is_above else 'from'} {self.least:g}"
+        return self.range if self.most < math.inf else f"a finite number {self.range}"
+
+    @property
+    def range(self) -> str:
+        """Where values lie."""
+        upper = f" to {self.most:g}" if self.most < math.inf else ""
+        return f"{'above' if self.is_above else 'from'} {self.least:g}{upper}"
 
     def allows(self, value: float | None) -> bool:
         """Tell whether a value is in range."""
