@@ -20,7 +20,7 @@ def layered(place: str, *rooms: str) -> dict[str, set[str]]:
 
 
 NDN = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
-DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files"}
+DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files", "topologies.link"}
 ANALYSIS = layered(
     "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
 )
@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "feednet": {"forwarder", "ssb"},
     "captures": {"forwarder.wire"},
     "topologies": {"forwarder", "captures"},
-    "analysis": {"captures", "analysis.errors"},
+    "analysis": {"captures", "analysis.errors", "topologies.link"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "testbed": {"forwarder"},
     **{

@@ -23,6 +23,8 @@ class Parameter(NamedTuple):
         least, most: its range, both included.
         is_above: `least` itself is not allowed.
         unset: the word for None, "" if it must be a number.
+        words: what is said of a link, "{:g} ms delay", and
+        idle: what if the parameter has its default; None to use `words` then, too.
     """
 
     title: str
@@ -31,6 +33,8 @@ class Parameter(NamedTuple):
     most: float = math.inf
     is_above: bool = False
     unset: str = ""
+    words: str = "{:g}"
+    idle: str | None = ""
 
     @property
     def wanted(self) -> str:
@@ -54,8 +58,8 @@ class Parameter(NamedTuple):
         return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
 
 
-def _is(title: str, unit: str, **more: Any) -> dict[str, Parameter]:
-    return {"parameter": Parameter(title, unit, **more)}
+def _parameter(title: str, unit: str, *, default: Any = 0.0, **more: Any) -> Any:
+    return field(default=default, metadata={"parameter": Parameter(title, unit, **more)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +74,24 @@ class LinkParameters:
     max_queue_size: packets, the one being sent included; beyond it frames are dropped.
     """
 
-    bw_mbit: float | None = field(
-        default=None, metadata=_is("rate of each link", "Mbit/s", is_above=True, unset="unlimited")
+    bw_mbit: float | None = _parameter(
+        "rate of each link",
+        "Mbit/s",
+        default=None,
+        is_above=True,
+        unset="unlimited",
+        words="{:g} Mbit/s",
+        idle="unlimited rate",
     )
-    delay_ms: float = field(default=0.0, metadata=_is("delay of each link", "ms"))
-    jitter_ms: float = field(default=0.0, metadata=_is("jitter of each link", "ms"))
-    loss_percent: float = field(default=0.0, metadata=_is("loss of each link", "%", most=100))
-    duplicate_percent: float = field(
-        default=0.0, metadata=_is("frames that each link doubles", "%", most=100)
+    delay_ms: float = _parameter("delay of each link", "ms", words="{:g} ms delay", idle=None)
+    jitter_ms: float = _parameter("jitter of each link", "ms", words="{:g} ms jitter")
+    loss_percent: float = _parameter("loss of each link", "%", most=100, words="{:g} % loss", idle="no loss")
+    duplicate_percent: float = _parameter(
+        "frames that each link doubles", "%", most=100, words="{:g} % of frames twice"
     )
-    max_queue_size: int = field(default=100, metadata=_is("queue of each link", "packets", least=1))
+    max_queue_size: int = _parameter(
+        "queue of each link", "packets", default=100, least=1, words="queue of {} frames", idle=None
+    )
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
@@ -89,6 +101,22 @@ class LinkParameters:
             value = getattr(self, name)
             if not parameter.allows(value):
                 raise LinkError(f"{name} must be {parameter.wanted}, not {value}")
+
+    def describe(self) -> str:
+        """Say what a link does to frames: "10 Mbit/s, 10 ms delay, 1 % loss, queue of 100 frames"."""
+        said = []
+        for each in fields(LinkParameters):
+            value, parameter = getattr(self, each.name), PARAMETERS[each.name]
+            if each.name == "max_queue_size" and not self.ns_per_byte:
+                continue  # nothing queues
+            is_idle = value == each.default and parameter.idle is not None
+            said.append(parameter.idle if is_idle else parameter.words.format(value))
+        return ", ".join(filter(None, said))
+
+    @property
+    def ns_per_byte(self) -> float:
+        """How long the rate takes for a byte, in nanoseconds; 0 without a rate."""
+        return 0.0 if self.bw_mbit is None else 8000 / self.bw_mbit
 
     @property
     def delay_ns(self) -> int:

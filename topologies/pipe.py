@@ -66,7 +66,7 @@ class Pipe:
 
     def __init__(self, link: Link, rng: random.Random) -> None:
         self._random = rng.random
-        self._ns_per_byte = 8000 / link.bw_mbit if link.bw_mbit is not None else None
+        self._ns_per_byte = link.ns_per_byte
         self._queue_size = link.max_queue_size
         self._loss = link.loss_percent / 100
         self._duplicate = link.duplicate_percent / 100
@@ -92,7 +92,7 @@ class Pipe:
                 jitter_draws.append(copy_draw)
         self.sent += 1
         departure = now_ns
-        if self._ns_per_byte is not None:
+        if self._ns_per_byte:
             departures = self._departures
             while departures and departures[0] <= now_ns:
                 departures.popleft()

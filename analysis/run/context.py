@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from analysis.run.manifest import Manifest, Run
-from analysis.run.paths import delivery_paths, ns_per_byte
+from analysis.run.paths import delivery_paths
 
 
 class Span(NamedTuple):
@@ -202,7 +202,7 @@ def _links(case: Case) -> Iterator[dict[str, Any]]:
             if link.bw_mbit and interface:
                 yield {
                     "interface": interface,
-                    "ns_per_byte": ns_per_byte(link),
+                    "ns_per_byte": link.ns_per_byte,
                     "max_queue_size": link.max_queue_size,
                     "start_ns": turn.start_ns,
                     "end_ns": turn.end_ns,

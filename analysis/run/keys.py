@@ -3,6 +3,8 @@
 import json
 from typing import Any, NamedTuple
 
+from topologies.link import PARAMETERS as PARAMETERS_OF_LINKS
+
 NET = "net"
 VERSION = "feednet"
 SOURCE = "directory"
@@ -30,14 +32,9 @@ WORDS = {
     NET: Words("network"),
     VERSION: Words("version of feednet"),
     SOURCE: Words("directory"),
-    LOSS: Words("loss of each link", "%"),
     ITEMS: Words("items published", "items"),
     STRATEGY: Words("forwarding strategy"),
-    "topology.link.delay_ms": Words("delay of each link", "ms"),
-    "topology.link.bw_mbit": Words("rate of each link", "Mbit/s"),
-    "topology.link.jitter_ms": Words("jitter of each link", "ms"),
-    "topology.link.max_queue_size": Words("queue of each link", "packets"),
-    "topology.link.duplicate_percent": Words("frames that each link doubles", "%"),
+    **{f"topology.link.{name}": Words(each.title, each.unit) for name, each in PARAMETERS_OF_LINKS.items()},
     "topology.generator": Words("shape of the network"),
     "topology.file": Words("topology file"),
     "topology.links": Words("links"),
@@ -82,7 +79,7 @@ PARAMETERS = {
 """The parameters of layerings, by name."""
 
 _UNSET = {
-    "topology.link.bw_mbit": "unlimited",
+    **{f"topology.link.{name}": each.unset for name, each in PARAMETERS_OF_LINKS.items() if each.unset},
     "workload.feed": "generated",
     "workload.follows": "all",
     STRATEGY: "best-route",

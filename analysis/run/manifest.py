@@ -6,12 +6,14 @@ RUN/tables/, RUN/report.html                                    what the analysi
 """
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from analysis.errors import AnalysisError
+from topologies.link import LinkParameters
 
 MANIFEST = "manifest.json"
 FORMAT = 2
@@ -27,18 +29,16 @@ class Node(BaseModel):
     role: str
 
 
-class Link(BaseModel):
-    """A link of the topology; what is None or 0 was not limited, or not done to it."""
+@dataclass(frozen=True, kw_only=True)
+class Link(LinkParameters):
+    """A link of the topology, and the interfaces at its ends."""
 
     a: str
     b: str
-    bw_mbit: float | None = None
-    delay_ms: float = 0
-    loss_percent: float = 0
-    jitter_ms: float = 0
-    max_queue_size: int | None = None
     interface_a: str = ""
     interface_b: str = ""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
 
 class Topology(BaseModel):

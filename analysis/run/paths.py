@@ -39,21 +39,11 @@ def delivery_paths(manifest: Manifest) -> list[Hop]:
         ]
     trees = {roots: _tree(manifest, roots) for roots in {roots for _, roots, _ in wanted}}
     return [
-        Hop(feed, end, sender, receiver, delay_ns(link), ns_per_byte(link))
+        Hop(feed, end, sender, receiver, link.delay_ns, link.ns_per_byte)
         for feed, roots, ends in wanted
         for end in ends
         for sender, receiver, link in _path(trees[roots], end)
     ]
-
-
-def delay_ns(link: Link) -> int:
-    """Return a link's delay, one way."""
-    return round(link.delay_ms * 1e6)
-
-
-def ns_per_byte(link: Link) -> float:
-    """Return how long a byte takes at a link's rate, 0 if it has none."""
-    return 8000 / link.bw_mbit if link.bw_mbit else 0.0
 
 
 def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Link]]:
@@ -70,10 +60,10 @@ def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Li
         if node not in cost:
             cost[node] = delay, hops
             for peer, link in neighbours.get(node, []):
-                heappush(queue, (delay + delay_ns(link), hops + 1, peer))
+                heappush(queue, (delay + link.delay_ns, hops + 1, peer))
     for node in cost:
         ways = [
-            (cost[peer][0] + delay_ns(link), cost[peer][1] + 1, peer, link)
+            (cost[peer][0] + link.delay_ns, cost[peer][1] + 1, peer, link)
             for peer, link in neighbours[node]
             if node not in roots
         ]

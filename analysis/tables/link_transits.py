@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from analysis.run.context import Cases
-from analysis.run.paths import delay_ns, ns_per_byte
 from analysis.spark.parallel import by_group
 from analysis.tables.matching import match
 from analysis.tables.quantiles import quantile_function
@@ -80,9 +79,9 @@ def link_ends(cases: Cases) -> pa.Table:
                     "interface": interface,
                     "node": node,
                     "peer": peer,
-                    "least_ns": max(0, delay_ns(link) - round(link.jitter_ms * 1e6)),
-                    "delay_ns": delay_ns(link),
-                    "ns_per_byte": ns_per_byte(link),
+                    "least_ns": max(0, link.delay_ns - link.jitter_ns),
+                    "delay_ns": link.delay_ns,
+                    "ns_per_byte": link.ns_per_byte,
                 }
                 for interface, node, peer in ends
             ]

@@ -10,7 +10,7 @@ from handmade import FEED_URI, MS, TIMES, manifest
 from analysis.export.text import headlines
 from analysis.metrics.registry import METRICS
 from analysis.report.figures.plot import COLOURS, DASHES, places
-from analysis.report.figures.topology import describe, draw, loads
+from analysis.report.figures.topology import draw, loads
 from analysis.report.findings import findings
 from analysis.report.glossary import TERMS, explained
 from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
@@ -689,7 +689,7 @@ def test_a_link_says_what_it_does():
             ],
         }
     ).topology.links
-    assert [describe(link) for link in links] == [
+    assert [link.describe() for link in links] == [
         "10 Mbit/s, 5 ms delay, 2 ms jitter, 1.5 % loss, queue of 100 frames",
         "unlimited rate, 0 ms delay, no loss",
     ]

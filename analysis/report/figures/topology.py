@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from analysis.report.figures.plot import Rows, Scene, Spec
 from analysis.run.manifest import Link, Manifest
-from analysis.run.paths import ns_per_byte
 
 COLUMN = 150
 ROW = 46
@@ -58,7 +57,7 @@ def draw(manifest: Manifest) -> Drawing:
         manifest.nodes("publisher"),
     )
     roles = {node.name: node.role for node in manifest.topology.nodes}
-    texts = {describe(link) for link in links}
+    texts = {link.describe() for link in links}
     return Drawing(
         *size_of(place),
         [PlacedNode(name, roles.get(name, "forwarder"), *place[name]) for name in place],
@@ -66,7 +65,7 @@ def draw(manifest: Manifest) -> Drawing:
             placed
             for link in links
             for ends in ((link.a, link.b), (link.b, link.a))
-            for placed in [lane(*ends, place, describe(link))]
+            for placed in [lane(*ends, place, link.describe())]
         ],
         texts.pop() if len(texts) == 1 else "",
     )
@@ -147,7 +146,7 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
     kind, and `hop_ms`, a link's median delay.
     """
     places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
-    rates = {ends: ns_per_byte(link) for link in links for ends in ((link.a, link.b), (link.b, link.a))}
+    rates = {ends: link.ns_per_byte for link in links for ends in ((link.a, link.b), (link.b, link.a))}
     slices = 1 + max((row["slice"] for row in load), default=0)
     told: Spec = {
         "slices": slices,
@@ -185,17 +184,3 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
                 quantiles[len(quantiles) // 2] / 1e6, 3
             )
     return told
-
-
-def describe(link: Link) -> str:
-    """Say what a link does to frames: "10 Mbit/s, 10 ms, 1 % loss"."""
-    said = [
-        f"{link.bw_mbit:g} Mbit/s" if link.bw_mbit else "unlimited rate",
-        f"{link.delay_ms:g} ms delay",
-    ]
-    if link.jitter_ms:
-        said.append(f"{link.jitter_ms:g} ms jitter")
-    said.append(f"{link.loss_percent:g} % loss" if link.loss_percent else "no loss")
-    if link.max_queue_size:
-        said.append(f"queue of {link.max_queue_size} frames")
-    return ", ".join(said)
