@@ -69,7 +69,8 @@ class LinkParameters:
     bw_mbit: the rate; None for a link that takes no time to serialise a frame and so never queues.
     delay_ms: propagation delay, one way.
     jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
-    loss_percent: share of frames lost, independently of each other.
+    loss_percent: share of frames lost.
+    loss_burst: mean number of frames lost in a row (Gilbert's model); None if losses are independent.
     duplicate_percent: share of the frames that arrive which arrive twice.
     max_queue_size: packets, the one being sent included; beyond it frames are dropped.
     """
@@ -86,6 +87,14 @@ class LinkParameters:
     delay_ms: float = _parameter("delay of each link", "ms", words="{:g} ms delay", idle=None)
     jitter_ms: float = _parameter("jitter of each link", "ms", words="{:g} ms jitter")
     loss_percent: float = _parameter("loss of each link", "%", most=100, words="{:g} % loss", idle="no loss")
+    loss_burst: float | None = _parameter(
+        "losses in a row on each link",
+        "frames",
+        default=None,
+        least=1,
+        unset="independent",
+        words="in bursts of {:g} frames",
+    )
     duplicate_percent: float = _parameter(
         "frames that each link doubles", "%", most=100, words="{:g} % of frames twice"
     )
@@ -101,6 +110,9 @@ class LinkParameters:
             value = getattr(self, name)
             if not parameter.allows(value):
                 raise LinkError(f"{name} must be {parameter.wanted}, not {value}")
+        if self.loss_burst is not None and self.loss_percent > (most := 100 - 100 / (1 + self.loss_burst)):
+            said = f"loss_percent must be at most {most:.3g} if {self.loss_burst:g} losses in a row are usual"
+            raise LinkError(f"{said}, not {self.loss_percent:g}")
 
     def describe(self) -> str:
         """Say what a link does to frames: "10 Mbit/s, 10 ms delay, 1 % loss, queue of 100 frames"."""

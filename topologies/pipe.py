@@ -8,7 +8,9 @@ A frame meets, in this order:
    sent. A frame that finds the queue full is dropped.
 2. Serialisation. Frames leave in order, each taking its length (the Ethernet frame as it is captured:
    no preamble, no checksum) at `bw_mbit`. Without a bandwidth this takes no time, and nothing queues.
-3. Loss. A lost frame has had its time on the link; it does not arrive.
+3. Loss. A lost frame has had its time on the link; it does not arrive. Losses are independent, or come
+   in bursts: frame by frame the link goes bad or good again, and loses all frames while it is bad
+   (Gilbert's model; E. N. Gilbert, "Capacity of a burst-noise channel", 1960).
 4. Delay: uniform in delay +- jitter, never below 0. Every frame draws for itself, so with jitter a frame
    may overtake the one before it.
 5. Duplication. The copy has had no time on the link, and draws a delay of its own.
@@ -54,11 +56,13 @@ class Pipe:
         "_delay",
         "_departures",
         "_duplicate",
+        "_goes_bad",
+        "_is_bad",
         "_jitter",
-        "_loss",
         "_ns_per_byte",
         "_queue_size",
         "_random",
+        "_stays_bad",
         "lost",
         "queue_drops",
         "sent",
@@ -68,7 +72,8 @@ class Pipe:
         self._random = rng.random
         self._ns_per_byte = link.ns_per_byte
         self._queue_size = link.max_queue_size
-        self._loss = link.loss_percent / 100
+        self._goes_bad, self._stays_bad = _gilbert(link)
+        self._is_bad = False
         self._duplicate = link.duplicate_percent / 100
         self._delay = link.delay_ns
         self._jitter = link.jitter_ns
@@ -84,7 +89,7 @@ class Pipe:
         to call.
         """
         # Every frame draws as often, whatever becomes of it: the n-th frame's luck is the seed's alone.
-        loss_draw = self._random()
+        self._is_bad = self._random() < (self._stays_bad if self._is_bad else self._goes_bad)
         jitter_draws = [self._random()]
         if self._duplicate:
             duplicate_draw, copy_draw = self._random(), self._random()
@@ -102,13 +107,22 @@ class Pipe:
             start = departures[-1] if departures else now_ns
             departure = start + round(frame_length * self._ns_per_byte)
             departures.append(departure)
-        if loss_draw < self._loss:
+        if self._is_bad:
             self.lost += 1
             return ()
         if self._jitter:
             delays = [self._delay + round((2 * draw - 1) * self._jitter) for draw in jitter_draws]
             return tuple(departure + max(0, delay) for delay in delays)
         return (departure + self._delay,) * len(jitter_draws)
+
+
+def _gilbert(link: Link) -> tuple[float, float]:
+    """Return the probabilities that a frame is lost after one that was not, and after one that was."""
+    loss = link.loss_percent / 100
+    if link.loss_burst is None or not loss:
+        return loss, loss
+    ends = 1 / link.loss_burst
+    return ends * loss / (1 - loss), 1 - ends
 
 
 def netem(link: Link) -> list[str]:
@@ -122,7 +136,10 @@ def netem(link: Link) -> list[str]:
         settings += ["delay", _time(link.delay_ns)]
     if link.jitter_ns:
         settings += [_time(link.jitter_ns)]
-    if link.loss_percent:
+    if link.loss_percent and link.loss_burst is not None:
+        begins, goes_on = _gilbert(link)
+        settings += ["loss", "gemodel", f"{100 * begins:.6f}%", f"{100 * (1 - goes_on):.6f}%"]
+    elif link.loss_percent:
         settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
     if link.duplicate_percent:
         settings += ["duplicate", f"{link.duplicate_percent:.6f}%"]

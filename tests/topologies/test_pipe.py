@@ -1,5 +1,5 @@
 import random
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,8 @@ LINKS = st.builds(
     st.just("b"),
     bw_mbit=st.one_of(st.none(), st.floats(0.01, 1000)),
     delay_ms=st.floats(0, 20),
-    loss_percent=st.floats(0, 100),
+    loss_percent=st.floats(0, 50),
+    loss_burst=st.one_of(st.none(), st.floats(1, 50)),
     jitter_ms=st.floats(0, 30),
     max_queue_size=st.integers(1, 5),
     duplicate_percent=st.one_of(st.just(0), st.floats(0, 100)),
@@ -111,6 +112,20 @@ def test_the_share_of_losses(percent):
     expected = frames * percent / 100
     assert piped.lost == lost
     assert abs(lost - expected) < 4 * (expected * (1 - percent / 100)) ** 0.5
+
+
+@pytest.mark.parametrize(("percent", "burst"), [(1, 5), (5, 2), (20, 10)])
+def test_losses_come_in_bursts(percent, burst):
+    """With their share, and their mean length, about what is asked for."""
+    piped, frames = pipe(loss_percent=percent, loss_burst=burst), 200_000
+    runs = [
+        len([*run])
+        for arrives, run in groupby(bool(piped.send(n, 100)) for n in range(frames))
+        if not arrives
+    ]
+    assert sum(runs) == piped.lost
+    assert sum(runs) / frames == pytest.approx(percent / 100, rel=0.1)
+    assert sum(runs) / len(runs) == pytest.approx(burst, rel=0.1)
 
 
 def test_losses_at_their_ends():

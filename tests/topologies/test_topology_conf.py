@@ -46,6 +46,7 @@ TIME = "must be a number with ms, us or s, such as 10ms"
 BW = "bw must be a number of Mbit/s above 0, without a unit"
 LOSS = "loss must be a number from 0 to 100, in percent, without a sign"
 LINK = "a link must be written `a:b key=value ...`"
+KEYS = "bw, delay, jitter, loss, loss_burst, duplicate, max_queue_size"
 QUEUE = "max_queue_size must be a whole number of packets, at least 1"
 
 
@@ -71,9 +72,9 @@ QUEUE = "max_queue_size must be a whole number of packets, at least 1"
         ("max_queue_size=1_0", f"a:b max_queue_size=1_0: {QUEUE}"),
         (
             "dely=10ms",
-            "a:b dely=10ms: unknown; a link has bw, delay, jitter, loss, duplicate, max_queue_size",
+            f"a:b dely=10ms: unknown; a link has {KEYS}",
         ),
-        ("delay", "a:b delay: unknown; a link has bw, delay, jitter, loss, duplicate, max_queue_size"),
+        ("delay", f"a:b delay: unknown; a link has {KEYS}"),
         ("loss=1 loss=2", "a:b loss=2: loss is given twice"),
     ],
 )

@@ -47,6 +47,10 @@ def test_times_of_a_link_are_whole_nanoseconds():
         ({"loss_percent": -0.1}, "link a:b: loss_percent must be from 0 to 100, not -0.1"),
         ({"loss_percent": 100.1}, "link a:b: loss_percent must be from 0 to 100, not 100.1"),
         ({"loss_percent": math.nan}, "link a:b: loss_percent must be from 0 to 100, not nan"),
+        (
+            {"loss_percent": 60, "loss_burst": 1},
+            "link a:b: loss_percent must be at most 50 if 1 losses in a row are usual, not 60",
+        ),
         ({"max_queue_size": 0}, "link a:b: max_queue_size must be at least 1 packet, not 0"),
     ],
 )
