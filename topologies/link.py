@@ -71,6 +71,7 @@ class LinkParameters:
     jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
     loss_percent: share of frames lost.
     loss_burst: mean number of frames lost in a row (Gilbert's model); None if losses are independent.
+    reorder_percent: share of frames without any propagation delay: they overtake all that are under way.
     duplicate_percent: share of the frames that arrive which arrive twice.
     max_queue_size: packets, the one being sent included; beyond it frames are dropped.
     """
@@ -94,6 +95,9 @@ class LinkParameters:
         least=1,
         unset="independent",
         words="in bursts of {:g} frames",
+    )
+    reorder_percent: float = _parameter(
+        "frames that overtake others on each link", "%", most=100, words="{:g} % of frames overtaking"
     )
     duplicate_percent: float = _parameter(
         "frames that each link doubles", "%", most=100, words="{:g} % of frames twice"
@@ -139,6 +143,11 @@ class LinkParameters:
     def jitter_ns(self) -> int:
         """The greatest deviation from the delay, in nanoseconds."""
         return round(self.jitter_ms * 1e6)
+
+    @property
+    def least_delay_ns(self) -> int:
+        """How long a frame propagates at least, in nanoseconds."""
+        return 0 if self.reorder_percent else max(0, self.delay_ns - self.jitter_ns)
 
 
 PARAMETERS: dict[str, Parameter] = {each.name: each.metadata["parameter"] for each in fields(LinkParameters)}

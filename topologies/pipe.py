@@ -12,13 +12,13 @@ A frame meets, in this order:
    in bursts: frame by frame the link goes bad or good again, and loses all frames while it is bad
    (Gilbert's model; E. N. Gilbert, "Capacity of a burst-noise channel", 1960).
 4. Delay: uniform in delay +- jitter, never below 0. Every frame draws for itself, so with jitter a frame
-   may overtake the one before it.
+   may overtake the one before it. A share of frames has no delay at all, and overtakes all.
 5. Duplication. The copy has had no time on the link, and draws a delay of its own.
 
-Linux's netem differs in four ways. It draws for loss before its queue, so that a lost frame takes no
+Linux's netem differs in five ways. It draws for loss before its queue, so that a lost frame takes no
 time on the link. Its queue counts the frames that are still propagating. Given a rate it keeps the
-order of frames whatever their jitter; only without a rate do they overtake. And a copy waits in the queue
-like any frame.
+order of frames whatever their jitter; only without a rate do they overtake. A frame that overtakes does not
+wait in its queue either. And a copy waits in the queue like any frame.
 """
 
 import hashlib
@@ -62,6 +62,7 @@ class Pipe:
         "_ns_per_byte",
         "_queue_size",
         "_random",
+        "_reorder",
         "_stays_bad",
         "lost",
         "queue_drops",
@@ -75,6 +76,7 @@ class Pipe:
         self._goes_bad, self._stays_bad = _gilbert(link)
         self._is_bad = False
         self._duplicate = link.duplicate_percent / 100
+        self._reorder = link.reorder_percent / 100
         self._delay = link.delay_ns
         self._jitter = link.jitter_ns
         self._departures: deque[int] = deque()
@@ -95,6 +97,7 @@ class Pipe:
             duplicate_draw, copy_draw = self._random(), self._random()
             if duplicate_draw < self._duplicate:
                 jitter_draws.append(copy_draw)
+        overtakes = bool(self._reorder) and self._random() < self._reorder
         self.sent += 1
         departure = now_ns
         if self._ns_per_byte:
@@ -110,6 +113,8 @@ class Pipe:
         if self._is_bad:
             self.lost += 1
             return ()
+        if overtakes:
+            return (departure,) * len(jitter_draws)
         if self._jitter:
             delays = [self._delay + round((2 * draw - 1) * self._jitter) for draw in jitter_draws]
             return tuple(departure + max(0, delay) for delay in delays)
@@ -136,6 +141,8 @@ def netem(link: Link) -> list[str]:
         settings += ["delay", _time(link.delay_ns)]
     if link.jitter_ns:
         settings += [_time(link.jitter_ns)]
+    if link.reorder_percent and settings:  # tc refuses it without a delay, where it does nothing
+        settings += ["reorder", f"{link.reorder_percent:.6f}%"]
     if link.loss_percent and link.loss_burst is not None:
         begins, goes_on = _gilbert(link)
         settings += ["loss", "gemodel", f"{100 * begins:.6f}%", f"{100 * (1 - goes_on):.6f}%"]

@@ -79,7 +79,7 @@ def link_ends(cases: Cases) -> pa.Table:
                     "interface": interface,
                     "node": node,
                     "peer": peer,
-                    "least_ns": max(0, link.delay_ns - link.jitter_ns),
+                    "least_ns": link.least_delay_ns,
                     "delay_ns": link.delay_ns,
                     "ns_per_byte": link.ns_per_byte,
                 }

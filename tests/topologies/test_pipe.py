@@ -20,6 +20,7 @@ LINKS = st.builds(
     loss_burst=st.one_of(st.none(), st.floats(1, 50)),
     jitter_ms=st.floats(0, 30),
     max_queue_size=st.integers(1, 5),
+    reorder_percent=st.one_of(st.just(0), st.floats(0, 100)),
     duplicate_percent=st.one_of(st.just(0), st.floats(0, 100)),
 )
 FRAMES = st.lists(st.tuples(st.integers(0, 2 * MS), st.integers(14, 1514)), max_size=60)
@@ -98,6 +99,13 @@ def test_jitter_is_uniform_about_the_delay_and_lets_frames_overtake():
     assert arrivals != sorted(arrivals)
 
 
+def test_frames_overtake_those_under_way():
+    piped = pipe(delay_ms=10, bw_mbit=10, reorder_percent=20)
+    arrivals = [piped.send(n * MS, 1250)[0] - n * MS for n in range(10_000)]
+    assert set(arrivals) == {MS, 11 * MS}
+    assert arrivals.count(MS) / 10_000 == pytest.approx(0.2, abs=0.02)
+
+
 def test_jitter_beyond_the_delay_is_cut_off_at_zero():
     piped = pipe(delay_ms=1, jitter_ms=3)
     delays = [piped.send(0, 100)[0] for _ in range(3000)]
@@ -169,7 +177,7 @@ def test_every_frame_is_accounted_for_and_none_is_early(link, frames):
     assert piped.sent == len(frames) == arrived + piped.lost + piped.queue_drops
     for now, length, arrivals in found:
         serialised = length * 8000 / link.bw_mbit if link.bw_mbit else 0
-        least = now + serialised + max(0, link.delay_ns - link.jitter_ns)
+        least = now + serialised + link.least_delay_ns
         assert len(arrivals) <= (2 if link.duplicate_percent else 1)
         assert all(arrival >= least - 2 for arrival in arrivals)
 

@@ -46,7 +46,7 @@ TIME = "must be a number with ms, us or s, such as 10ms"
 BW = "bw must be a number of Mbit/s above 0, without a unit"
 LOSS = "loss must be a number from 0 to 100, in percent, without a sign"
 LINK = "a link must be written `a:b key=value ...`"
-KEYS = "bw, delay, jitter, loss, loss_burst, duplicate, max_queue_size"
+KEYS = "bw, delay, jitter, loss, loss_burst, reorder, duplicate, max_queue_size"
 QUEUE = "max_queue_size must be a whole number of packets, at least 1"
 
 
