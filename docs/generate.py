@@ -23,7 +23,19 @@ from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import open_item
-from forwarder.lli import backfill, consumer, credit, entry, estimates, ranges, reissues, table, upstream
+from forwarder.lli import (
+    backfill,
+    consumer,
+    credit,
+    entry,
+    estimates,
+    forks,
+    ranges,
+    reissues,
+    table,
+    upstream,
+    upstreams,
+)
 from forwarder.lli.producer import Producer
 from forwarder.wire import feed as feeds
 from forwarder.wire import lp, name, packet
@@ -422,13 +434,13 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (entry, "_REMEMBERED_NONCES", str, "LLIs sent upstream among which one that has come round a loop is looked for"),
     (reissues, "_REISSUE_WAIT", _ns, "how long one of them that came too soon waits at most: round a ring of eight it is back within half of what catching up may take"),
     (reissues, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
-    (table, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
-    (table, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
+    (upstreams, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
+    (forks, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
     (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),
     (table, "MOST_FEEDS_PER_FACE", str, "feeds that one network face can follow through a node: half of all, so that some are left for others"),
-    (table, "_FEW_TRIES", str, "the same for a hop that kept silent before, once another has refused: who waits for this node waits longer"),
-    (table, "_BELIEVED", _ns, "how long an upstream's First keeps a relay from asking for what lies before it: seldom enough to cost little"),
-    (table, "_SHUNNED", _ns, "how long other next hops are preferred to one that has not answered, or has refused the feed: two of the longest pauses between a consumer's tries"),
+    (upstreams, "_FEW_TRIES", str, "the same for a hop that kept silent before, once another has refused: who waits for this node waits longer"),
+    (upstreams, "_BELIEVED", _ns, "how long an upstream's First keeps a relay from asking for what lies before it: seldom enough to cost little"),
+    (upstreams, "_SHUNNED", _ns, "how long other next hops are preferred to one that has not answered, or has refused the feed: two of the longest pauses between a consumer's tries"),
     (feeds, "LAST_ITEM", _power, "highest number of an item: one more can still be counted; credit never reaches beyond"),
     (items, "_REMEMBERED", str, "items that a process knows to be genuine: a consumer need not check again what its forwarder has"),
     (items, "_LARGEST_REMEMBERED", _size, "NDN's usual largest packet: bounds what they take"),

@@ -6,7 +6,7 @@ from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.estimates import Rtt
-from forwarder.lli.ranges import Ranges
+from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.reissues import Reissues
 from forwarder.lli.upstream import NEVER, Upstream
 from forwarder.wire.lp import LpPacket
@@ -116,6 +116,15 @@ class FeedEntry:
     def leave_nonces(self) -> None:
         """Leave to the cache what has been sent: an LLI may come round when the entry has ended."""
         self.cache.nonces = (*self.cache.nonces, *self.nonces)[-_REMEMBERED_NONCES:]
+
+    def is_past(self, seq: int) -> bool:
+        """Tell whether an item is known to exist, so that it makes sense to look for it."""
+        return seq <= self.cache.tip or seq < self.upstream_first
+
+    def can_progress(self, granted: Range) -> bool:
+        """Tell whether a downstream can be served from the past, though no upstream is left."""
+        is_lost = self.backfill is not None and self.backfill.is_lost
+        return granted.wanted < self.upstream.next and self.is_past(granted.wanted) and not is_lost
 
     def item(self, seq: int) -> Data | None:
         """Return an item to be pushed."""

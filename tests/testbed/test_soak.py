@@ -13,7 +13,7 @@ from forwarder.content_store import ContentStore
 from forwarder.dead_nonces import LIFETIME, DeadNonces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.lli.table import FeedTable
+from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.packet import make_data
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak import real
@@ -71,14 +71,14 @@ def face_kept(self: Host, face: int, now: int) -> None:
         gone.pop(face, None)
 
 
-def times_kept(self: FeedTable, face: int, now: int) -> None:
+def times_kept(self: Upstreams, face: int) -> None:
     """What is known of a face outlives it."""
     rtts = dict(self._rtts)
-    ORIGINAL(self, face, now)
+    ORIGINAL(self, face)
     self._rtts.update(rtts)
 
 
-ORIGINAL: Any = FeedTable.remove_face
+ORIGINAL: Any = Upstreams.forget
 
 
 def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bool = False) -> None:
@@ -89,7 +89,7 @@ def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bo
 LEAKS: dict[str, tuple[Any, str, Any, float]] = {
     "dead nonces stay": (DeadNonces, "_turn_over", nonces_kept, 0.05),
     "faces stay": (Host, "remove_face", face_kept, 0.3),
-    "round-trip times stay": (FeedTable, "remove_face", times_kept, 0.3),
+    "round-trip times stay": (Upstreams, "forget", times_kept, 0.3),
     "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.1),
 }
 """What is replaced by what, and how many hours it takes to show."""

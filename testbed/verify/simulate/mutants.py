@@ -12,16 +12,18 @@ from unittest.mock import patch
 from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
-from forwarder.lli import consumer, estimates, table
+from forwarder.lli import consumer, estimates, forks
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.credit import FixedCredit
+from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import MAX_TRIES, NEVER, State, Upstream
+from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
 
@@ -116,7 +118,7 @@ def _ranges_stay(original: Any) -> Callable[..., Any]:
     def remove_face(self: FeedTable, face: int, now: int) -> None:
         for entry in list(self):
             if entry.face == face:
-                self._fail_over(entry, 150, now, is_gone=True)
+                self._upstreams.fail_over(entry, 150, now, is_gone=True)
                 self._settle(entry, now)
 
     return remove_face
@@ -127,7 +129,7 @@ def _tip_unheard(original: Any) -> Callable[..., Any]:
 
 
 def _nonces_forgotten(original: Any) -> Callable[..., Any]:
-    def send_llis(self: FeedTable, entry: Any, *rest: Any) -> None:
+    def send_llis(self: Upstreams, entry: Any, *rest: Any) -> None:
         original(self, entry, *rest)
         entry.nonces = ()
 
@@ -180,8 +182,8 @@ def _cheapest_first(original: Any) -> Callable[..., Any]:
 
 
 def _past_presumed(original: Any) -> Callable[..., Any]:
-    def can_progress(self: FeedTable, entry: FeedEntry, granted: Range) -> bool:
-        return self._is_past(entry, granted.wanted)
+    def can_progress(self: FeedEntry, granted: Range) -> bool:
+        return self.is_past(granted.wanted)
 
     return can_progress
 
@@ -201,10 +203,10 @@ def _met_twice(original: Any) -> Callable[..., Any]:
 
 
 def _dropped_silently(original: Any) -> Callable[..., Any]:
-    def refuse_range(self: FeedTable, entry: FeedEntry, face: int, *_: Any) -> None:
+    def refuse(self: Downstreams, entry: FeedEntry, face: int, *_: Any) -> None:
         entry.ranges.drop(face)
 
-    return refuse_range
+    return refuse
 
 
 def _never_again(original: Any) -> Callable[..., Any]:
@@ -258,7 +260,7 @@ def _fork_unsaid(original: Any) -> Callable[..., Any]:
 
 
 def _refusals_alone(original: Any) -> Callable[..., Any]:
-    def note(self: FeedTable, entry: FeedEntry, face: int, now: int) -> None:
+    def note(self: Upstreams, entry: FeedEntry, face: int, now: int) -> None:
         if entry.upstream.state is not State.SILENT:
             original(self, entry, face, now)
 
@@ -298,22 +300,22 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     ),
     "signature unchecked": (Patch(items, "check_signature", returns(None)),),
     "proof unchecked": (
-        Patch(table, "open_fork", _proof_believed),
+        Patch(forks, "open_fork", _proof_believed),
         Patch(consumer, "open_fork", _proof_believed),
     ),
     "producer not told of a fork": (Patch(Upstream, "stop_after", _fork_unsaid),),
-    "proof not propagated": (Patch(FeedTable, "_send_proof", returns(None)),),
+    "proof not propagated": (Patch(Downstreams, "send_proof", returns(None)),),
     "cancel not passed upstream": (Patch(Upstream, "cancel", _and_forget([])),),
     "gap ignored": (Patch(Upstream, "arrived", _gap_unnoticed),),
     "duplicate delivered": (Patch(Consumer, "take_items", _given_twice),),
     "renewal lost": (Patch(Upstream, "want", _never_renewed),),
     "range not dropped with its face": (Patch(FeedTable, "remove_face", _ranges_stay),),
-    "no failover": (Patch(FeedTable, "_fail_over", returns(None)),),
+    "no failover": (Patch(Upstreams, "fail_over", returns(None)),),
     "tail-loss probe missing": (
         Patch(Upstream, "_patience", returns(NEVER // 2)),
         Patch(Upstream, "answered", _tip_unheard),
     ),
-    "loop not detected": (Patch(FeedTable, "_send_llis", _nonces_forgotten),),
+    "loop not detected": (Patch(Upstreams, "_send_llis", _nonces_forgotten),),
     "Nack ignored": (
         Patch(FeedTable, "on_nack", returns(None)),
         Patch(Consumer, "_on_nack", returns(None)),
@@ -323,11 +325,11 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "producer's grants kept": (Patch(Producer, "wake", returns(None)),),
     "past not fetched": (Patch(Backfill, "want", returns([])),),
     "reissued LLI dropped": (Patch(Reissues, "take", _dropped_too_soon),),
-    "downstream never asked": (Patch(FeedTable, "_hops", _no_downstream),),
+    "downstream never asked": (Patch(Upstreams, "_hops", _no_downstream),),
     "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", returns(result=False)),),
-    "past presumed": (Patch(FeedTable, "_can_progress", _past_presumed),),
+    "past presumed": (Patch(FeedEntry, "can_progress", _past_presumed),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
-    "refused without a word": (Patch(FeedTable, "_refuse_range", _dropped_silently),),
+    "refused without a word": (Patch(Downstreams, "refuse", _dropped_silently),),
     "duplicate LLI heeded": (Patch(Ranges, "is_repeated", returns(result=False)),),
     "nothing sent again": (Patch(Range, "ready", _never_again),),
     "stray Nack believed": (Patch(FeedEntry, "has_sent", returns(result=True)),),
@@ -342,10 +344,10 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
-    "past asked for without a cause": (Patch(FeedTable, "_ask_for_the_past", _causeless),),
-    "failures forgotten": (Patch(FeedTable, "_reluctance", _failures_forgotten),),
+    "past asked for without a cause": (Patch(Upstreams, "_ask_for_the_past", _causeless),),
+    "failures forgotten": (Patch(Upstreams, "_reluctance", _failures_forgotten),),
     "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
-    "silence forgotten": (Patch(FeedTable, "_note_failure", _refusals_alone),),
+    "silence forgotten": (Patch(Upstreams, "_note_failure", _refusals_alone),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
@@ -354,8 +356,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 
 SLOWER: dict[str, tuple[Patch, ...]] = {
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
-    "nobody shunned": (Patch(FeedTable, "_shunned_until", returns(0)),),
-    "silent hop waited for": (Patch(FeedTable, "_tries_for", returns(MAX_TRIES)),),
+    "nobody shunned": (Patch(Upstreams, "_shunned_until", returns(0)),),
+    "silent hop waited for": (Patch(Upstreams, "_tries_for", returns(MAX_TRIES)),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
 }
 """Bugs that break no invariant, since other retries make up for them. They cost time."""

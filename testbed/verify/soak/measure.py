@@ -9,6 +9,7 @@ from typing import Any
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.lli.table import FeedTable
 
 _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
@@ -55,7 +56,7 @@ def tables_of(host: Host) -> dict[str, int]:
         "feeds": 0 if feeds is None else len(feeds),
         "ranges": 0 if feeds is None else sum(len(list(entry.ranges.items())) for entry in feeds),
         "feed timers": 0 if feeds is None else _timers(feeds._timers),
-        "estimates": 0 if feeds is None else len(feeds._rtts) + len(feeds._fetch_rtts) + len(feeds._silent),
+        "estimates": 0 if feeds is None else sum(map(len, _known_of_faces(feeds).values())),
         "partial packets": sum(len(link.reassembler) for link in links),
         "unacknowledged": sum(
             len(link.reliability._unacked) for link in links if link.reliability is not None
@@ -67,19 +68,24 @@ def _timers(wheel: Any) -> int:
     return sum(len(bucket) for bucket in wheel._buckets.values())
 
 
+def _known_of_faces(feeds: FeedTable) -> dict[str, dict[int, Any]]:
+    """Return what is kept by face."""
+    upstreams = feeds._upstreams
+    return {
+        "round-trip times": upstreams._rtts,
+        "round-trip times of fetches": upstreams._fetch_rtts,
+        "silent faces": upstreams._silent,
+    }
+
+
 def strangers(forwarder: Forwarder) -> list[str]:
     """Return what is kept by face for faces that are gone."""
     feeds = forwarder.feeds
     if feeds is None:
         return []
-    tables: dict[str, Any] = {
-        "round-trip times": feeds._rtts,
-        "round-trip times of fetches": feeds._fetch_rtts,
-        "silent faces": feeds._silent,
-    }
     return [
         f"{what}: face {face}"
-        for what, table in tables.items()
+        for what, table in _known_of_faces(feeds).items()
         for face in table
         if face not in forwarder.faces
     ]

@@ -1,0 +1,60 @@
+"""Forks of relayed feeds: each ends its feed for all who follow it here."""
+
+from collections import Counter
+from typing import Final
+
+from forwarder.feedcache.cache import FeedStore
+from forwarder.feedcache.fork import Fork, open_fork
+from forwarder.feedcache.items import Item
+from forwarder.lli.downstreams import Downstreams
+from forwarder.lli.entry import FeedEntry
+from forwarder.lli.ranges import MS
+from forwarder.wire.packet import Data
+
+_PROOF_INTERVAL: Final = 100 * MS
+
+
+class Forks:
+    """The forks that items and proofs show; the arguments are FeedTable's."""
+
+    def __init__(self, store: FeedStore, downstreams: Downstreams, counters: Counter[str]) -> None:
+        self._store = store
+        self._downstreams = downstreams
+        self._counters = counters
+
+    def accept(self, entry: FeedEntry, item: Item, now: int) -> None:
+        """Take an item into the cache; raises RejectedItem. A fork that it proves ends the feed there."""
+        before = entry.cache.fork
+        try:
+            self._store.accept(entry.cache, item)
+        finally:
+            fork = entry.cache.fork
+            if fork is not None and fork is not before:
+                self._stop(entry, fork, None, now)
+
+    def take(self, entry: FeedEntry, face: int, proof: Data, now: int) -> bool:
+        """Take in a proof from a face; return whether it brings news. Raises RejectedItem if it does not."""
+        fork = open_fork(entry.feed, proof)
+        if not self._store.stop(entry.cache, fork):
+            return False
+        self._counters["proofs_in"] += 1
+        news = entry.cache.fork or fork
+        self._stop(entry, news, face if news is fork else None, now)
+        return True
+
+    def tell_again(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Send the proof to a face that goes on pushing what lies beyond the fork."""
+        fork = entry.cache.fork
+        if fork is not None and entry.proof_sent.get(face, -_PROOF_INTERVAL) + _PROOF_INTERVAL <= now:
+            self._downstreams.send_proof(entry, face, fork, now)
+
+    def _stop(self, entry: FeedEntry, fork: Fork, teller: int | None, now: int) -> None:
+        """End a feed at its fork: everyone who follows it here is told, up and down."""
+        self._counters["forks"] += 1
+        if entry.face is not None and entry.face != teller:
+            self._downstreams.send_proof(entry, entry.face, fork, now)
+        entry.upstream.stop_after(fork.seq - 1, is_known=entry.face == teller)
+        entry.latest = None
+        if entry.backfill is not None:
+            entry.backfill.stop_at(fork.seq)
+        self._downstreams.serve_all(entry, now)
