@@ -372,40 +372,24 @@ class Forwarder:
             self.feeds.on_state(face.number, lp, now)
 
     def _on_interest(self, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
+        """Take an Interest through its phases: admission, what is at hand, loops, PIT, forwarding."""
         interest = parse_interest(packet)
-        name = interest.name
-        ends = prefix_ends(name)
-        if name.count(_DIGEST_HEADER) > 1 and len(_digests(name)) > 1:
-            raise MalformedPacket("a Name has one ParametersSha256DigestComponent at most")
-        nonce = interest.nonce
-        if nonce is None:
-            nonce = self.rng.getrandbits(32)
-            interest = parse_interest(interest.with_nonce(nonce))
-        if interest.forwarding_hint and self._has_arrived(interest):
-            interest = parse_interest(interest.without_hint())
-        counters = self.counters
-        if interest.hop_limit == 0:
-            face.in_interests += 1
-            counters.hop_limit_reached += 1
-            return
-        is_scoped = name.startswith(_SCOPED)
-        if is_scoped and not face.is_local and name.startswith(_LOCALHOST):
-            face.in_interests += 1
-            counters.out_of_scope += 1
+        ends = prefix_ends(interest.name)
+        interest = self._complete(interest)
+        face.in_interests += 1
+        if not self._is_admitted(face, interest):
             return
         feeds = self.feeds
         if feeds is not None and interest.send_credit is not None:
             feeds.on_lli(face.number, interest, now)
-            face.in_interests += 1
             return
-        face.in_interests += 1
-
+        nonce = interest.nonce or 0
         token = None if header is None else header.pit_token
         # An item may have been in the feeds' cache for long: it does not count as fresh.
         if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
-            item = feeds.find(name)
+            item = feeds.find(interest.name)
             if item is not None:
-                counters.cs_hits += 1
+                self.counters.cs_hits += 1
                 self._send_data(face, item.wire, token)
                 return
         entry = self.pit.find(interest)
@@ -415,35 +399,71 @@ class Forwarder:
         persistent = self._persistent and is_persistent(interest)
         if not is_loop and not persistent:  # such a one asks for what is to come
             if data := self.cs.find(interest, now):
-                counters.cs_hits += 1
+                self.counters.cs_hits += 1
                 self._send_data(face, data.wire, token)
                 return
-            counters.cs_misses += 1
+            self.counters.cs_misses += 1
         if is_loop or (
             len(self.dead_nonces)
-            and self.dead_nonces.has(name, nonce, now)
+            and self.dead_nonces.has(interest.name, nonce, now)
             and (entry is None or not entry.waits_for(face.number, nonce))
         ):
-            counters.looped += 1
+            self.counters.looped += 1
             if entry is None or not entry.waits_for(heard, nonce):  # else a copy: the first one is pending
                 self._send_nack(face, interest.wire, DUPLICATE, token)
             return
-
         expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
         record = InRecord(face.number, nonce, expiry, token, interest.wire, persistent)
-        if entry is None:
-            if len(self.pit) >= self.pit_capacity:
-                counters.pit_full += 1
-                self._send_nack(face, interest.wire, CONGESTION, token)
-                return
-            entry = self.pit.insert(interest)
-            entry.strategy = self.strategies.find(name, ends)
-            entry.in_records.append(record)
-        else:
+        if entry is not None:
             entry.set_in_record(record)
             entry.tags = None
+        elif len(self.pit) < self.pit_capacity:
+            entry = self.pit.insert(interest)
+            entry.strategy = self.strategies.find(interest.name, ends)
+            entry.in_records.append(record)
+        else:
+            self.counters.pit_full += 1
+            self._send_nack(face, interest.wire, CONGESTION, token)
+            return
         if persistent:
             entry.begin_passing(now)
+        self._forward(entry, face, interest, ends, header, expiry, now)
+
+    def _complete(self, interest: Interest) -> Interest:
+        """Give an Interest a nonce if it has none, and take off a hint that has led it here.
+
+        Raises MalformedPacket.
+        """
+        if interest.name.count(_DIGEST_HEADER) > 1 and len(_digests(interest.name)) > 1:
+            raise MalformedPacket("a Name has one ParametersSha256DigestComponent at most")
+        if interest.nonce is None:
+            interest = parse_interest(interest.with_nonce(self.rng.getrandbits(32)))
+        if interest.forwarding_hint and self._has_arrived(interest):
+            interest = parse_interest(interest.without_hint())
+        return interest
+
+    def _is_admitted(self, face: Face, interest: Interest) -> bool:
+        """Tell whether an Interest may be dealt with here: it has hops left, and keeps to its scope."""
+        if interest.hop_limit == 0:
+            self.counters.hop_limit_reached += 1
+            return False
+        if not face.is_local and interest.name.startswith(_LOCALHOST):
+            self.counters.out_of_scope += 1
+            return False
+        return True
+
+    def _forward(
+        self,
+        entry: PitEntry,
+        face: Face,
+        interest: Interest,
+        ends: list[int],
+        header: LpPacket | None,
+        expiry: int,
+        now: int,
+    ) -> None:
+        """Send a pending Interest where its strategy says, or refuse it."""
+        name, nonce = interest.name, interest.nonce or 0
         mark = 0
         if header is not None:
             mark = header.congestion_mark
@@ -456,30 +476,30 @@ class Forwarder:
             if header.non_discovery:
                 entry.tags = Tags(non_discovery=True)
         hops: Sequence[NextHop] = self.fib.lookup(name, ends)
+        is_scoped = name.startswith(_SCOPED)
         if is_scoped or len(hops) != 1 or hops[0].face == face.number or interest.forwarding_hint:
             hops = self._next_hops(entry, face, interest, hops, is_scoped)
-        if feeds is not None and len(feeds) and len(hops) > 1:
-            hops = feeds.ordered(name, hops)
+        if self.feeds is not None and len(self.feeds) and len(hops) > 1:
+            hops = self.feeds.ordered(name, hops)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
         if faces is None and entry.is_pending(now):
             # Others wait for this face, which has no other way, or somebody else may still answer.
             if not entry.is_pending(now, but=face.number):
-                counters.no_route += 1
+                self.counters.no_route += 1
                 entry.drop_in_record(face.number)
+                token = None if header is None else header.pit_token
                 self._send_nack(face, interest.wire, NO_ROUTE, token)
             return
         if faces or not self._is_observable or not face.is_local or entry.deadline < 0:
             self.pit.extend(entry, expiry)
         if faces is None:
-            counters.no_route += 1
+            self.counters.no_route += 1
             self._refuse(entry, NO_ROUTE, now)
-            return
-        if not faces:
             return
         for out in faces:
             self._send_interest(entry, interest, nonce, out, expiry, now, mark)
-        if strategy.PROBES:
+        if faces and strategy.PROBES:
             for out in strategy.probe(entry, face.number, hops, now):
                 other = self.rng.getrandbits(32)
                 self._send_interest(
