@@ -173,7 +173,8 @@ class Consumer:
     def _wait(self, error: str, now: int) -> None:
         self._errors.append(error)
         self._begin_anew()
-        self._retry_at = now + min(_FIRST_RETRY << min(self._refusals, 10), MAX_RETRY)
+        pause = min(_FIRST_RETRY << min(self._refusals, 10), MAX_RETRY)
+        self._retry_at = now + pause - self._rng.randrange(pause // 2)
         self._refusals += 1
 
     def _on_state(self, header: LpPacket, now: int) -> None:

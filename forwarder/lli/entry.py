@@ -40,6 +40,7 @@ class FeedEntry:
         latest: the item that has come last, which the cache need not have kept.
         run: items that follow each other and wait to be verified together, with the headers they came with.
         refused: a next hop has refused since an item last came, one that was no downstream itself.
+        retried: the hops that needed this node have been tried again since an item last came.
         displaced: the upstream face was that of a downstream, which has been refused for it.
         proof_sent: when a fork's proof last went to a face, ns.
         deadline: when the entry wants to be woken, ns.
@@ -61,6 +62,7 @@ class FeedEntry:
         "refused",
         "reissues",
         "rest_until",
+        "retried",
         "run",
         "tried",
         "upstream",
@@ -85,6 +87,7 @@ class FeedEntry:
         self.run: list[tuple[Item, LpPacket | None]] = []
         self.refused = False
         self.displaced = False
+        self.retried = False
         self.proof_sent: dict[int, int] = {}
         self.deadline = NEVER
 

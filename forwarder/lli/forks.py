@@ -1,8 +1,10 @@
 """Forks of relayed feeds: each ends its feed for all who follow it here."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
+from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item
@@ -17,8 +19,11 @@ _PROOF_INTERVAL: Final = 100 * MS
 class Forks:
     """The forks that items and proofs show; the arguments are FeedTable's."""
 
-    def __init__(self, store: FeedStore, downstreams: Downstreams, counters: Counter[str]) -> None:
+    def __init__(
+        self, store: FeedStore, downstreams: Downstreams, faces: Mapping[int, Face], counters: Counter[str]
+    ) -> None:
         self._store = store
+        self._faces = faces
         self._downstreams = downstreams
         self._counters = counters
 
@@ -53,7 +58,9 @@ class Forks:
         self._counters["forks"] += 1
         if entry.face is not None and entry.face != teller:
             self._downstreams.send_proof(entry, entry.face, fork, now)
-        entry.upstream.stop_after(fork.seq - 1, is_known=entry.face == teller)
+        # A relay is told by the proof; a producer does not know of proofs.
+        is_known = entry.face is None or not self._faces[entry.face].is_local
+        entry.upstream.stop_after(fork.seq - 1, is_known=is_known)
         entry.latest = None
         if entry.backfill is not None:
             entry.backfill.stop_at(fork.seq)

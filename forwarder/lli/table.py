@@ -88,7 +88,7 @@ class FeedTable:
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
         self._downstreams = Downstreams(send, faces, self.counters)
         self._upstreams = Upstreams(fib, send, fetch, faces, rng, self.counters, recovery, self._downstreams)
-        self._forks = Forks(self.store, self._downstreams, self.counters)
+        self._forks = Forks(self.store, self._downstreams, faces, self.counters)
         self._timers: TimerWheel[FeedEntry] = TimerWheel()
 
     # What comes in.
@@ -330,6 +330,7 @@ class FeedTable:
             if entry.face == face:
                 self._upstreams.fail_over(entry, NO_ROUTE, now, is_gone=True)
             self._settle(entry, now)
+        self.store.forget_hop(face)
         self._upstreams.forget(face)  # last: failing over notes that it was silent
 
     def face_up(self, face: int) -> None:
@@ -423,12 +424,16 @@ class FeedTable:
             entry.cache.failures.pop(face, None)
         seq, up = item.seq, entry.upstream
         entry.latest = item
-        entry.refused = False
+        entry.refused = entry.retried = False
         entry.tried.clear()
         if up.is_missing(seq):
             if seq > up.head:
                 self.counters["gaps"] += 1
             up.arrived(seq, now, bare=face == entry.face and (header is None or header.feed_state is None))
+            if face == entry.face:
+                self._upstreams.remember(entry, now)
+        elif face == entry.face:
+            up.shows_life()
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face

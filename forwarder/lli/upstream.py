@@ -335,7 +335,8 @@ class Upstream:
             time = 0 if self._early % _EARLY_IN_A_ROW else _SOON
             self._repeat_at = now + self._rtt.timeout() + time if is_due_to_that else NEVER
         self.window.arrived(self._credit)
-        if bare and not self._answered_once and seq == self._asked_first:
+        is_first_answer = not self._answered_once and seq == self._asked_first and seq not in self._repaired
+        if bare and is_first_answer:
             self._unanswered = False
             self.limit = seq  # it has understood no more
             self._move(Event.BARE)
@@ -356,6 +357,10 @@ class Upstream:
         self._look_for_gaps()
         self._schedule()
 
+    def shows_life(self) -> None:
+        """Take note of an item that was asked for otherwise."""
+        self._tries = 0
+
     def came_again(self, seq: int) -> None:
         """Take note of an item that is here already."""
         if seq in self._repaired:
@@ -373,7 +378,7 @@ class Upstream:
         self._keep(first, self.limit)
 
     def stop_after(self, last: int, *, is_known: bool) -> None:
-        """Want nothing beyond an item any more; `is_known` if the upstream has said why."""
+        """Want nothing beyond an item any more; `is_known` if the upstream knows why."""
         asked, self.limit = self.limit, max(min(self.limit, last), self.head - 1)
         self._is_cut = self._is_cut or (self.limit < asked and not is_known)
         self._keep(0, last)
@@ -392,6 +397,17 @@ class Upstream:
         self.limit = self.head - 1
         self._schedule()
         self._move(Event.ASSUME)
+
+    @property
+    def early_pulls(self) -> int | None:
+        """Items in a row that a repeated pull has brought; None unless items are pulled, and come."""
+        return self._early if self.state is State.PULLING and self._is_heard else None
+
+    def go_on_pulling(self, early: int, now: int) -> None:
+        """Pull from the first, as a holder before has done with success."""
+        self._move(Event.ASSUME)
+        self._early = early
+        self._repeat_at = now + self._rtt.timeout() if early else NEVER
 
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
         """Want items from `first` on, again or after all, at most so many."""
@@ -542,7 +558,8 @@ class Upstream:
         if self._begun_at < 0:
             self._begun_at = now
         # What an LLI before has asked for, and nobody has answered, is asked for again with it.
-        self._asked_first = min(first, self._asked_first) if self._unanswered else first
+        is_due = self._unanswered and self.is_missing(self._asked_first)
+        self._asked_first = min(first, self._asked_first) if is_due else first
         self._unanswered = True
         self.expiry = now + lifetime_ms * MS
         self._move(Event.ASK)
@@ -565,6 +582,8 @@ class Upstream:
             return []
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
         self._pulled[seq] = now + lifetime_ms * MS // (2 if self._tries else 1)
+        if self._repeat_at != NEVER and seq == self.next:
+            self._repeat_at = min(self._repeat_at, now + lifetime_ms * MS // 2)  # while it is pending
         self._sent_at = now
         self.expiry = max(self.expiry, now + lifetime_ms * MS)
         return [Lli(seq, 1, lifetime_ms)]

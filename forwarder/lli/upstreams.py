@@ -6,6 +6,7 @@ from random import Random
 from typing import Final
 
 from forwarder.face import Face
+from forwarder.feedcache.cache import LiveHop
 from forwarder.fib import Fib
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.downstreams import Downstreams
@@ -123,8 +124,12 @@ class Upstreams:
         silent = {face for face in entry.tried if self._shunned_until(face, now)}
         if is_gone:
             silent.discard(failed)
-        if silent and not entry.refused and self._ask_nobody_else(entry, silent, now):
-            return
+        if silent and not entry.refused:
+            gone = {failed} if is_gone else set()
+            if self._ask_again(entry, entry.tried - silent - gone, now):
+                return
+            if self._ask_nobody_else(entry, silent, now):
+                return
         self._downstreams.refuse_all(entry, reason, now)
         entry.tried.clear()
         entry.refused = False
@@ -157,6 +162,11 @@ class Upstreams:
         for known in (self._rtts, self._fetch_rtts, self._silent):
             known.pop(face, None)
 
+    def remember(self, entry: FeedEntry, now: int) -> None:
+        """Remember, for longer than the entry lasts, that the upstream has just brought an item."""
+        assert entry.face is not None
+        entry.cache.live_hop = LiveHop(entry.face, now + _SHUNNED, entry.upstream.early_pulls)
+
     def begins_at(self, entry: FeedEntry, first: int, now: int) -> None:
         """Note that the upstream has nothing before an item."""
         entry.upstream_first, entry.first_until = first, now + _BELIEVED
@@ -172,8 +182,7 @@ class Upstreams:
             entry.upstream_first = 0  # it may have found what it did not have
         if entry.item(first) is not None:
             return
-        can_go_back = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
-        if can_go_back and self._find_way(entry, now):
+        if self._can_go_back(entry, first, now):
             self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), cause, now)
             return
         if entry.backfill is None:
@@ -189,6 +198,15 @@ class Upstreams:
         self._fetch_all(entry, entry.backfill.want(first, last, self._past_hops(entry, first), now), now)
         if entry.backfill.is_lost:
             self._give_up_the_past(entry, last + 1)
+
+    def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
+        """Tell whether the upstream is to begin again at an item.
+
+        One that is pulled from is not: what follows may come from its cache, and look like life.
+        """
+        if self._recovery is not Recovery.GO_BACK_N or first < entry.upstream_first:
+            return False
+        return self._find_way(entry, now) and entry.upstream.state is not State.PULLING
 
     def _give_up_the_past(self, entry: FeedEntry, first: int) -> None:
         """Tell every downstream that waits for what nobody has where the feed begins here."""
@@ -223,12 +241,17 @@ class Upstreams:
                     max_tries=self._tries_for(entry, face, now),
                 )
                 entry.upstream_first = 0
+                live = entry.cache.live_hop
+                if live is not None and live.face == face and live.early is not None and now < live.until:
+                    entry.upstream.go_on_pulling(live.early, now)
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
-    def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int]:
+    def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int, bool]:
         """Return what puts a next hop behind others; see docs/controlled-push.md, "Failure"."""
         failed_until = max(self._shunned_until(face, now), entry.cache.failures.get(face, 0))
-        return face in entry.ranges, failed_until if failed_until > now else 0
+        live = entry.cache.live_hop
+        is_live = live is not None and live.face == face and now < live.until
+        return face in entry.ranges, failed_until if failed_until > now else 0, not is_live
 
     def _shunned_until(self, face: int, now: int) -> int:
         """Return until when others come first, ns; 0 if they do not. Who has been silent last comes last."""
@@ -249,6 +272,19 @@ class Upstreams:
         """Prefer others for this feed, though the face may show life for the sake of another."""
         others = {other: until for other, until in entry.cache.failures.items() if until > now}
         entry.cache.failures = others | {face: now + _SHUNNED}
+        entry.cache.leave_hop(face)
+
+    def _ask_again(self, entry: FeedEntry, hops: set[int], now: int) -> bool:
+        """Try once more, until an item comes, those that have refused because they needed this node.
+
+        They live, and may know another way by now. If not, their refusal counts.
+        """
+        if entry.retried or not hops:
+            return False
+        entry.retried = True
+        entry.tried -= hops
+        self.ask(entry, now, None)
+        return entry.face is not None
 
     def _ask_nobody_else(self, entry: FeedEntry, silent: set[int], now: int) -> bool:
         """Take the silence for that of a forwarder that cannot push, and pull through one, if any."""

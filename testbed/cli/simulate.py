@@ -162,12 +162,13 @@ def _explore(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path 
             found.stories += part.stories
             found.features |= part.features
             found.failures += part.failures
+            found.slowest = max(found.slowest, part.slowest)
             if found.failures:
                 break
     rate = found.stories / (time.monotonic() - begun)
     _console.print(
         f"{found.stories} stories, {rate:.0f} a second, {len(found.features)} different steps of holders, "
-        f"{len(found.failures)} failed"
+        f"the slowest caught up within {found.slowest / 1e9:.1f} s, {len(found.failures)} failed"
     )
     return bool(found.failures) and _show(found.failures[0][0], shrinking=shrinking, save=save)
 

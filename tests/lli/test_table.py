@@ -32,7 +32,7 @@ from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 from ssb_over_ndn.naming import LOGS
 
-UP, A, B, C = 1, 2, 3, 4
+UP, A, B, C, PRODUCER = 1, 2, 3, 4, 5
 
 
 class Relay:
@@ -547,6 +547,42 @@ def test_an_lli_that_comes_round_when_its_entry_has_ended_is_refused() -> None:
     assert relay.lli(B, 1, 8, nonce=70) == [f"3 nack {DUPLICATE} of lli 1+8"]
 
 
+def test_the_hop_that_brings_each_item_is_kept_though_the_entry_is_not() -> None:
+    """A cheaper one that failed is tried again when that is forgotten, but not in the middle of this."""
+    relay = two_ways_for(10_000)
+    relay.refuse(UP)
+    relay.item(1, face=C)
+    relay.lli(A, 1, 0)
+    for seq in range(2, 7):
+        relay.now += 5_000 * MS
+        assert relay.lli(A, seq, 1) == [f"4 lli {seq}+1"]
+        relay.item(seq, face=C)
+        assert relay.core.pit_entries() == 0
+    relay.now += 20_000 * MS
+    assert relay.lli(A, 7, 1) == ["1 lli 7+1"], "after a long silence cost counts again"
+
+
+def test_a_hop_that_delivered_and_has_failed_since_is_no_better_than_another() -> None:
+    relay = two_ways_for(10_000)
+    relay.refuse(UP)
+    relay.item(1, face=C)
+    relay.refuse(C)
+    relay.core.set_face(UP, False, relay.now)
+    relay.core.set_face(UP, True, relay.now)
+    relay.lli(A, 2, 0)
+    assert relay.lli(A, 2, 1) == ["1 lli 2+1"]
+
+
+def test_an_upstream_that_was_pulled_from_is_pulled_from_by_the_next_entry_too() -> None:
+    relay = Relay()
+    relay.lli(A, 1, 2)
+    relay.give(UP, packet(1))
+    relay.give(UP, packet(2))
+    assert relay.core.pit_entries() == 0
+    assert relay.lli(A, 3, 9) == ["1 lli 3+1"]
+    assert relay.entry().upstream.state is State.PULLING
+
+
 def test_what_is_in_the_cache_is_served_round_a_loop_too() -> None:
     relay = Relay()
     relay.lli(A, 1, 1, nonce=70)
@@ -803,6 +839,18 @@ def test_the_only_way_there_is_is_pulled_from_if_it_says_nothing() -> None:
     assert relay.give(UP, packet(1)) == ["2 item 1 tip 1 limit 8", *(f"1 lli {n}+1" for n in range(2, 9))]
 
 
+def test_before_silence_is_taken_for_legacy_one_that_needed_this_node_is_tried_again() -> None:
+    relay = Relay()
+    relay.core.fib.add(LOGS, A, 1)
+    relay.lli(A, 1, 8)
+    relay.lli(B, 1, 8)
+    sent: list[str] = []
+    while not any(line.startswith("2 lli") for line in sent):
+        sent = relay.wait(250 * MS)
+    assert relay.refuse(A)[-1].startswith("2 lli 1+8")
+    assert relay.refuse(A)[-1] == f"3 nack {NO_ROUTE} of lli 1+8", "now its refusal counts"
+
+
 # Congestion.
 
 
@@ -820,10 +868,20 @@ def test_an_item_of_another_branch_ends_the_feed_and_everybody_is_told() -> None
     relay.items(1, FORKED_AT)
     sent = relay.give(UP, branch(FORKED_AT + 1))
     told = [f"1 proof {FORKED_AT}", f"2 proof {FORKED_AT}", f"3 proof {FORKED_AT}"]
-    assert sorted(sent) == ["1 lli 6+0", *told], "a producer does not know of proofs: it is sent a cancel"
+    assert sorted(sent) == told
     assert relay.counters["forks"] == 1
     assert relay.counters["rejected_fork"] == 1
     assert relay.core.pit_entries() == 0
+
+
+def test_a_producer_does_not_know_of_proofs_and_is_sent_a_cancel() -> None:
+    relay = Relay(route=False)
+    relay.core.add_face(PRODUCER, local=True)
+    relay.core.fib.add(LOGS, PRODUCER)
+    relay.lli(A, 1, 20)
+    relay.items(1, FORKED_AT, face=PRODUCER)
+    sent = relay.give(PRODUCER, branch(FORKED_AT + 1))
+    assert sorted(sent) == [f"2 proof {FORKED_AT}", f"{PRODUCER} lli 6+0", f"{PRODUCER} proof {FORKED_AT}"]
 
 
 def test_a_fork_is_found_in_an_item_that_was_not_asked_for() -> None:

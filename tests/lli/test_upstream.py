@@ -272,6 +272,26 @@ def test_what_is_here_is_skipped() -> None:
     assert (up.next, up.limit, up.state, up.deadline) == (20, 19, State.IDLE, NEVER)
 
 
+def test_a_repair_that_comes_bare_tells_nothing_of_the_upstream() -> None:
+    """What is sent again comes bare from an upstream that pushes, too."""
+    up = Upstream(1, Rtt())
+    up.want(8, NEVER, 0)
+    up.arrived(2, 10 * MS, bare=True)
+    now = up.deadline
+    assert [lli.first for lli in up.wake(now)] == [1]
+    up.arrived(1, now + 10 * MS, bare=True)
+    assert (up.state, up.limit, up.outstanding) == (State.ASKING, 8, 6)
+
+
+def test_a_sign_of_life_ends_the_time_outs() -> None:
+    up = opened(8)
+    up.arrived(1, 20 * MS)
+    while up.is_credible:
+        up.wake(up.deadline)
+    up.shows_life()
+    assert up.is_credible
+
+
 def test_nothing_is_wanted_beyond_a_fork() -> None:
     up = opened(8)
     up.arrived(1, 20 * MS)

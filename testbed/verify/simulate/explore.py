@@ -1,9 +1,10 @@
 """Searches for stories that do what no story has done before, as a coverage-guided fuzzer does.
 
 Theory of operation. A feature is a step of a node's holders: what they were, what came in, what they are
-then, and which kinds of frames are under way meanwhile. A story that shows a new one is kept, and kept ones
-are changed a little to make others: times, luck, links, subscribers, who cuts or restarts what. A part of the
-stories is always new, so that the search does not dwell on what it began with.
+then, and which kinds of frames are under way meanwhile. A story that shows a new one is kept. So are the
+stories in which subscribers take longest to catch up when all is well again. Kept ones are changed a little
+to make others: times, luck, links, subscribers, who cuts or restarts what. A part of the stories is always
+new, so that the search does not dwell on what it began with.
 """
 
 from collections.abc import Generator
@@ -17,15 +18,25 @@ from testbed.verify.simulate.world import Feature, play
 
 _NEW = 0.3
 """The share of stories that are made from a seed."""
+_SLOW = 0.35
+"""The share of those that are made from the slowest."""
+_PART = 1_000
+"""Stories of one search; each begins anew."""
 _KEPT = 400
-"""Stories that are kept at most; the oldest goes."""
+"""Stories that are kept for their features at most; the oldest goes."""
+_SLOWEST = 12
+"""Stories that are kept because they are slow; the fastest goes."""
 
 
 @dataclass
 class Explored:
-    """What a search has met: stories, features, how many of these were shown by new stories, failures."""
+    """What a search has met: stories, features, how many of these were shown by new stories, failures.
+
+    `slowest` is the longest that a story took to catch up, ns.
+    """
 
     stories: int = 0
+    slowest: int = 0
     features: set[Feature] = field(default_factory=set)
     by_seeds: int = 0
     failures: list[tuple[Story, str]] = field(default_factory=list)
@@ -36,13 +47,23 @@ def explore(seed: int, stories: int) -> Explored:
     rng = Random(seed)
     found = Explored()
     kept: list[Story] = []
-    for _ in range(stories):
-        is_new = not kept or rng.random() < _NEW
-        story = make_story(rng.getrandbits(48)) if is_new else changed(rng.choice(kept), rng)
+    slow: list[tuple[int, int, Story]] = []
+    for number in range(stories):
+        draw = rng.random()
+        is_new = not kept or draw < _NEW
+        if is_new:
+            story = make_story(rng.getrandbits(48))
+        elif slow and draw < _NEW + _SLOW:
+            story = changed(rng.choice(slow)[-1], rng)
+        else:
+            story = changed(rng.choice(kept), rng)
         outcome = play(story, watch=True)
         found.stories += 1
         if outcome.violation is not None:
             found.failures.append((story, str(outcome.violation)))
+        elif outcome.caught_up is not None and all(outcome.caught_up != time for time, *_ in slow):
+            slow = sorted([*slow, (outcome.caught_up, number, story)])[-_SLOWEST:]
+            found.slowest = slow[-1][0]
         news = outcome.features - found.features
         if news:
             found.features |= news
@@ -54,7 +75,7 @@ def explore(seed: int, stories: int) -> Explored:
 
 def explore_all(seed: int, stories: int, jobs: int) -> Generator[Explored, None, None]:
     """Search in `jobs` processes, each by itself; yield what each has met, in rounds of some stories."""
-    part = 250
+    part = min(stories, _PART)
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]
     work = partial(explore, stories=part)
     if jobs == 1:

@@ -22,7 +22,7 @@ from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import MAX_TRIES, NEVER, State, Upstream
+from forwarder.lli.upstream import MAX_TRIES, NEVER, Recovery, State, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
@@ -267,8 +267,25 @@ def _refusals_alone(original: Any) -> Callable[..., Any]:
     return note
 
 
+def _in_step(original: Any) -> Callable[..., Any]:
+    def wait(self: Consumer, error: str, now: int) -> None:
+        refusals = self._refusals
+        original(self, error, now)
+        self._retry_at = now + min(250_000_000 << min(refusals, 10), consumer.MAX_RETRY)
+
+    return wait
+
+
+def _pulled_back(original: Any) -> Callable[..., Any]:
+    def can_go_back(self: Upstreams, entry: FeedEntry, first: int, now: int) -> bool:
+        is_asked_for = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
+        return is_asked_for and self._find_way(entry, now)
+
+    return can_go_back
+
+
 def _failures_forgotten(original: Any) -> Callable[..., Any]:
-    return lambda self, entry, face, now: (face in entry.ranges, self._shunned_until(face, now))
+    return lambda self, entry, face, now: (face in entry.ranges, self._shunned_until(face, now), False)
 
 
 def _causeless(original: Any) -> Callable[..., Any]:
@@ -347,6 +364,11 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "past asked for without a cause": (Patch(Upstreams, "_ask_for_the_past", _causeless),),
     "failures forgotten": (Patch(Upstreams, "_reluctance", _failures_forgotten),),
     "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
+    "refused in step": (Patch(Consumer, "_wait", _in_step),),
+    "hop that delivers forgotten": (Patch(Upstreams, "remember", returns(None)),),
+    "pulled back": (Patch(Upstreams, "_can_go_back", _pulled_back),),
+    "pulling found out anew": (Patch(Upstream, "go_on_pulling", returns(None)),),
+    "hops that needed this node given up": (Patch(Upstreams, "_ask_again", returns(result=False)),),
     "silence forgotten": (Patch(Upstreams, "_note_failure", _refusals_alone),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),

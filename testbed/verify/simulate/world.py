@@ -366,7 +366,9 @@ class _World:
         cables = {b: wire.cable for (a, b), wire in self._wires.items() if a == place}
         if feed is None or self._specs[place].push:
             return [peer for peer, cable in cables.items() if cable.up and peer != before]
-        hops = [peer for peer, _ in self._routes[place][feed] if peer != before]
+        faces = self._places[place].faces
+        ways = sorted(self._routes[place][feed], key=lambda way: (way[1], faces[way[0]]))  # as in the FIB
+        hops = [peer for peer, _ in ways if peer != before]
         known = [peer for peer in hops if cables[peer].up or not cables[peer].signalled]
         up = [peer for peer in known if cables[peer].up]
         return up[:1] if up[:1] == known[:1] else up
