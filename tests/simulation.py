@@ -17,13 +17,14 @@ from ssb.generate import generate_feed
 from ssb.message import Message
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.files import capture_interfaces
-from testbed.experiment.nodes import Node
+from testbed.layerings.node import Node
+from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline
-from testbed.scenario.workload import Load, load
+from testbed.scenario.workload import load
 
 _FEEDS: dict[int, list[Message]] = {}
-_LOADS: dict[str, Load] = {}
+_LOADS: dict[str, Workload] = {}
 
 
 def feed_of(items: int) -> list[Message]:
@@ -33,10 +34,10 @@ def feed_of(items: int) -> list[Message]:
     return _FEEDS[items]
 
 
-def load_of(wanted: Scenario) -> Load:
+def load_of(wanted: Scenario) -> Workload:
     """A scenario's load, made once for all tests that ask for the same."""
     key = wanted.model_dump_json(
-        include={"seed", "workload", "publisher", "publishers", "fork", "cross_traffic", "warmup_ms"}
+        exclude={"layerings", "parameters", "strategies", "events", "plans", "settle_ms", "drain_ms"}
     )
     if key not in _LOADS:
         _LOADS[key] = load(wanted)
@@ -76,7 +77,7 @@ class Result:
     capture: bytes
     packets: list[Seen]
     timeline: Timeline
-    load: Load
+    load: Workload
 
     def delivered(self, node: str, feed: int | None = None) -> list[int]:
         """Sequence numbers in the order that the application got them, of all feeds or of one."""

@@ -26,7 +26,17 @@ ANALYSIS = layered(
 )
 TESTBED = layered(
     "testbed",
-    *("scenario", "experiment", "verify", "verify/simulate", "cli", "verify/soak", "verify/fuzz", "bench"),
+    *(
+        "layerings",
+        "scenario",
+        "experiment",
+        "verify",
+        "verify/simulate",
+        "cli",
+        "verify/soak",
+        "verify/fuzz",
+        "bench",
+    ),
 )
 
 MAY_IMPORT: dict[str, set[str]] = {

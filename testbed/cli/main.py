@@ -48,9 +48,9 @@ from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
+from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
-from testbed.scenario.layerings import LAYERINGS
 from topologies.generate import GENERATORS
 
 console = Console(highlight=False, soft_wrap=True)

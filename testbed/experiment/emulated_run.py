@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from captures import pcapng
+from testbed.experiment.context import build
 from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_rows
-from testbed.experiment.nodes import Node
+from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, change_row, sample_times
-from testbed.scenario.workload import Load
 from topologies.emulated import EmulatedNetwork
 
 
@@ -27,11 +27,11 @@ class Emulation:
     """
 
     def __init__(
-        self, scenario: Scenario, layering: str, load: Load, *, capture: pcapng.Writer | None = None
+        self, scenario: Scenario, layering: str, load: Workload, *, capture: pcapng.Writer | None = None
     ) -> None:
         self.timeline = Timeline.of(scenario, load, 0)
         self.nodes = {
-            name: Node(scenario, layering, name, load, self.timeline) for name in scenario.network.nodes
+            name: build(scenario, layering, name, load, self.timeline) for name in scenario.network.nodes
         }
         self.network = EmulatedNetwork(
             scenario.network,
@@ -68,14 +68,14 @@ class Emulation:
             return
         old = self.nodes[change.restart]
         self._events += old.take_events()
-        new = Node(
-            self._scenario, self._layering, old.name, self._load, self.timeline, memory=old.memory, since=now
+        new = build(
+            self._scenario, self._layering, old.name, self._load, self.timeline, state=old.state, since=now
         )
         self.nodes[old.name] = new
         self.network.replace(old.name, new.host)
 
 
-def run(scenario: Scenario, layering: str, load: Load, directory: Path) -> dict[str, Any]:
+def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> dict[str, Any]:
     """Run a layering and write its files; return its entry in the manifest."""
     samples: list[dict[str, Any]] = []
     with (directory / CAPTURE).open("wb") as file:

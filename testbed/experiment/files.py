@@ -8,7 +8,7 @@ from typing import Any
 
 from captures import pcapng
 from ssb.export import entry_line
-from testbed.scenario.workload import Load
+from testbed.layerings.workload import Workload
 from topologies.model import Topology
 
 MANIFEST = "manifest.json"
@@ -34,7 +34,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
-def write_load(path: Path, load: Load) -> None:
+def write_load(path: Path, load: Workload) -> None:
     """Write all feeds as an export."""
     branch = load.branch.messages[load.common :] if load.branch else ()
     with path.open("wb") as file:

@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from captures.netns import inside
 from forwarder.faces.udp import PORT, UdpDriver
+from testbed.experiment.context import build
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
@@ -36,12 +37,12 @@ from testbed.experiment.files import (
     write_json,
     write_rows,
 )
-from testbed.experiment.nodes import Memory, Node
+from testbed.layerings.node import AppState, Node
+from testbed.layerings.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, change_row, sample_times
-from testbed.scenario.workload import Load
 from topologies import box
 from topologies.child import Child
 from topologies.mininet_net import MininetNetwork
@@ -112,7 +113,7 @@ class _Process(NamedTuple):
 class _Nodes:
     """The processes of all nodes."""
 
-    def __init__(self, scenario: Scenario, layering: str, load: Load, network: MininetNetwork) -> None:
+    def __init__(self, scenario: Scenario, layering: str, load: Workload, network: MininetNetwork) -> None:
         self._scenario = scenario
         self._layering = layering
         self._load = load
@@ -166,18 +167,18 @@ class _Nodes:
             link = self._scenario.network.link_between(*change.ends)
             self._network.set_link(link, change.link_up is not None)
             return
-        memory = self._collect(change.restart, _GRACE_S)
+        state = self._collect(change.restart, _GRACE_S)
         self._processes[change.restart].process.join()
         self._start(change.restart)
         self._expect(change.restart, "ready", _GRACE_S)
-        self._processes[change.restart].connection.send((timeline, memory, at))
+        self._processes[change.restart].connection.send((timeline, state, at))
 
-    def _collect(self, name: str, seconds: float) -> Memory:
+    def _collect(self, name: str, seconds: float) -> AppState:
         """Wait for a node's report, with which it ends; return what its applications keep."""
-        events, samples, memory = self._expect(name, "report", seconds)
+        events, samples, state = self._expect(name, "report", seconds)
         self._events += events
         self._samples += samples
-        kept: Memory = memory
+        kept: AppState = state
         return kept
 
     def _expect(self, name: str, kind: str, seconds: float) -> Any:
@@ -195,7 +196,7 @@ class _Nodes:
 
 
 def _node(
-    scenario: Scenario, layering: str, name: str, load: Load, netns: str, connection: Connection
+    scenario: Scenario, layering: str, name: str, load: Workload, netns: str, connection: Connection
 ) -> None:
     """Be one node: the process that is forked for it, until the end of the run or its next restart."""
     for interrupt in (signal.SIGINT, signal.SIGTERM):
@@ -203,10 +204,10 @@ def _node(
     try:
         with inside(netns):
             connection.send(("ready", None))
-            timeline, memory, since = connection.recv()
-            node = Node(scenario, layering, name, load, timeline, memory=memory, since=since)
+            timeline, state, since = connection.recv()
+            node = build(scenario, layering, name, load, timeline, state=state, since=since)
             samples = asyncio.run(_drive(node, scenario, timeline, since))
-        connection.send(("report", (node.take_events(), samples, node.memory)))
+        connection.send(("report", (node.take_events(), samples, node.state)))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))
 
@@ -233,7 +234,8 @@ async def _drive(
         samples.append(node.sample(time.time_ns()))
 
     def apply(change: Change) -> None:
-        node.change(change, time.time_ns())
+        peer = next(end for end in change.ends if end != node.name)
+        node.set_link(peer, change.link_up is not None, time.time_ns())
         driver.start()
 
     own = [(at, change) for at, change in timeline.changes if since is None or at > since]
@@ -241,7 +243,7 @@ async def _drive(
     agenda: list[tuple[int, Callable[[], None]]] = [
         (at, lambda change=change: apply(change))  # type: ignore[misc]
         for at, change in own
-        if node.is_told_of(change)
+        if change.tells(node.name)
     ]
     agenda += [(at, sample) for at in sample_times(scenario, timeline) if since is None or at >= since]
     try:

@@ -17,10 +17,10 @@ from forwarder.wire.name import to_uri
 from testbed.errors import UserError
 from testbed.experiment import emulated_run, provenance
 from testbed.experiment.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
-from testbed.scenario.layerings import LAYERINGS
+from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline, described, expected
-from testbed.scenario.workload import Load
 from topologies import box
 
 Net = Literal["emulated", "mininet"]
@@ -45,7 +45,7 @@ def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     return "emulated", f"Mininet cannot run here: {why_not}"
 
 
-def duration_s(scenario: Scenario, load: Load) -> float:
+def duration_s(scenario: Scenario, load: Workload) -> float:
     """Return how long one layering runs, seconds on the run's clock; raise UserError if it is too much."""
     seconds = Timeline.of(scenario, load, 0).end / 1e9
     samples = seconds * 1e3 / scenario.sample_interval_ms * len(scenario.network.nodes)
@@ -59,7 +59,7 @@ def duration_s(scenario: Scenario, load: Load) -> float:
 
 def run(
     scenario: Scenario,
-    load: Load,
+    load: Workload,
     net: Net,
     net_reason: str,
     directory: Path,
@@ -86,7 +86,7 @@ def run(
 
 def _run(
     scenario: Scenario,
-    load: Load,
+    load: Workload,
     net: Net,
     net_reason: str,
     partial: Path,
@@ -134,7 +134,7 @@ def _run_over_mininet(partial: Path, layering: str, impairment: Impairment) -> d
     return counts
 
 
-def _manifest(scenario: Scenario, load: Load, net: Net, net_reason: str) -> dict[str, Any]:
+def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> dict[str, Any]:
     """Describe a run. An emulated run names nothing that differs between two of them."""
     timeline = Timeline.of(scenario, load, 0)
     manifest: dict[str, Any] = {

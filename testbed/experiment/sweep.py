@@ -27,9 +27,9 @@ from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST, SCENARIO
 from testbed.experiment.workers import work_off
+from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
-from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.overrides import long_key
 
 MOST_RUNS = 10_000

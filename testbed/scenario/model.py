@@ -16,9 +16,10 @@ from pydantic import Field, ValidationError, field_validator
 from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
-from forwarder.wire.name import from_uri
 from testbed.errors import UserError, shown
-from testbed.scenario.layerings import LAYERINGS, Parameters
+from testbed.layerings.ndn_node import choose_strategies
+from testbed.layerings.node import Parameters
+from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.overrides import SHORT_KEYS, STRATEGY, Asked, Key, Misfit, asked, blamed, put
 from testbed.scenario.sections import (
     DAY_MS,
@@ -126,12 +127,6 @@ class Scenario(Section):
     def layering_parameters(self, layering: str) -> Parameters:
         """Return a layering's parameters, defaults filled in."""
         return LAYERINGS[layering].parameters.model_validate(self.parameters.get(layering, {}))
-
-
-def choose_strategies(forwarder: Forwarder, chosen: dict[str, str]) -> None:
-    """Give a forwarder the strategies of a scenario; raise ValueError, with a line for the user."""
-    for prefix, text in chosen.items():
-        forwarder.choose_strategy(from_uri(prefix), *strategies.parse(text))
 
 
 def available() -> dict[str, Path]:

@@ -161,6 +161,10 @@ class Change(Section):
         """Whether the link's two nodes notice."""
         return self.signalled is not False
 
+    def tells(self, node: str) -> bool:
+        """Tell whether it is about a link of a node that the node's link layer would notice."""
+        return self.restart is None and self.is_signalled and node in self.ends
+
     @property
     def ends(self) -> tuple[str, str]:
         """The nodes that the link joins; not to be asked of a restart."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from ssb_over_ndn.subscriber import Plan
 from testbed.errors import UserError
+from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change, PlanSpec
-from testbed.scenario.workload import Feed, Load
 from topologies.model import Topology
 
 MS = 1_000_000
@@ -35,7 +35,7 @@ class Timeline:
     end: int
 
     @classmethod
-    def of(cls, scenario: Scenario, load: Load, start: int) -> "Timeline":
+    def of(cls, scenario: Scenario, load: Workload, start: int) -> "Timeline":
         """Lay out a scenario's run that starts at `start`. Raises UserError."""
         changes = [(start + _time_of(change, load.feeds[0]), change) for change in scenario.events]
         changes.sort(key=lambda entry: entry[0])
@@ -112,7 +112,7 @@ def place(change: Change, network: Topology) -> str:
     return f"{link.a}--{link.b}"
 
 
-def expected(scenario: Scenario, load: Load, timeline: Timeline) -> dict[str, int]:
+def expected(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[str, int]:
     """Return how many items each subscriber should get: what is published by its end, at its pace.
 
     Of a forked feed the items before the fork count.
@@ -121,7 +121,7 @@ def expected(scenario: Scenario, load: Load, timeline: Timeline) -> dict[str, in
     for node in scenario.subscribers:
         plan = timeline.plan(scenario.plans.get(node, PlanSpec()))
         count = 0
-        for feed in load.followed_by(scenario, node):
+        for feed in load.follows[node]:
             published = feed.published_by(plan.stop - timeline.start)
             count += published if load.branch is None else min(published, load.common)
         if plan.drain_per_s is not None:

@@ -1,8 +1,6 @@
 """What is published, where and when: a scenario's feeds, with all their messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -11,90 +9,20 @@ from ssb.export import read_export
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb_over_ndn.naming import log_name
 from testbed.errors import UserError
+from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Schedule
 
 MS = 1_000_000
-_LAST_RESORT = 1 << 62  # more than any path costs
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
 
-@dataclass(frozen=True)
-class Feed:
-    """A feed at the node that publishes it.
+def load(scenario: Scenario) -> Workload:
+    """Return a scenario's workload: an export's feed, or made ones that follow from its seed.
 
-    Attributes:
-        publisher: the node.
-        messages: all of them, from the first.
-        times: when each is published, ns from the run's start.
+    Raises UserError.
     """
-
-    publisher: str
-    messages: tuple[Message, ...]
-    times: tuple[int, ...]
-
-    @cached_property
-    def name(self) -> bytes:
-        """The feed's NDN name."""
-        return log_name(self.messages[0].author)
-
-    def published_by(self, time: int) -> int:
-        """Return how many items there are at a time, ns from the run's start."""
-        return sum(published <= time for published in self.times)
-
-
-@dataclass(frozen=True)
-class Load:
-    """All that is published in a run.
-
-    Attributes:
-        feeds: the feeds, the most active first.
-        branch: the feed as its second device has it; None without a fork.
-        common: items that both devices have.
-        bulk: the content of each cross traffic, there from the start.
-    """
-
-    feeds: tuple[Feed, ...]
-    branch: Feed | None
-    common: int
-    bulk: tuple[Feed, ...]
-
-    @property
-    def items(self) -> int:
-        """Items of all feeds together; of a forked one those of its first device."""
-        return sum(len(feed.messages) for feed in self.feeds)
-
-    def sources(self, scenario: Scenario, feed: Feed) -> dict[str, int]:
-        """Return the nodes that a feed comes from, each with what it costs on top of the way there.
-
-        Two devices that publish it are equals. An archive is asked when the publisher does not answer.
-        """
-        found = {feed.publisher: 0}
-        if self.branch is not None:
-            found[self.branch.publisher] = 0
-        if scenario.archive is not None:
-            found[scenario.archive.node] = _LAST_RESORT
-        return found
-
-    def followers(self, scenario: Scenario, feed: Feed) -> list[str]:
-        """Return the nodes that follow a feed: archives and subscribers."""
-        archives = [node for node, role in scenario.roles.items() if role == "archive"]
-        return archives + [node for node in scenario.subscribers if feed in self.followed_by(scenario, node)]
-
-    def followed_by(self, scenario: Scenario, node: str) -> tuple[Feed, ...]:
-        """Return the feeds that a subscriber or archive follows."""
-        others = [feed for feed in self.feeds if feed.publisher != node]
-        follows = scenario.workload.follows
-        if follows is None or follows >= len(others):
-            return tuple(others)
-        chosen = sorted(Random(f"{scenario.seed} follows {node}").sample(range(len(others)), follows))
-        return tuple(others[index] for index in chosen)
-
-
-def load(scenario: Scenario) -> Load:
-    """Return a scenario's load: an export's feed, or made ones that its seed determines. Raises UserError."""
     warmup = scenario.warmup_ms * MS
     schedule = scenario.workload.schedule
     if scenario.workload.feed is not None:
@@ -110,7 +38,31 @@ def load(scenario: Scenario) -> Load:
     for index, traffic in enumerate(scenario.cross_traffic):
         messages = _bulk(f"{scenario.seed} bulk {index}", traffic.items)
         bulk.append(Feed(traffic.source, messages, (0,) * len(messages)))
-    return Load(tuple(feeds), branch, common, tuple(bulk))
+    archive = scenario.archive
+    return Workload(
+        tuple(feeds),
+        {node: _followed(scenario, feeds, node) for node in _following(scenario)},
+        branch,
+        common,
+        archive=None if archive is None else archive.node,
+        retain=None if archive is None else archive.retain,
+        bulk=tuple(bulk),
+    )
+
+
+def _following(scenario: Scenario) -> tuple[str, ...]:
+    """Return the nodes that follow feeds."""
+    return (*((scenario.archive.node,) if scenario.archive else ()), *scenario.subscribers)
+
+
+def _followed(scenario: Scenario, feeds: Sequence[Feed], node: str) -> tuple[Feed, ...]:
+    """Choose the feeds that a subscriber or archive follows."""
+    others = [feed for feed in feeds if feed.publisher != node]
+    follows = scenario.workload.follows
+    if follows is None or follows >= len(others):
+        return tuple(others)
+    chosen = sorted(Random(f"{scenario.seed} follows {node}").sample(range(len(others)), follows))
+    return tuple(others[index] for index in chosen)
 
 
 def publication_times(

@@ -20,7 +20,7 @@ from analysis.report.run import Tables, render
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import CROSSINGS
 from analysis.tables.values import OUTCOMES
-from testbed.scenario.layerings import LAYERINGS
+from testbed.layerings.registry import LAYERINGS
 
 
 def made_manifest(**changes):

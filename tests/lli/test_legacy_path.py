@@ -11,7 +11,7 @@ from forwarder.host import Host
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Plan, Subscriber
-from testbed.scenario.layerings import LAYERINGS
+from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from topologies.emulated import EmulatedNetwork
 from topologies.model import Link, Topology
 

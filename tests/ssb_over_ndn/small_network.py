@@ -15,7 +15,8 @@ from ssb.message import Message
 from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.subscriber import Plan, Subscriber
-from testbed.scenario.layerings import LAYERINGS, Endpoint
+from testbed.layerings.ndn import NDN_LAYERINGS
+from testbed.layerings.ndn_node import Reporter
 
 MS = 1_000_000
 S = 1000 * MS
@@ -68,12 +69,12 @@ class Network:
     parameters: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.kind = LAYERINGS[self.layering]
+        self.kind = NDN_LAYERINGS[self.layering]
         self.values = self.kind.parameters.model_validate(self.parameters).model_dump()
         self.root = next(iter({*self.parents.values()} - {*self.parents}))
         self.rng = Random(f"{self.seed} links")
         self.hosts = {name: self._host(name) for name in (self.root, *self.parents)}
-        self.applications: dict[str, Endpoint] = {}
+        self.applications: dict[str, Reporter] = {}
         self.sent: list[Sent] = []
         self.now = 0
         self._queue: list[tuple[int, int, str, int, bytes]] = []

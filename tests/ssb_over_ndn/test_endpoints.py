@@ -28,7 +28,7 @@ from ssb_over_ndn.persistent import Pusher
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscription
 from ssb_over_ndn.sync import Member
-from testbed.scenario.layerings import LAYERINGS
+from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
 FEED = feed_of(5)
 NAME = log_name(FEED[0].author)

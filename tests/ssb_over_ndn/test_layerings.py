@@ -13,7 +13,7 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
 from ssb_over_ndn.subscriber import Plan
-from testbed.scenario.layerings import LAYERINGS
+from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
 BAD = Link(loss=0.1, twice=0.1, jitter=6 * MS)
 CLASSIC = [name for name, layering in LAYERINGS.items() if not layering.controlled_push]

@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 from simulation import Result, item_in, simulate
 
+from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import workload
-from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario, available, load
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected

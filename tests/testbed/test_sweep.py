@@ -17,8 +17,8 @@ from analysis.run.manifest import Run
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import sweep
+from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
-from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import table_keys, tables_in
 from topologies import box

@@ -30,8 +30,8 @@ from captures.frames import parse_udp
 from forwarder.link import LinkService
 from forwarder.wire.tlv import MalformedPacket
 from testbed.experiment import run as running
+from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
-from testbed.scenario.layerings import LAYERINGS
 from testbed.scenario.model import Scenario, load
 from topologies import box
 

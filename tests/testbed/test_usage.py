@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.cli.main import feednet
-from testbed.scenario.layerings import LAYERINGS
+from testbed.layerings.registry import LAYERINGS
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from simulation import feed_of, scenario
 
 from ssb.message import Message
 from testbed.errors import UserError
+from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Schedule
-from testbed.scenario.workload import Load, load, publication_times
+from testbed.scenario.workload import load, publication_times
 
 REAL = Path(__file__).parents[1] / "data" / "ssb-feed-235.jsonl"
 MS = 1_000_000
@@ -24,7 +25,7 @@ def with_workload(**changes: Any) -> Scenario:
     return scenario(workload={"schedule": schedule} | changes)
 
 
-def published(feed: Path) -> Load:
+def published(feed: Path) -> Workload:
     return load(with_workload(feed=str(feed)))
 
 
@@ -77,10 +78,10 @@ def test_feeds_go_to_publishers_in_turn_and_nobody_follows_his_own() -> None:
     assert [feed.publisher for feed in made.feeds] == ["pub", "s1", "pub", "s1", "pub"]
     assert len({feed.name for feed in made.feeds}) == 5
     for node in ("s1", "s2", "s3", "s4"):
-        followed = made.followed_by(wanted, node)
+        followed = made.follows[node]
         assert len(followed) == 2
         assert node not in {feed.publisher for feed in followed}
-    assert {made.followed_by(wanted, f"s{n}") for n in range(1, 5)} != {made.followed_by(wanted, "s1")}
+    assert {made.follows[f"s{n}"] for n in range(1, 5)} != {made.follows["s1"]}
 
 
 def test_a_forked_feed_has_two_valid_branches_that_part_where_it_says() -> None:

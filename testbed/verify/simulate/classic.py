@@ -24,7 +24,7 @@ from forwarder.wire.packet import parse_data
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.scenario.layerings import LAYERINGS, LongLivedParameters, SyncParameters
+from testbed.layerings.ndn import NDN_LAYERINGS, LongLivedParameters, SyncParameters
 from testbed.verify.simulate.actors import US
 from testbed.verify.simulate.clients import Answerer, Asker, Client, Tap, Wish, hinted, make_wish, name_of
 from testbed.verify.simulate.exchanges import Exchanges
@@ -102,7 +102,7 @@ class Classic:
         self._applications[node].append((tap, list(names)))
 
     def _publish(self, log: Log, stop: int) -> None:
-        layering = LAYERINGS[log.layering]
+        layering = NDN_LAYERINGS[log.layering]
         times = [time * US for time in log.times]
         rng = Random(f"{self._story.seed} {log.name}")
         application = layering.publisher(
@@ -122,7 +122,7 @@ class Classic:
     def _follow(self, name: str) -> None:
         wanted = next(follow for follow in self._story.follows if follow.name == name)
         log, feed = self._logs[wanted.log], self._names[wanted.log]
-        layering = LAYERINGS[log.layering]
+        layering = NDN_LAYERINGS[log.layering]
         rng = Random(f"{self._story.seed} {wanted.name}")
         subscription = layering.subscription(
             feed, rng=rng, **layering.parameters.model_validate({}).model_dump()
@@ -169,7 +169,7 @@ class Classic:
             everyone[link.a].append((link.b, 1))
             everyone[link.b].append((link.a, 1))
         for log in story.logs:
-            multicast = LAYERINGS[log.layering].multicast
+            multicast = NDN_LAYERINGS[log.layering].multicast
             if multicast is not None:
                 for node, there in everyone.items():
                     found[node].append((multicast.prefix(self._names[log.name]), there))
@@ -181,7 +181,7 @@ class Classic:
         strategy, parameters = parse(node.strategy)
         forwarder.choose_strategy(b"", strategy, parameters)
         for log in self._story.logs:
-            multicast = LAYERINGS[log.layering].multicast
+            multicast = NDN_LAYERINGS[log.layering].multicast
             if multicast is not None:
                 forwarder.choose_strategy(multicast.prefix(self._names[log.name]), Multicast)
         for tap, names in self._applications[node.name]:
@@ -257,7 +257,7 @@ class Classic:
         steps = [step for step in self._story.steps if step.do == "ask" and len(step.what) > 5]
         lifetimes = [int(step.what[5]) for step in steps]
         lifetimes += [
-            LAYERINGS[log.layering].parameters.model_validate({}).lifetime_ms for log in self._story.logs
+            NDN_LAYERINGS[log.layering].parameters.model_validate({}).lifetime_ms for log in self._story.logs
         ]
         delays = [prefix.delay * US for prefix in self._story.prefixes]
         announced = max(self._announced_until - now, 0)

@@ -1,65 +1,29 @@
-"""The registry of layerings: what a scenario can compare.
+"""Layerings over NDN: SSB feeds by Interests and Data, each in its own way.
 
-A layering says how a publisher and its subscribers reach each other over the forwarders, and what it
-needs of these. To add one, write a Subscription (ssb_over_ndn.subscriber), where the publisher has to do
-more than answer, an Announcer (ssb_over_ndn.publisher), and enter both in LAYERINGS.
-
-What a node of a run is built from:
-
-- its forwarder: Forwarder(controlled_push=, recovery=, persistent=) from the layering's options; and, if it
-  has a `multicast`, for each feed forwarder.choose_strategy(multicast.prefix(feed), Multicast);
-- routes: every feed's name, and SHA256, towards the publisher; multicast.prefix(feed), which is longer,
-  towards the subscribers' applications, along the same tree, and if `multicast.among_all` also towards the
-  publisher's application;
-- where a feed is published, an application
-  layering.publisher(messages, times, stop=, rng=, retain=, **parameters);
-- where feeds are followed, one application
-  Subscriber({feed: layering.subscription(feed, rng=, **parameters) for each}, plan).
+A layering says how a publisher and its subscribers reach each other over the forwarders, and what it needs of
+these. To add one, write a Subscription (ssb_over_ndn.subscriber), where the publisher has to do more than
+answer, an Announcer (ssb_over_ndn.publisher), and enter both in NDN_LAYERINGS.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from forwarder.host import Application
 from forwarder.lli.upstream import Recovery
 from ssb.message import Message
 from ssb_over_ndn import notify, persistent, pull, sync
-from ssb_over_ndn.events import Event
 from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.lookahead import Lookahead
 from ssb_over_ndn.naming import log_name, notify_prefix, sync_prefix
 from ssb_over_ndn.publisher import Announcer, Publisher
-from ssb_over_ndn.subscriber import Subscription
-
-
-class Endpoint(Application, Protocol):
-    """An application that reports what happens to items: a Publisher or a Subscriber."""
-
-    def take_events(self) -> list[Event]:
-        """Return what happened since the last call."""
-        ...
-
-
-class Parameters(BaseModel):
-    """Parameters of a layering, as a scenario's table [parameters.<layering>] gives them.
-
-    Each has a default and both bounds; `feednet describe` shows them, with what is said below each.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-    lifetime_ms: int
-    """InterestLifetime: the state that a subscription leaves in the network is gone after so much."""
-
+from testbed.layerings.ndn_node import FollowParameters, Multicast, NdnLayering
 
 _HOUR_MS = 3_600_000
 
 
-class FetchParameters(Parameters):
+class FetchParameters(FollowParameters):
     """Parameters of what fetches items that exist."""
 
     buffer: int = Field(default=64, ge=1, le=65536)
@@ -86,7 +50,7 @@ class PullParameters(FetchParameters):
         return self
 
 
-class PollParameters(Parameters):
+class PollParameters(FollowParameters):
     """Parameters of `poll`."""
 
     window: int = Field(default=4, ge=1, le=4096)
@@ -95,7 +59,7 @@ class PollParameters(Parameters):
     """InterestLifetime: an Interest without an answer is repeated then."""
 
 
-class LongLivedParameters(Parameters):
+class LongLivedParameters(FollowParameters):
     """Parameters of `long-lived`.
 
     A window of 16 takes what a burst brings within a round trip. 10 s is longer than most silences of an
@@ -108,7 +72,7 @@ class LongLivedParameters(Parameters):
     """InterestLifetime: how long each Interest waits for its item."""
 
 
-class PersistentParameters(Parameters):
+class PersistentParameters(FollowParameters):
     """Parameters of `persistent`.
 
     The persistent Interest is sent three times in its lifetime: 4 s, NDN's default, make less than an
@@ -139,49 +103,13 @@ class SyncParameters(FetchParameters):
     """The specification's SuppressionPeriod."""
 
 
-class LliParameters(Parameters):
+class LliParameters(FollowParameters):
     """Parameters of `lli`."""
 
     credit: int = Field(default=64, ge=1, le=1 << 32)
     """Items that may be under way to a subscriber, or wait for its application."""
     lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
     """How long a long-lived Interest lasts."""
-
-
-class Multicast(NamedTuple):
-    """Interests that go to subscribers.
-
-    Attributes:
-        prefix: feed name -> the prefix of their names.
-        among_all: they also go from subscribers to the publisher and to each other.
-    """
-
-    prefix: Callable[[bytes], bytes]
-    among_all: bool
-
-
-class Layering(NamedTuple):
-    """One way to carry feeds.
-
-    Attributes:
-        title: for people, a few words.
-        parameters: model of its parameters.
-        publisher: (messages, times in ns, stop=ns, rng=, retain=, and the parameters) -> the publishing end.
-        subscription: (feed name, rng=, and the parameters) -> a Subscription.
-        controlled_push: forwarders know LLIs.
-        recovery: and repair gaps, or not.
-        persistent: forwarders know persistent Interests.
-        multicast: Interests that need routes of their own, None if there are none.
-    """
-
-    title: str
-    parameters: type[Parameters]
-    publisher: Callable[..., Endpoint]
-    subscription: Callable[..., Subscription]
-    controlled_push: bool = False
-    recovery: Recovery = Recovery.IN_NETWORK
-    persistent: bool = False
-    multicast: Multicast | None = None
 
 
 def _publisher(
@@ -222,8 +150,8 @@ def _sync_announcer(first: Message, rng: Random, parameters: dict[str, int]) -> 
     return sync.SyncAnnouncer(member, sync.bootstrap_time(first))
 
 
-def _lli(title: str, recovery: Recovery) -> Layering:
-    return Layering(
+def _lli(title: str, recovery: Recovery) -> NdnLayering:
+    return NdnLayering(
         title,
         LliParameters,
         partial(_publisher, None),
@@ -233,40 +161,40 @@ def _lli(title: str, recovery: Recovery) -> Layering:
     )
 
 
-LAYERINGS: dict[str, Layering] = {
-    "pull": Layering(
+NDN_LAYERINGS: dict[str, NdnLayering] = {
+    "pull": NdnLayering(
         "SSB over plain NDN, asking what is newest (RDR)",
         PullParameters,
         partial(_publisher, None),
         pull.subscribe,
     ),
-    "poll": Layering(
+    "poll": NdnLayering(
         "SSB over plain NDN, per-item polling",
         PollParameters,
         partial(_publisher, None),
         partial(Lookahead, is_patient=False),
     ),
-    "long-lived": Layering(
+    "long-lived": NdnLayering(
         "SSB over plain NDN, Interests that wait for items",
         LongLivedParameters,
         partial(_publisher, None),
         partial(Lookahead, is_patient=True),
     ),
-    "persistent": Layering(
+    "persistent": NdnLayering(
         "SSB over NDN with persistent Interests",
         PersistentParameters,
         partial(_publisher, _pusher),
         persistent.subscribe,
         persistent=True,
     ),
-    "notify": Layering(
+    "notify": NdnLayering(
         "SSB over plain NDN, Interests triggering Interests",
         NotifyParameters,
         partial(_publisher, _notifier),
         notify.subscribe,
         multicast=Multicast(notify_prefix, among_all=False),
     ),
-    "sync": Layering(
+    "sync": NdnLayering(
         "SSB over plain NDN, State Vector Sync",
         SyncParameters,
         partial(_publisher, _sync_announcer),

@@ -1,0 +1,42 @@
+"""What the nodes of a run are built from, as a scenario says it."""
+
+from testbed.layerings.node import AppState, Context, Node, Transfer
+from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.workload import Workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import PlanSpec
+from testbed.scenario.timeline import Timeline
+
+
+def build(
+    scenario: Scenario,
+    layering: str,
+    name: str,
+    workload: Workload,
+    timeline: Timeline,
+    *,
+    state: AppState | None = None,
+    since: int | None = None,
+) -> Node:
+    """Build a node of a run; `state` is what its applications know if it was restarted at `since` (ns)."""
+    plan = timeline.plan(scenario.plans.get(name, PlanSpec())) if name in workload.follows else None
+    transfers = []
+    for traffic, feed in zip(scenario.cross_traffic, workload.bulk, strict=True):
+        spec = PlanSpec(start_ms=traffic.start_ms, stop_ms=traffic.stop_ms)
+        transfers.append(Transfer(feed, traffic.to, timeline.plan(spec)))
+    context = Context(
+        name=name,
+        network=scenario.network,
+        workload=workload,
+        layering=layering,
+        parameters=scenario.layering_parameters(layering).model_dump(),
+        seed=scenario.seed,
+        start=timeline.start,
+        stop=timeline.stop,
+        plan=plan,
+        transfers=tuple(transfers),
+        strategies=scenario.strategies,
+        state=state or AppState(),
+        since=since,
+    )
+    return LAYERINGS[layering].build(context)

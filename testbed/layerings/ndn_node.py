@@ -1,0 +1,283 @@
+"""A node of a run over NDN: a forwarder, the faces of its interfaces, and its applications."""
+
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+from forwarder import strategies
+from forwarder.feedcache.cache import FeedStore
+from forwarder.forwarder import Forwarder
+from forwarder.host import Application, Host
+from forwarder.lli.upstream import Recovery
+from forwarder.strategies.multicast import Multicast as MulticastStrategy
+from forwarder.wire.name import from_uri, to_uri
+from ssb_over_ndn.archive import Archivist
+from ssb_over_ndn.events import Event
+from ssb_over_ndn.follower import Follower, Scout
+from ssb_over_ndn.naming import SHA256
+from ssb_over_ndn.publisher import Publisher
+from ssb_over_ndn.subscriber import Subscriber, Subscription
+from testbed.layerings.node import Context, Node, Parameters
+from testbed.layerings.workload import Feed
+from topologies import routing
+from topologies.model import Interface
+
+_BULK_BUFFER = 4096
+_BULK_LIFETIME_MS = 4000
+
+
+class Reporter(Application, Protocol):
+    """An application that reports what happens to items: a Publisher or a Subscriber."""
+
+    def take_events(self) -> list[Event]:
+        """Return what happened since the last call."""
+        ...
+
+
+class FollowParameters(Parameters):
+    """Parameters of all that follows a feed by Interests."""
+
+    lifetime_ms: int
+    """InterestLifetime: the state that a subscription leaves in the network is gone after so much."""
+
+
+class Multicast(NamedTuple):
+    """Interests that go to subscribers.
+
+    Attributes:
+        prefix: feed name -> the prefix of their names.
+        among_all: they also go from subscribers to the publisher and to each other.
+    """
+
+    prefix: Callable[[bytes], bytes]
+    among_all: bool
+
+
+class NdnLayering(NamedTuple):
+    """One way to carry feeds over NDN.
+
+    Attributes:
+        title: for people, a few words.
+        parameters: model of its parameters.
+        publisher: (messages, times in ns, stop=ns, rng=, retain=, and the parameters) -> the publishing end.
+        subscription: (feed name, rng=, and the parameters) -> a Subscription.
+        controlled_push: forwarders know LLIs.
+        recovery: and repair gaps, or not.
+        persistent: forwarders know persistent Interests.
+        multicast: Interests that need routes of their own, None if there are none.
+    """
+
+    title: str
+    parameters: type[FollowParameters]
+    publisher: Callable[..., Reporter]
+    subscription: Callable[..., Subscription]
+    controlled_push: bool = False
+    recovery: Recovery = Recovery.IN_NETWORK
+    persistent: bool = False
+    multicast: Multicast | None = None
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return NdnNode(context, self)
+
+
+class NdnNode:
+    """One node: its host, the faces of its interfaces, and the applications that its parts give it.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context, layering: NdnLayering) -> None:
+        self.name = context.name
+        self.state = context.state
+        self._delivered_before = context.state.delivered.copy()
+        self._context = context
+        self._workload = context.workload
+        self._layering = layering
+        restart = "" if context.since is None else f" {context.since}"
+        self._rng = Random(f"{context.seed} {context.layering} {context.name}{restart}")
+        self._applications: list[Reporter] = []
+        self.host = Host(self._forwarder())
+        self.faces: list[tuple[Interface, int]] = [
+            (interface, self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit))
+            for interface in context.network.interfaces()
+            if interface.node == context.name
+        ]
+        self._face_toward = {interface.peer: face for interface, face in self.faces}
+        self._followed: dict[bytes, Subscription] = {}
+        self._follower: int | None = None
+        self._add_feeds()
+        self._add_bulk()
+
+    def _forwarder(self) -> Forwarder:
+        workload, kind = self._workload, self._layering
+        limits: dict[str, Any] = {}
+        if workload.retain is not None and self.name in workload.publishers:
+            # What the publisher does not retain, its own node's caches do not either.
+            limits = {"cs_capacity": workload.retain, "feed_store": FeedStore(max_items=workload.retain)}
+        forwarder = Forwarder(
+            rng=self._rng,
+            controlled_push=kind.controlled_push,
+            recovery=kind.recovery,
+            persistent=kind.persistent,
+            observable=True,
+            **limits,
+        )
+        choose_strategies(forwarder, self._context.strategies)
+        return forwarder
+
+    def _add_feeds(self) -> None:
+        """Attach what publishes and follows feeds, and route to it."""
+        workload = self._workload
+        published = {feed.name: feed for feed in workload.feeds if feed.publisher == self.name}
+        if workload.branch is not None and workload.branch.publisher == self.name:
+            published[workload.branch.name] = workload.branch
+            # The first device tells of what both have.
+            told = self.state.published
+            told[workload.branch.name] = max(told[workload.branch.name], workload.common)
+        self._follow()
+        for feed in workload.feeds:
+            sources = workload.sources(feed)
+            own = self._publish(published[feed.name]) if feed.name in published else None
+            if own is not None:
+                self._route((feed.name, SHA256), own)
+            else:
+                if self.name == workload.archive and self._follower is not None:
+                    self._route((feed.name,), self._follower)
+                self._route_toward((feed.name, SHA256), sources)
+            self._route_multicast(feed, sources, own)
+
+    def _publish(self, feed: Feed) -> int:
+        application = self._layering.publisher(
+            feed.messages,
+            [self._context.start + time for time in feed.times],
+            stop=self._context.stop,
+            rng=self._rng,
+            retain=self._workload.retain,
+            **self._context.parameters,
+        )
+        return self._attach(application)
+
+    def _follow(self) -> None:
+        """Attach the subscriber, or the archive, if there is one and its time is not over."""
+        plan, since = self._context.plan, self._context.since
+        if plan is None:
+            return
+        if since is not None:
+            if since >= plan.stop:
+                return
+            plan = plan._replace(start=max(plan.start, since))
+        feeds = self._workload.follows[self.name]
+        self._followed = {
+            feed.name: self._layering.subscription(feed.name, rng=self._rng, **self._context.parameters)
+            for feed in feeds
+        }
+        if self.name != self._workload.archive:
+            self._follower = self._attach(Subscriber(self._followed, plan))
+            return
+        (feed,) = feeds
+        kept = feed.messages[: self.state.delivered[feed.name]]
+        self._follower = self._attach(Archivist(feed.name, self._followed[feed.name], plan, kept))
+
+    def _add_bulk(self) -> None:
+        """Attach the ends of cross traffic, and route to where it comes from."""
+        for transfer in self._context.transfers:
+            feed = transfer.feed
+            if feed.publisher == self.name:
+                times = [self._context.start] * len(feed.messages)
+                self._route((feed.name,), self._attach(Publisher(feed.messages, times)))
+                continue
+            self._route_toward((feed.name,), {feed.publisher: 0})
+            if transfer.to == self.name:
+                scout = Scout()
+                scout.tip = len(feed.messages)
+                fetch = Follower(
+                    feed.name, scout, rng=self._rng, buffer=_BULK_BUFFER, lifetime_ms=_BULK_LIFETIME_MS
+                )
+                self._attach(Subscriber({feed.name: fetch}, transfer.plan))
+
+    def _attach(self, application: Reporter) -> int:
+        self._applications.append(application)
+        return self.host.attach(application)
+
+    def _route(self, prefixes: Iterable[bytes], face: int, cost: int = 0) -> None:
+        for prefix in prefixes:
+            self.host.forwarder.fib.add(prefix, face, cost)
+
+    def _route_toward(self, prefixes: Iterable[bytes], sources: dict[str, int]) -> None:
+        for peer, cost in routing.ways(self._context.network, self.name, sources).items():
+            self._route(prefixes, self._face_toward[peer], cost)
+
+    def _route_multicast(self, feed: Feed, sources: Iterable[str], published: int | None) -> None:
+        """Route the layering's multicast Interests, if it has such, to who follows a feed."""
+        multicast = self._layering.multicast
+        if multicast is None:
+            return
+        prefix = multicast.prefix(feed.name)
+        self.host.forwarder.choose_strategy(prefix, MulticastStrategy)
+        faces = [self._follower] if feed.name in self._followed else []
+        if multicast.among_all:
+            faces.append(published)
+        followers = self._workload.followers(feed)
+        for child, parent in routing.tree(self._context.network, followers, sources):
+            if parent == self.name:
+                faces.append(self._face_toward[child])
+            elif child == self.name and multicast.among_all:
+                faces.append(self._face_toward[parent])
+        for face in faces:
+            if face is not None:
+                self._route((prefix,), face)
+
+    def set_link(self, peer: str, up: bool, now: int) -> None:
+        """Take note that the link to a neighbour is down, or up again."""
+        self.host.set_link(self._face_toward[peer], up, now)
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return what the applications report since the last call, as rows of events.jsonl."""
+        rows = []
+        known = self._delivered_before
+        for application in self._applications:
+            for event in application.take_events():
+                if event.event == "published":
+                    if event.seq <= self.state.published[event.feed]:
+                        continue
+                    self.state.published[event.feed] = event.seq
+                elif event.event == "delivered":
+                    if event.seq <= known[event.feed]:
+                        continue
+                    self.state.delivered[event.feed] = event.seq
+                row = {
+                    "time": event.time,
+                    "node": self.name,
+                    "event": event.event,
+                    "feed": to_uri(event.feed),
+                    "seq": event.seq,
+                    "bytes": event.size,
+                }
+                rows.append(row | ({"detail": event.detail} if event.detail else {}))
+        return rows
+
+    def sample(self, now: int) -> dict[str, Any]:
+        """Return the forwarder's state and counters, as a row of counters.jsonl."""
+        forwarder = self.host.forwarder
+        row = {
+            "time": now,
+            "node": self.name,
+            "pit_entries": forwarder.pit_entries(),
+            "pit_bytes": forwarder.pit_bytes(),
+            "pit_ranges": forwarder.pit_ranges(),
+            "pit_credit": forwarder.pit_credit(),
+            "pit_satisfied": forwarder.pit_satisfied,
+            "pit_expired": forwarder.pit_expired,
+            "cs_entries": len(forwarder.cs),
+            **forwarder.counters.as_dict(),
+        }
+        if forwarder.feeds is not None:
+            row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}
+        return row
+
+
+def choose_strategies(forwarder: Forwarder, chosen: Mapping[str, str]) -> None:
+    """Give a forwarder the strategies of a scenario; raise ValueError, with a line for the user."""
+    for prefix, text in chosen.items():
+        forwarder.choose_strategy(from_uri(prefix), *strategies.parse(text))

@@ -1,0 +1,125 @@
+"""What a layering is, what it builds a node from, and what a run asks of the node."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from forwarder.host import Host
+from ssb_over_ndn.subscriber import Plan
+from testbed.layerings.workload import Feed, Workload
+from topologies.model import Interface, Topology
+
+
+class Parameters(BaseModel):
+    """Parameters of a layering, as a scenario's table [parameters.<layering>] gives them.
+
+    Each has a default and both bounds; `feednet describe` shows them, with what is said below each.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+@dataclass
+class AppState:
+    """What the applications of a node keep when it starts anew: how far they are in each feed.
+
+    Attributes:
+        published: feed name -> items that need no telling of.
+        delivered: feed name -> items that the subscriber has.
+    """
+
+    published: Counter[bytes] = field(default_factory=Counter)
+    delivered: Counter[bytes] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Cross traffic: a feed that one node fetches from another in bulk, by a plan of its own."""
+
+    feed: Feed
+    to: str
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a layering builds a node from.
+
+    Attributes:
+        name: the node's.
+        network: all nodes and links.
+        workload: all that is published and followed.
+        layering: the layering's name, and
+        parameters: its parameters.
+        seed: of the run; what a node draws follows from it, the layering and the node.
+        start, stop: when subscribers without plans subscribe and unsubscribe, ns on the run's clock.
+        plan: when this node follows feeds; None if it does not.
+        transfers: the cross traffic.
+        strategies: name prefix -> forwarding strategy, for layerings over NDN.
+        state: what the node's applications know from before a restart, and are to keep.
+        since: when the node was restarted, ns; None at the run's start.
+    """
+
+    name: str
+    network: Topology
+    workload: Workload
+    layering: str
+    parameters: Mapping[str, Any]
+    seed: int
+    start: int
+    stop: int
+    plan: Plan | None
+    transfers: tuple[Transfer, ...] = ()
+    strategies: Mapping[str, str] = field(default_factory=dict)
+    state: AppState = field(default_factory=AppState)
+    since: int | None = None
+
+
+class Node(Protocol):
+    """A node of a run.
+
+    Attributes:
+        name: the node's.
+        host: its forwarder with links and applications.
+        faces: (interface, face number) in topology order.
+        state: what its applications keep; kept up to date by take_events().
+    """
+
+    name: str
+    host: Host
+    faces: list[tuple[Interface, int]]
+    state: AppState
+
+    def set_link(self, peer: str, up: bool, now: int) -> None:
+        """Take note that the link to a neighbour is down, or up again."""
+        ...
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return what the applications report since the last call, as rows of events.jsonl."""
+        ...
+
+    def sample(self, now: int) -> dict[str, Any]:
+        """Return the node's state and counters, as a row of counters.jsonl."""
+        ...
+
+
+class Layering(Protocol):
+    """One way to carry feeds.
+
+    Attributes:
+        title: for people, a few words.
+        parameters: model of its parameters.
+    """
+
+    @property
+    def title(self) -> str: ...  # noqa: D102
+
+    @property
+    def parameters(self) -> type[Parameters]: ...  # noqa: D102
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        ...

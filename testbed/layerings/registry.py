@@ -1,0 +1,7 @@
+"""The registry of layerings: what a scenario can compare."""
+
+from testbed.layerings.ndn import NDN_LAYERINGS
+from testbed.layerings.node import Layering
+
+LAYERINGS: dict[str, Layering] = {**NDN_LAYERINGS}
+"""Layerings by name, in the order in which they are listed."""

@@ -1,0 +1,83 @@
+"""What a run is about, whatever carries it: who publishes what when, and who follows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ssb.message import Message
+from ssb_over_ndn.naming import log_name
+
+_LAST_RESORT = 1 << 62  # more than any path costs
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A feed at the node that publishes it.
+
+    Attributes:
+        publisher: the node.
+        messages: all of them, from the first.
+        times: when each is published, ns from the run's start.
+    """
+
+    publisher: str
+    messages: tuple[Message, ...]
+    times: tuple[int, ...]
+
+    @cached_property
+    def name(self) -> bytes:
+        """The feed's NDN name."""
+        return log_name(self.messages[0].author)
+
+    def published_by(self, time: int) -> int:
+        """Return how many items there are at a time, ns from the run's start."""
+        return sum(published <= time for published in self.times)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All that is published in a run, and who follows it.
+
+    Attributes:
+        feeds: the feeds, the most active first.
+        follows: the feeds of each node that follows any: subscribers, and the archive.
+        branch: the feed as its second device has it; None without a fork.
+        common: items that both devices have.
+        archive: the node that keeps all; None if there is none.
+        retain: newest items that publishers, and their nodes' caches, keep; None for all.
+        bulk: the content of each cross traffic, there from the start.
+    """
+
+    feeds: tuple[Feed, ...]
+    follows: Mapping[str, tuple[Feed, ...]]
+    branch: Feed | None = None
+    common: int = 0
+    archive: str | None = None
+    retain: int | None = None
+    bulk: tuple[Feed, ...] = ()
+
+    @property
+    def items(self) -> int:
+        """Items of all feeds together; of a forked one those of its first device."""
+        return sum(len(feed.messages) for feed in self.feeds)
+
+    @property
+    def publishers(self) -> set[str]:
+        """The nodes that publish a feed; a fork's second device does not count."""
+        return {feed.publisher for feed in self.feeds}
+
+    def sources(self, feed: Feed) -> dict[str, int]:
+        """Return the nodes that a feed comes from, each with what it costs on top of the way there.
+
+        Two devices that publish it are equals. An archive is asked when the publisher does not answer.
+        """
+        found = {feed.publisher: 0}
+        if self.branch is not None:
+            found[self.branch.publisher] = 0
+        if self.archive is not None:
+            found[self.archive] = _LAST_RESORT
+        return found
+
+    def followers(self, feed: Feed) -> list[str]:
+        """Return the nodes that follow a feed."""
+        return [node for node, feeds in self.follows.items() if feed in feeds]
