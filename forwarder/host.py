@@ -53,7 +53,7 @@ class Host:
         self._pacers: dict[int, Pacer] = {}
         self._next_face = first_face
         self._now = 0
-        self._outputs: list[tuple[int, bytes]] = []
+        self._outputs: list[tuple[int, bytes, None]] = []
 
     def add_link(self, mtu: int = 1500, rate_mbit: float | None = None) -> int:
         """Add a face to the network; return its number.
@@ -138,8 +138,8 @@ class Host:
             self._next_face += 1
         return self.forwarder.add_face(number, local=local, pacer=pacer, link_type=link_type)
 
-    def receive(self, face: int, frame: bytes, now: int, sender: Hashable = None) -> None:
-        """Take in a frame from the network; `sender` tells neighbours apart that share a face."""
+    def receive(self, face: int, frame: bytes, sender: Hashable, now: int) -> None:
+        """Take in a frame from the network; `sender` tells neighbours apart that share a face, else None."""
         self._now = now
         link = self._links[face]
         link.face.in_bytes += len(frame)
@@ -151,13 +151,16 @@ class Host:
         if packet is not None:
             self.forwarder.receive(face, packet, now)
 
-    def take_outputs(self) -> list[tuple[int, bytes]]:
-        """Return the (face, frame) to be sent, in order: what has come of a whole burst, if it was one."""
+    def take_outputs(self) -> list[tuple[int, bytes, None]]:
+        """Return the (face, frame, None) to be sent, in order: what has come of a whole burst, if it was one.
+
+        None stands where other endpoints name a destination: a face has its own.
+        """
         self._settle(self._now)
         for face, link in self._reliable.items():
             for frame in link.take_frames():
                 link.face.out_bytes += len(frame)
-                self._outputs.append((face, frame))
+                self._outputs.append((face, frame, None))
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -215,6 +218,6 @@ class Host:
         pacer = self._pacers.get(face)
         for frame in link.send(packet, self._now):
             link.face.out_bytes += len(frame)
-            self._outputs.append((face, frame))
+            self._outputs.append((face, frame, None))
             if pacer is not None:
                 pacer.sent(len(frame), self._now)

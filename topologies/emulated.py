@@ -130,7 +130,7 @@ class EmulatedNetwork:
     def _after(self, node: str) -> None:
         """Send what a host has put out, and set its alarm."""
         host = self._hosts[node]
-        for face, payload in host.take_outputs():
+        for face, payload, _ in host.take_outputs():
             self._transmit(self._ends[node, face], payload)
         deadline = host.next_deadline()
         if deadline is None:
@@ -176,7 +176,7 @@ class EmulatedNetwork:
         if end.breaks != breaks:
             return
         self._record(end.peer_index, frame, Direction.IN)
-        self._hosts[end.interface.peer].receive(end.peer_face, payload, self.now)
+        self._hosts[end.interface.peer].receive(end.peer_face, payload, None, self.now)
         self._after(end.interface.peer)
 
     def _record(self, index: int, frame: bytes, direction: Direction) -> None:

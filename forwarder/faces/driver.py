@@ -103,7 +103,7 @@ class Driver:
         for frame in frames:
             if face not in transports:
                 break  # closed on the way
-            receive(face, frame, clock(), sender)
+            receive(face, frame, sender, clock())
             since += 1
             if since >= self.batch and not self.host.is_deferring:
                 self.send()
@@ -130,7 +130,7 @@ class Driver:
         if not outputs:
             return
         batches: dict[int, list[bytes]] = {}
-        for face, frame in outputs:
+        for face, frame, _ in outputs:
             batch = batches.get(face)
             if batch is None:
                 batches[face] = [frame]

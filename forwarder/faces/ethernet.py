@@ -124,7 +124,7 @@ class EthernetChannel:
             face = self._accept(self, uri_of(source))
         if face is not None and face in self._driver.transports:
             packet = without_padding(payload)
-            self._driver.host.receive(face, packet, self._driver.clock(), None if is_ours else source)
+            self._driver.host.receive(face, packet, None if is_ours else source, self._driver.clock())
 
 
 def without_padding(payload: bytes) -> bytes:

@@ -126,7 +126,7 @@ class MulticastTransport:
                 pass
             for frame, sender in received:
                 if face in driver.transports:
-                    driver.host.receive(face, frame, driver.clock(), sender)
+                    driver.host.receive(face, frame, sender, driver.clock())
             driver.flush()
             if len(received) < BATCH:
                 break

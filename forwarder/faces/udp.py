@@ -98,7 +98,7 @@ class UdpTransport:
             except OSError as error:
                 self._on_error(error)
                 continue
-            receive(face, frame, clock())
+            receive(face, frame, None, clock())
             since += 1
             if since >= driver.batch and not driver.host.is_deferring:
                 driver.send()

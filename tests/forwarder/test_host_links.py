@@ -51,7 +51,7 @@ class Node:
 
     def give(self, face: int, packet: bytes) -> list[str]:
         for frame in self.ends[face].send(packet):
-            self.host.receive(face, frame, self.now)
+            self.host.receive(face, frame, None, self.now)
         return self.out()
 
     def lli(self, face: int, first: int, credit: int, lifetime_ms: int = 60_000) -> list[str]:
@@ -68,7 +68,7 @@ class Node:
 
     def out(self) -> list[str]:
         lines = []
-        for face, frame in self.host.take_outputs():
+        for face, frame, _ in self.host.take_outputs():
             packet = self.ends[face].receive(frame, self.now)
             if packet is not None:
                 lines.append(f"{face} {told(packet)}")
@@ -221,14 +221,14 @@ def test_half_a_packet_is_forgotten_with_its_link() -> None:
     frames = LinkService(300).send(ITEMS[0])
     assert len(frames) > 2
     for frame in frames[:-1]:
-        node.host.receive(node.down, frame, node.now)
+        node.host.receive(node.down, frame, None, node.now)
     node.host.set_link(node.down, False, node.now)
     node.host.set_link(node.down, True, node.now)
     node.out()
-    node.host.receive(node.down, frames[-1], node.now)
+    node.host.receive(node.down, frames[-1], None, node.now)
     assert node.out() == []
     for frame in frames:
-        node.host.receive(node.down, frame, node.now)
+        node.host.receive(node.down, frame, None, node.now)
     assert "data seq=1" in " ".join(node.out())
 
 

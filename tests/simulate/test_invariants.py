@@ -169,7 +169,7 @@ def test_the_digest_sees_state_and_not_counters() -> None:
     host = Host(Forwarder(rng=Random(1)))
     face = host.add_link()
     empty = digest(host)
-    host.receive(face, b"\x05\x00", 0)
+    host.receive(face, b"\x05\x00", None, 0)
     assert host.forwarder.counters.malformed == 1
     assert digest(host) == empty
     feeds = host.forwarder.feeds
@@ -180,7 +180,7 @@ def test_the_digest_sees_state_and_not_counters() -> None:
     host.forwarder.add_face(face + 1)
     routed = digest(host)
     assert routed != empty
-    host.receive(face, make_interest(item_name(name_of(SPEC), 1), nonce=1, send_credit=3), 0)
+    host.receive(face, make_interest(item_name(name_of(SPEC), 1), nonce=1, send_credit=3), None, 0)
     assert digest(host) != routed
     check_ended("a", Host(Forwarder(rng=Random(1))))
     with pytest.raises(Violation, match=r"state-zero at a: .*PIT entries 1"):

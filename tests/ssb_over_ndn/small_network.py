@@ -147,13 +147,13 @@ class Network:
                         self._after(node)
             else:
                 self.now, _, node, face, frame = heappop(self._queue)
-                self.hosts[node].receive(face, frame, self.now)
+                self.hosts[node].receive(face, frame, None, self.now)
                 self._after(node)
         self.now = until
 
     def _after(self, node: str) -> None:
         names = {face: peer for (a, peer), face in self._faces.items() if a == node}
-        for face, frame in self.hosts[node].take_outputs():
+        for face, frame, _ in self.hosts[node].take_outputs():
             peer = names[face]
             self.sent.append(Sent(self.now, node, peer, frame))
             if self.rng.random() < self.link.loss:

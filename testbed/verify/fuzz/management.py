@@ -167,10 +167,10 @@ class _Node:
             return
         packet = self._command(event) if event.kind == COMMAND else event.packet
         before = self._state()
-        self.host.receive(face, packet, self.now)
+        self.host.receive(face, packet, None, self.now)
         outputs = self.host.take_outputs()
         expect(f"{len(outputs)} packets are sent at once", holds=len(outputs) <= _MOST_OUTPUTS)
-        if not any(_is_success(frame) for _, frame in outputs):
+        if not any(_is_success(frame) for _, frame, _ in outputs):
             expect("what is not answered by 200 has changed nothing", holds=self._state() == before)
 
     def _command(self, event: Event) -> bytes:

@@ -162,7 +162,7 @@ class _Node:
             forwarder.fib.add(from_uri("/net"), link, cost)
         forwarder.fib.add(RELAYED_NAME, self.links[1])
         for link, frame in _prelude():
-            host.receive(self.links[link], frame, self.now)
+            host.receive(self.links[link], frame, None, self.now)
             host.take_outputs()
 
     def play(self, event: Event) -> None:
@@ -189,7 +189,7 @@ class _Node:
         malformed, in_bytes = forwarder.counters.malformed, face.in_bytes
         before = self._photograph(forwarder)
         held = forwarder.pit_bytes()
-        self.host.receive(link, frame, self.now)
+        self.host.receive(link, frame, None, self.now)
         if forwarder.counters.malformed != malformed:
             expect("a malformed packet is counted once", holds=forwarder.counters.malformed == malformed + 1)
             face.in_bytes = in_bytes
@@ -211,7 +211,7 @@ class _Node:
     def _take_outputs(self) -> None:
         outputs = self.host.take_outputs()
         expect(f"{len(outputs)} frames are sent at once", holds=len(outputs) <= _MOST_OUTPUTS)
-        for face, frame in outputs:
+        for face, frame, _ in outputs:
             expect("only links that are up are sent to", holds=self.is_up[face])
             _check_packet(frame)
 

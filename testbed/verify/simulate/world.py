@@ -472,7 +472,7 @@ class _World:
 
     def _settle(self, place: _Place) -> None:
         """Send what a host has put out, and set its alarm."""
-        for face, payload in place.host.take_outputs():
+        for face, payload, _ in place.host.take_outputs():
             if face in place.peers:  # it may just have been removed
                 self._transmit(self._wires[place.name, place.peers[face]], payload)
         if self._classic is not None:
@@ -592,7 +592,7 @@ class _World:
         place = self._places[wire.b]
         self.running = place.name
         before = self._holders(place)
-        place.host.receive(place.faces[wire.a], payload, self.now)
+        place.host.receive(place.faces[wire.a], payload, None, self.now)
         self._note_feature(place, before, kind)
         self._settle(place)
 

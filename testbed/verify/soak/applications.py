@@ -369,15 +369,15 @@ class Node(Host):
         self.visitors: dict[int, Visitor] = {}
         self.heard = heard
 
-    def take_outputs(self) -> list[tuple[int, bytes]]:
-        """Return the (face, frame) to be sent on links; visitors get theirs."""
+    def take_outputs(self) -> list[tuple[int, bytes, None]]:
+        """Return the (face, frame, None) to be sent on links; visitors get theirs."""
         kept = []
-        for face, frame in super().take_outputs():
+        for face, frame, _ in super().take_outputs():
             visitor = self.visitors.get(face)
             if visitor is not None:
                 visitor.got += 1
             elif face in self._links:
-                kept.append((face, frame))
+                kept.append((face, frame, None))
                 self.heard.append(frame)
         return kept
 
@@ -422,7 +422,7 @@ class Visitor:
                 packet = make_lp(packet[:100], sequence=rng.getrandbits(60), frag_index=0, frag_count=2)
             elif rng.random() < 0.3:
                 packet = make_lp(packet, pit_token=b"t", tx_sequence=rng.getrandbits(60))
-            self.node.receive(self.face, packet, now)
+            self.node.receive(self.face, packet, None, now)
 
     def leave(self, now: int) -> None:
         """Go: the face is closed."""
@@ -448,7 +448,7 @@ class Attacker(Node):
         """Be quiet."""
         self._due = None
 
-    def receive(self, face: int, frame: bytes, now: int, sender: Hashable = None) -> None:
+    def receive(self, face: int, frame: bytes, sender: Hashable, now: int) -> None:
         """Ignore a frame: it hears everything anyway."""
 
     def next_deadline(self) -> int | None:
@@ -467,7 +467,7 @@ class Attacker(Node):
         else:
             frame = mutate(frame, self.heard, self._rng)
         if frame and _is_fair(frame):
-            self._outputs.append((1, frame[:1400]))
+            self._outputs.append((1, frame[:1400], None))
             self.sent += 1
 
 
