@@ -14,7 +14,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from random import Random
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from testbed.verify.simulate.invariants import Delivery, Grants, Violation, chec
 from testbed.verify.simulate.links import Cable, Wire, routes
 from testbed.verify.simulate.linkwatch import LinkWatch
 from testbed.verify.simulate.story import MISCHIEF, Fate, Story
+from topologies.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
 SECOND_NS = 1_000_000_000
 CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
@@ -50,7 +50,6 @@ MAX_WAKES = 200
 MOST_SENT = 64
 """Frames whose order is remembered."""
 
-_ALARM, _FRAME, _STEP = range(3)
 _MARKING_BYTES = 3000
 """A queue that is too long, on a link whose ends mark congestion."""
 _HEARD = 32  # frames of a link that an attacker remembers
@@ -104,7 +103,7 @@ def play(story: Story, *, record: bool = False, watch: bool = False) -> Outcome:
     """
     world = _World(story, record=record, watch=watch)
     try:
-        world.run()
+        world.play()
     except Violation as violation:
         world.outcome.violation = violation
         world.note_under_way()
@@ -128,26 +127,23 @@ class _Place:
         self.devices: list[Device] = []
         self.readers: list[Reader] = []
         self.starts = 0
-        self.alarm: int | None = None
-        self.woken_at = -1
-        self.wakes = 0
+        self.alarm: Alarm
 
 
-class _World:
+class _World(VirtualTime):
     def __init__(self, story: Story, *, record: bool, watch: bool = False) -> None:
+        super().__init__()
         self.story = story
-        self.now = 0
         self.running = ""
         self.outcome = Outcome()
         self.hasher = hashlib.blake2b(digest_size=16)
         self._record = record
         self._is_watching = watch
-        self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
-        self._scheduled = 0
         self._is_well = False
         self._connected: dict[str, set[str]] = {}
         self._reached: dict[tuple[str, int], set[str]] = {}
         self._frames = 0
+        self._carried = 0
         self._has_quotas = any(node.cache_feeds < len(story.feeds) for node in story.nodes)
         self._has_legacy = not all(node.push for node in story.nodes)
         self._under_way: dict[int, tuple[Wire, str, str]] = {}
@@ -157,6 +153,8 @@ class _World:
         self._upstreams: dict[tuple[str, bytes], str] = {}
         self._specs = {node.name: node for node in story.nodes}
         self._places = {node.name: _Place(node.name) for node in story.nodes}
+        for place in self._places.values():
+            place.alarm = self._make_alarm(place)
         self._cables = {frozenset((link.a, link.b)): Cable(link) for link in story.links}
         self._wires: dict[tuple[str, str], Wire] = {}
         for cable in self._cables.values():
@@ -204,14 +202,14 @@ class _World:
         self._wires[link.a, link.b].reader = self._wires[link.a, link.b].watch = there
         self._wires[link.b, link.a].reader = self._wires[link.b, link.a].watch = back
 
-    def run(self) -> None:
+    def play(self) -> None:
         """Play the story."""
         story = self.story
         for step in story.steps:
-            self._at(step.at * US, _STEP, lambda step=step: self._do(step.do, step.what))  # type: ignore[misc]
-        self._at(self._calm, _STEP, self._begin_calm)
+            self.at(step.at * US, OBSERVER, lambda step=step: self._do(step.do, step.what))  # type: ignore[misc]
+        self.at(self._calm, OBSERVER, self._begin_calm)
         last = self._last()
-        self._at(last, _STEP, self._all_is_well)
+        self.at(last, OBSERVER, self._all_is_well)
         if self._classic is not None:
             for place in self._places.values():
                 self._settle(place)
@@ -225,7 +223,7 @@ class _World:
         if lifetime == LONG_NS and all(node.push for node in story.nodes):
             # What was left behind while all went wrong is over; then cancelling ends all there is, at once.
             before = Counter(self._llis)
-            self._run_until(self.now + lifetime)
+            self.run(self.now + lifetime)
             shortest = min(wanted.lifetime_ms for wanted in story.subscribers)
             check_quiet(self._llis - before, lifetime // SECOND_NS, shortest)
             lifetime = 0
@@ -237,7 +235,7 @@ class _World:
             for place in self._places.values():
                 self._prod(place)
             lifetime = self._classic.longest(lifetime, self.now)
-        self._run_until(self.now + lifetime + LINGER_NS)
+        self.run(self.now + lifetime + LINGER_NS)
         if self._classic is not None:
             self._check_classic(self._classic)
         for place in self._places.values():
@@ -248,8 +246,8 @@ class _World:
 
     def _catch_up(self, until: int) -> None:
         """Go on until nobody misses anything, or to the end."""
-        while self._queue and self._queue[0][0] <= until:
-            self._next()
+        while (time := self.next_time()) is not None and time <= until:
+            self.step()
             if self._is_well and not self._hungry():
                 break
 
@@ -261,20 +259,12 @@ class _World:
                     watch.check_ended(place.host.link(face))
         classic.check_over()
 
-    def _run_until(self, time: int) -> None:
-        while self._queue and self._queue[0][0] <= time:
-            self._next()
-        self.now = time
-
-    def _next(self) -> None:
-        self.now, _, _, action = heappop(self._queue)
-        if self._classic is not None:
-            self._classic.exchanges.now = self.now
-        action()
-
-    def _at(self, time: int, rank: int, action: Callable[[], None]) -> None:
-        self._scheduled += 1
-        heappush(self._queue, (time, rank, self._scheduled, action))
+    def step(self) -> None:
+        """Let the next event happen, and the observers know the time."""
+        time = self.next_time()
+        if self._classic is not None and time is not None:
+            self._classic.exchanges.now = time
+        super().step()
 
     def note_under_way(self) -> None:
         """Note the frames that have been sent and have not arrived."""
@@ -406,7 +396,7 @@ class _World:
         )
         place.starts += 1
         place.host = host = Host(forwarder)
-        place.alarm = None
+        place.alarm.clear()
         place.faces = {}
         place.peers = {}
         for (a, _), wire in self._wires.items():
@@ -477,23 +467,13 @@ class _World:
                 self._transmit(self._wires[place.name, place.peers[face]], payload)
         if self._classic is not None:
             self._classic.exchanges.check_settled(place.name, self.now)
-        deadline = place.host.next_deadline()
-        if deadline is None:
-            return
-        deadline = max(deadline, self.now)
-        if place.alarm is None or deadline < place.alarm:
-            place.alarm = deadline
-            self._at(deadline, _ALARM, lambda: self._wake(place, deadline))
+        place.alarm.set(place.host.next_deadline())
 
-    def _wake(self, place: _Place, due: int) -> None:
-        if place.alarm != due:
-            return  # an earlier alarm has come in between
-        place.alarm = None
-        place.wakes = place.wakes + 1 if place.woken_at == self.now else 1
-        place.woken_at = self.now
-        if place.wakes > MAX_WAKES:
+    def _make_alarm(self, place: _Place) -> Alarm:
+        def stuck() -> None:
             raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
-        self._prod(place)
+
+        return Alarm(self, lambda: self._prod(place), MAX_WAKES, stuck)
 
     def _prod(self, place: _Place) -> None:
         self.running = place.name
@@ -559,14 +539,15 @@ class _World:
 
     def _carry(self, wire: Wire, payload: bytes, frame: Frame, text: str, arrival: int) -> None:
         epoch = wire.cable.epoch
-        number = self._scheduled
+        self._carried += 1
+        number = self._carried
         self._under_way[number] = (wire, text, frame.kind)
 
         def arrive() -> None:
             del self._under_way[number]
             self._arrive(wire, payload, frame, text, epoch)
 
-        self._at(arrival, _FRAME, arrive)
+        self.at(arrival, FRAME, arrive)
 
     def _arrive(self, wire: Wire, payload: bytes, frame: Frame, text: str, epoch: int) -> None:
         if wire.cable.epoch != epoch:
