@@ -452,12 +452,12 @@ class Upstream:
         """Say again what is asked, in a way that makes the upstream send nothing again."""
         if self.head > self.limit:
             return []
-        if self._recovery is Recovery.NONE:
-            return self._ask(self.head, now)  # who passes on what comes must not get the last item first
         self._is_touched = True
         if self.next == self.limit:
             self._repeated = (self.next, now)  # of a pull
-        return [Lli(self.limit, 1, max((self.expiry - now) // MS, 1))]
+        # Who passes on what comes must not get the last item first.
+        first = self.head if self._recovery is Recovery.NONE else self.limit
+        return [Lli(first, self.limit - first + 1, max((self.expiry - now) // MS, 1))]
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state].get(event, self.state)

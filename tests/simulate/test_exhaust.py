@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from testbed.verify.simulate.exhaust import EXCHANGES, WAYS, cover, schedules
-from testbed.verify.simulate.mutants import SLOWER, mutated
+from testbed.verify.simulate.mutants import COSTLY, mutated
 
 FRAMES = 8
 
@@ -40,7 +40,7 @@ def recoveries(name: str) -> list[int]:
 def test_a_bug_that_others_make_good_costs_time() -> None:
     name = "a late joiner, the past is beyond a legacy forwarder"
     without = recoveries(name)
-    with mutated("backfill not repeated", SLOWER):
+    with mutated("backfill not repeated", COSTLY):
         slower = recoveries(name)
     assert len(slower) == len(without)
     assert sum(slower) > 1.2 * sum(without)

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 from saved_stories import SAVED
 
-from testbed.verify.simulate.mutants import MUTANTS, SLOWER, mutated
+from testbed.verify.simulate.mutants import COSTLY, MUTANTS, mutated
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.story import Story, make_story
 from testbed.verify.simulate.world import SECOND_NS, play
@@ -33,6 +33,7 @@ def test_a_mutant_is_caught(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "saved"),
     [
+        ("downstream never asked", "downstream-is-asked-last"),
         ("repair to the cheapest hop", "repair-by-name-at-a-dead-hop"),
         ("nobody shunned", "each-item-searched-for-anew"),
         ("silent hop waited for", "refusal-comes-too-late"),
@@ -41,11 +42,21 @@ def test_a_mutant_is_caught(name: str) -> None:
 def test_a_bug_costs_time(name: str, saved: str) -> None:
     story = SAVED[saved]
     without = play(story).caught_up
-    with mutated(name, SLOWER):
+    with mutated(name, COSTLY):
         slower = play(story).caught_up
     assert without is not None
     assert slower is not None
     assert slower > without + SECOND_NS
+
+
+@pytest.mark.patches
+def test_a_bug_costs_packets() -> None:
+    story = SAVED["round-where-nobody-has-a-place"]
+    without = play(story).coverage
+    with mutated("nonces forgotten", COSTLY):
+        more = play(story).coverage
+    assert more["sent lli"] > 1.2 * without["sent lli"]
+    assert more["sent cancel"] > 1.2 * without["sent cancel"]
 
 
 def test_a_mutant_is_gone_after_its_context() -> None:

@@ -56,19 +56,19 @@ BUGS = {
         "wire", "forwarder.wire.packet", "Interest.with_nonce", "kind in _BEFORE_NONCE", "kind == NAME"
     ),
     "HopLimit 0 passed on": Bug(
-        "node", "forwarder.forwarder", "Forwarder._on_interest", "interest.hop_limit == 0", "False"
+        "node", "forwarder.forwarder", "Forwarder._is_admitted", "interest.hop_limit == 0", "False"
     ),
     "state made before the name is checked": Bug(
         "node",
         "forwarder.forwarder",
         "Forwarder._on_interest",
-        "ends = prefix_ends(name)",
-        "self.dead_nonces.add(name, 0, now); ends = prefix_ends(name)",
+        "ends = prefix_ends(interest.name)",
+        "self.dead_nonces.add(interest.name, 0, now); ends = prefix_ends(interest.name)",
     ),
     "a forwarding hint unchecked": Bug(
         "node",
         "forwarder.forwarder",
-        "Forwarder._on_interest",
+        "Forwarder._complete",
         "interest.forwarding_hint and self._has_arrived(interest)",
         "False",
     ),

@@ -276,6 +276,13 @@ def _in_step(original: Any) -> Callable[..., Any]:
     return wait
 
 
+def _put_off(original: Any) -> Callable[..., Any]:
+    def touch(self: Upstream, now: int) -> Any:
+        return self._ask(self.head, now) if original(self, now) else []
+
+    return touch
+
+
 def _pulled_back(original: Any) -> Callable[..., Any]:
     def can_go_back(self: Upstreams, entry: FeedEntry, first: int, now: int) -> bool:
         is_asked_for = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
@@ -342,7 +349,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "producer's grants kept": (Patch(Producer, "wake", returns(None)),),
     "past not fetched": (Patch(Backfill, "want", returns([])),),
     "reissued LLI dropped": (Patch(Reissues, "take", _dropped_too_soon),),
-    "downstream never asked": (Patch(Upstreams, "_hops", _no_downstream),),
     "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", returns(result=False)),),
     "past presumed": (Patch(FeedEntry, "can_progress", _past_presumed),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
@@ -363,9 +369,9 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
     "past asked for without a cause": (Patch(Upstreams, "_ask_for_the_past", _causeless),),
     "failures forgotten": (Patch(Upstreams, "_reluctance", _failures_forgotten),),
-    "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
     "refused in step": (Patch(Consumer, "_wait", _in_step),),
     "hop that delivers forgotten": (Patch(Upstreams, "remember", returns(None)),),
+    "time-out put off by reissued LLIs": (Patch(Upstream, "touch", _put_off),),
     "pulled back": (Patch(Upstreams, "_can_go_back", _pulled_back),),
     "pulling found out anew": (Patch(Upstream, "go_on_pulling", returns(None)),),
     "hops that needed this node given up": (Patch(Upstreams, "_ask_again", returns(result=False)),),
@@ -376,13 +382,15 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 """Bugs by name."""
 
 
-SLOWER: dict[str, tuple[Patch, ...]] = {
+COSTLY: dict[str, tuple[Patch, ...]] = {
+    "downstream never asked": (Patch(Upstreams, "_hops", _no_downstream),),
+    "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
     "nobody shunned": (Patch(Upstreams, "_shunned_until", returns(0)),),
     "silent hop waited for": (Patch(Upstreams, "_tries_for", returns(MAX_TRIES)),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
 }
-"""Bugs that break no invariant, since other retries make up for them. They cost time."""
+"""Bugs that break no invariant, since other retries make up for them. They cost time or packets."""
 
 
 @contextmanager
