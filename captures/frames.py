@@ -78,8 +78,22 @@ def udp_frame(
     )
 
 
+def udp_datagram(src_ip: str, dst_ip: str, src_port: int, dst_port: int, payload: bytes) -> bytes:
+    """Return a UDP datagram (RFC 768) for ipv4_frame(); raises what udp_frame() does."""
+    return udp_frame(bytes(6), bytes(6), src_ip, dst_ip, src_port, dst_port, payload)[
+        ETHERNET_HEADER + IPV4_HEADER :
+    ]
+
+
 def ipv4_frame(
-    src_mac: bytes, dst_mac: bytes, src_ip: str, dst_ip: str, protocol: int, payload: bytes, ident: int = 0
+    src_mac: bytes,
+    dst_mac: bytes,
+    src_ip: str,
+    dst_ip: str,
+    protocol: int,
+    payload: bytes,
+    ident: int = 0,
+    ttl: int = 64,
 ) -> bytes:
     """Return an Ethernet frame with one IPv4 datagram of any protocol (RFC 791): what udp_frame() is for UDP.
 
@@ -90,7 +104,7 @@ def ipv4_frame(
     if total > 0xFFFF:
         raise ValueError(f"an IPv4 datagram carries at most 65515 bytes, not {len(payload)}")
     src, dst = inet_pton(AF_INET, src_ip), inet_pton(AF_INET, dst_ip)
-    ident, ttl_protocol = ident & 0xFFFF, 64 << 8 | protocol
+    ident, ttl_protocol = ident & 0xFFFF, ttl << 8 | protocol
     words = _VERSION_4_LENGTH_5 + total + ident + _DONT_FRAGMENT + ttl_protocol + int.from_bytes(src + dst)
     headers = _ETHERNET_IPV4.pack(
         dst_mac,

@@ -1,121 +1,108 @@
-"""A topology in virtual time: the same hosts and the same pipes as in Mininet, without a kernel.
+"""A topology in virtual time: the same programs and the same pipes as in Mininet, without a kernel.
 
-One event queue, ordered by (time, rank, order of scheduling). Frames are built down to Ethernet and
-written to the capture as a kernel would see them: sent when the host hands them over, received when they
-arrive. Nothing depends on the machine, so one seed gives one capture, byte for byte.
+Frames are built down to Ethernet and written to the capture as a kernel would see them: sent when a node
+hands them over, received when they arrive. Nothing depends on the machine, so one seed gives one capture,
+byte for byte.
 """
 
-from collections.abc import Callable, Mapping
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
 
-from captures.frames import udp_frame
+from captures.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, ipv4_frame, udp_frame
 from captures.pcapng import Direction, Writer
-from forwarder.host import Host
+from topologies.endpoint import DatagramPort, Endpoint, LinkPort, Program
 from topologies.model import Interface, Topology
 from topologies.pipe import Pipe, pipe_rng
-
-UDP_PORT = 6363
-
-# At one instant changes of the network come first, so that everything else of that instant meets the network
-# as it is then. Alarms come before frames, as an entry that expires is not there for the packet that comes
-# then, and observers last, as they look at the state that is left behind.
-_CHANGE, _ALARM, _FRAME, _OBSERVER = range(4)
+from topologies.underlay import Packet, Station
+from topologies.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 
 _MOST_ALARMS = 1000
-"""Alarms a node at one instant, on average, before time counts as standing still."""
+"""Alarms of a node at one instant before time counts as standing still."""
 
 
-class EmulatedNetwork:
-    """Hosts, links between them, and a clock that jumps to the next event.
+class EmulatedNetwork(VirtualTime):
+    """Nodes, links between them, and a clock that jumps to the next event.
 
     Args:
         topology: nodes and links.
-        hosts: one a node, with a face added for each of its interfaces in the order of
-            Topology.interfaces().
-        faces: for each interface's name, the number of its face on its host.
-        seed: of the links' loss and jitter.
+        programs: of each node.
+        seed: of the links' loss and jitter, and of the nodes' TCP.
         capture: gets every frame, interfaces numbered as in Topology.interfaces(); None to capture nothing.
-
-    Attributes:
-        now: virtual time, ns, from 0.
     """
 
     def __init__(
         self,
         topology: Topology,
-        hosts: Mapping[str, Host],
-        faces: Mapping[str, int],
+        programs: Mapping[str, Iterable[Program]],
         *,
         seed: int,
         capture: Writer | None,
     ) -> None:
-        self.now = 0
-        self._hosts = dict(hosts)
+        super().__init__()
         self._capture = capture
-        self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
-        self._scheduled = 0
-        self._alarms: dict[str, int] = {}
-        self._last_alarm = -1
-        self._alarms_now = 0
         interfaces = topology.interfaces()
         self._captured = [0] * len(interfaces)
-        index = {interface.name: number for number, interface in enumerate(interfaces)}
         self._ends = {
-            (interface.node, faces[interface.name]): _End(
+            interface.name: _End(
                 interface,
-                index[interface.name],
-                index[interface.peer_name],
-                faces[interface.peer_name],
+                index,
                 Pipe(link := topology.links[interface.link], pipe_rng(seed, link, interface.node)),
             )
-            for interface in interfaces
+            for index, interface in enumerate(interfaces)
         }
+        for end in self._ends.values():
+            end.peer = self._ends[end.interface.peer_name]
+        self._nodes = {
+            node: _Node(node, Station(topology, node, Random(f"{seed} {node}"))) for node in topology.nodes
+        }
+        for node in self._nodes.values():
+            node.alarm = self._make_alarm(node)
+            self._install(node, programs.get(node.name, ()))
 
     @property
     def frames(self) -> int:
         """Frames written to the capture."""
         return sum(self._captured)
 
-    def at(self, time: int, observer: Callable[[], None]) -> None:
+    def observe(self, time: int, observer: Callable[[], None]) -> None:
         """Call `observer` at a time (ns), after everything else that happens at that instant."""
-        self._schedule(time, _OBSERVER, observer)
+        self.at(time, OBSERVER, observer)
 
     def change(self, time: int, action: Callable[[], None]) -> None:
         """Call `action` at a time (ns), before anything else that happens at that instant.
 
         It may call set_link() and replace().
         """
-        self._schedule(time, _CHANGE, action)
+        self.at(time, CHANGE, action)
 
     def set_link(self, link: int, up: bool, *, signalled: bool) -> None:
         """Break a link of the topology now, or mend it.
 
-        What is under way on a link that breaks is lost, and so is what is sent until it is mended. The hosts
-        at its ends are told only if that is `signalled`.
+        What is under way on a link that breaks is lost, and so is what is sent until it is mended. The
+        programs at its ends are told only if that is `signalled`.
         """
-        ends = {key: end for key, end in self._ends.items() if end.interface.link == link}
-        for end in ends.values():
+        ends = [end for end in self._ends.values() if end.interface.link == link]
+        for end in ends:
             end.up = up
             end.breaks += not up
         if signalled:
-            for node, face in ends:
-                self._hosts[node].set_link(face, up, self.now)
-                self._after(node)
+            for end in ends:
+                for endpoint, port in end.ports.values():
+                    endpoint.set_link(port, up, self.now)
+                self._settle(self._nodes[end.interface.node])
 
-    def replace(self, node: str, host: Host) -> None:
-        """Put another host with the same faces in a node's place now; nothing is left of the old one."""
-        self._hosts[node] = host
-        self._alarms.pop(node, None)
-        self._after(node)
+    def replace(self, name: str, programs: Iterable[Program]) -> None:
+        """Let other programs run on a node from now on; nothing is left of the old ones."""
+        node = self._nodes[name]
+        self._install(node, programs)
+        node.alarm.clear()
+        self._settle(node)
 
     def run(self, until: int) -> None:
         """Run all events up to and including a time (ns)."""
-        for node in self._hosts:
-            self._after(node)
-        while self._queue and self._queue[0][0] <= until:
-            self.now, _, _, action = heappop(self._queue)
-            action()
-        self.now = until
+        for node in self._nodes.values():
+            self._settle(node)
+        super().run(until)
 
     def write_statistics(self) -> None:
         """End the capture with each interface's count of frames; an emulated capture drops none."""
@@ -123,79 +110,138 @@ class EmulatedNetwork:
             for index, count in enumerate(self._captured):
                 self._capture.statistics(index, self.now, count, 0)
 
-    def _schedule(self, time: int, rank: int, action: Callable[[], None]) -> None:
-        self._scheduled += 1
-        heappush(self._queue, (time, rank, self._scheduled, action))
+    def _make_alarm(self, node: "_Node") -> Alarm:
+        def stuck() -> None:
+            raise RuntimeError(
+                f"node {node.name} wants to be woken at {self.now} ns for ever: time stands still"
+            )
 
-    def _after(self, node: str) -> None:
-        """Send what a host has put out, and set its alarm."""
-        host = self._hosts[node]
-        for face, payload, _ in host.take_outputs():
-            self._transmit(self._ends[node, face], payload)
-        deadline = host.next_deadline()
-        if deadline is None:
-            return
-        deadline = max(deadline, self.now)
-        known = self._alarms.get(node)
-        if known is None or deadline < known:
-            self._alarms[node] = deadline
-            self._schedule(deadline, _ALARM, lambda: self._wake(node, deadline))
+        return Alarm(self, lambda: self._wake(node), _MOST_ALARMS, stuck)
 
-    def _wake(self, node: str, due: int) -> None:
-        if self._alarms.get(node) == due:  # else an earlier alarm has come in between
-            del self._alarms[node]
-            self._alarms_now = self._alarms_now + 1 if self._last_alarm == self.now else 1
-            self._last_alarm = self.now
-            if self._alarms_now > _MOST_ALARMS * len(self._hosts):
-                raise RuntimeError(
-                    f"node {node} wants to be woken at {self.now} ns for ever: time stands still"
-                )
-            self._hosts[node].wake(self.now)
-            self._after(node)
+    def _install(self, node: "_Node", programs: Iterable[Program]) -> None:
+        node.programs = list(programs)
+        node.station.run(node.programs, self.now)
+        for end in self._ends.values():
+            if end.interface.node == node.name:
+                end.ports.clear()
+        for endpoint, ports in node.programs:
+            for number, port in ports.items():
+                if isinstance(port, LinkPort):
+                    self._ends[port.interface.name].ports[port.number] = endpoint, number
 
-    def _transmit(self, end: "_End", payload: bytes) -> None:
-        interface = end.interface
+    def _wake(self, node: "_Node") -> None:
+        for endpoint, _ in node.programs:
+            endpoint.wake(self.now)
+        node.station.wake(self.now)
+        self._settle(node)
+
+    def _settle(self, node: "_Node") -> None:
+        """Send what a node's programs have put out, and set its alarm."""
+        station = node.station
+        is_busy = True
+        while is_busy:
+            for endpoint, ports in node.programs:
+                for number, payload, to in endpoint.take_outputs():
+                    port = ports[number]
+                    if isinstance(port, LinkPort):
+                        self._send_on_link(self._ends[port.interface.name], port.number, payload)
+                    elif isinstance(port, DatagramPort) and to is not None:
+                        station.send(port, payload, to)
+            is_busy = station.is_used and station.settle(self.now)
+        for endpoint, _ in node.programs:
+            node.alarm.set(endpoint.next_deadline())
+        if station.is_used:
+            for way, packet in station.take_packets():
+                if way is None:
+                    self.at(self.now, FRAME, lambda packet=packet: self._receive(node, packet))  # type: ignore[misc]
+                else:
+                    self._forward(self._ends[way.name], packet)
+            node.alarm.set(station.next_deadline())
+
+    def _send_on_link(self, end: "_End", number: int, payload: bytes) -> None:
+        """Send a datagram to the neighbour: no route is looked for."""
         end.sent += 1
-        frame = udp_frame(
-            interface.mac,
-            interface.peer_mac,
-            interface.ipv4,
-            interface.peer_ipv4,
-            UDP_PORT,
-            UDP_PORT,
-            payload,
-            end.sent & 0xFFFF,
-        )
-        self._record(end.index, frame, Direction.OUT)
+        frame = b""
+        if self._capture is not None:
+            here = end.interface
+            frame = udp_frame(
+                here.mac, here.peer_mac, here.ipv4, here.peer_ipv4, number, number, payload, end.sent & 0xFFFF
+            )
+        size = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER + len(payload)
+        self._transmit(end, frame, size, lambda: self._receive_on_link(end.peer, number, payload))
+
+    def _receive_on_link(self, end: "_End", number: int, payload: bytes) -> None:
+        found = end.ports.get(number)
+        if found is not None:
+            endpoint, port = found
+            endpoint.receive(port, payload, None, self.now)
+            self._settle(self._nodes[end.interface.node])
+
+    def _forward(self, end: "_End", packet: Packet) -> None:
+        frame = b""
+        if self._capture is not None:
+            here = end.interface
+            frame = ipv4_frame(
+                here.mac,
+                here.peer_mac,
+                packet.source,
+                packet.destination,
+                packet.protocol,
+                packet.content,
+                packet.ident,
+                packet.ttl,
+            )
+        node = self._nodes[end.interface.peer]
+        size = ETHERNET_HEADER + IPV4_HEADER + len(packet.content)
+        self._transmit(end, frame, size, lambda: self._receive(node, packet))
+
+    def _receive(self, node: "_Node", packet: Packet) -> None:
+        node.station.receive(packet, self.now)
+        self._settle(node)
+
+    def _transmit(self, end: "_End", frame: bytes, size: int, deliver: Callable[[], None]) -> None:
+        self._record(end, frame, Direction.OUT)
         if end.up:
             breaks = end.breaks
-            for arrival in end.pipe.send(self.now, len(frame)):
-                self._schedule(arrival, _FRAME, lambda: self._arrive(end, frame, payload, breaks))
+            for arrival in end.pipe.send(self.now, size):
+                self.at(arrival, FRAME, lambda: self._arrive(end, frame, breaks, deliver))
 
-    def _arrive(self, end: "_End", frame: bytes, payload: bytes, breaks: int) -> None:
-        if end.breaks != breaks:
-            return
-        self._record(end.peer_index, frame, Direction.IN)
-        self._hosts[end.interface.peer].receive(end.peer_face, payload, None, self.now)
-        self._after(end.interface.peer)
+    def _arrive(self, end: "_End", frame: bytes, breaks: int, deliver: Callable[[], None]) -> None:
+        if end.breaks == breaks:
+            self._record(end.peer, frame, Direction.IN)
+            deliver()
 
-    def _record(self, index: int, frame: bytes, direction: Direction) -> None:
+    def _record(self, end: "_End", frame: bytes, direction: Direction) -> None:
         if self._capture is not None:
-            self._capture.write(index, self.now, frame, direction)
-            self._captured[index] += 1
+            self._capture.write(end.index, self.now, frame, direction)
+            self._captured[end.index] += 1
+
+
+class _Node:
+    """A node: its programs, its Internet layer, and when it is to be woken."""
+
+    __slots__ = ("alarm", "name", "programs", "station")
+
+    def __init__(self, name: str, station: Station) -> None:
+        self.name = name
+        self.station = station
+        self.programs: list[Program] = []
+        self.alarm: Alarm
 
 
 class _End:
     """One interface with the pipe that leaves it, whether its link is up, and how often that has broken."""
 
-    __slots__ = ("breaks", "index", "interface", "peer_face", "peer_index", "pipe", "sent", "up")
+    __slots__ = ("breaks", "index", "interface", "peer", "pipe", "ports", "sent", "up")
 
-    def __init__(self, interface: Interface, index: int, peer_index: int, peer_face: int, pipe: Pipe) -> None:
+    def __init__(self, interface: Interface, index: int, pipe: Pipe) -> None:
         self.interface = interface
         self.index = index
-        self.peer_index = peer_index
-        self.peer_face = peer_face
         self.pipe = pipe
+        self.peer: _End
+        self.ports: dict[
+            int, tuple[Endpoint, int]
+        ] = {}  # by UDP port: who listens, and the port's number there
         self.sent = 0
         self.up = True
         self.breaks = 0

@@ -6,13 +6,14 @@ The endpoint is called with what arrives, and asked afterwards what it puts out 
 Time is an argument, in ns.
 
 Streams are TCP's. An endpoint that opens one chooses its number, above 0; one that others open has a number
-below 0. A `Send` is never refused, but an endpoint that heeds `Writable` keeps little waiting.
+below 0. A `Send` is never refused: what the connection does not take waits. An endpoint that sends nothing
+between `Full` and `Writable` keeps little waiting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from topologies.model import Interface
+from topologies.model import Interface, Topology
 
 NDN_PORT = 6363
 """UDP port of NDN, at both ends of a link."""
@@ -22,7 +23,7 @@ Address = tuple[str, int]
 
 
 class LinkPort(NamedTuple):
-    """Datagrams from and to the neighbour on a link."""
+    """Datagrams from and to the neighbour on a link: UDP port `number` at both ends."""
 
     interface: Interface
     number: int = NDN_PORT
@@ -66,11 +67,16 @@ class Received(NamedTuple):
     data: bytes
 
 
-class Writable(NamedTuple):
-    """So many bytes more can be sent before they have to wait; the first comes with Opened."""
+class Full(NamedTuple):
+    """More has been sent than the connection takes now."""
 
     stream: int
-    room: int
+
+
+class Writable(NamedTuple):
+    """The connection has taken all that was sent, and has room for more; this follows Full."""
+
+    stream: int
 
 
 class Ended(NamedTuple):
@@ -86,7 +92,7 @@ class Closed(NamedTuple):
     reason: str
 
 
-StreamEvent = Opened | Received | Writable | Ended | Closed
+StreamEvent = Opened | Received | Full | Writable | Ended | Closed
 
 
 class Connect(NamedTuple):
@@ -131,7 +137,7 @@ class Endpoint(Protocol):
         """Take note that the link of a LinkPort is down, or up again."""
         ...
 
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+    def take_outputs(self) -> Sequence[tuple[int, bytes, Address | None]]:
         """Return the (port, datagram, to) to be sent, in order; `to` matters at a DatagramPort alone."""
         ...
 
@@ -140,7 +146,7 @@ class Endpoint(Protocol):
         ...
 
     def wake(self, now: int) -> None:
-        """Act on a deadline."""
+        """Act on a deadline; without one that is due, do nothing."""
         ...
 
 
@@ -162,3 +168,16 @@ class Program(NamedTuple):
 
     endpoint: Endpoint
     ports: Mapping[int, Port]
+
+
+def on_links(
+    topology: Topology, endpoints: Mapping[str, Endpoint], ports: Mapping[str, int]
+) -> dict[str, list[Program]]:
+    """Return the programs of nodes that run one endpoint each, which has a port on every link.
+
+    `ports` says for each interface's name the number of its port.
+    """
+    links: dict[str, dict[int, Port]] = {node: {} for node in endpoints}
+    for interface in topology.interfaces():
+        links[interface.node][ports[interface.name]] = LinkPort(interface)
+    return {node: [Program(endpoint, links[node])] for node, endpoint in endpoints.items()}

@@ -5,6 +5,7 @@ bringing it up (emulated, Mininet) and every reader of its captures agrees on th
 
 - node n's k-th link in topology order is at its interface `<n>-eth<k>`, counted from 0;
 - link i, counted from 0, is the /30 at 10.0.0.0 + 4i; its end `a` has the first host address, `b` the second;
+- node n, counted from 0, has an address of its own, 10.255.0.1 + n, at which others reach it over any link;
 - a MAC is 02:00 (locally administered, unicast) followed by the interface's IPv4 address.
 """
 
@@ -20,6 +21,7 @@ INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
 
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
+_FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
 _NODE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -132,6 +134,13 @@ class Topology:
             degrees[link.a] += 1
             degrees[link.b] += 1
         return tuple(found)
+
+    def address(self, node: str) -> str:
+        """A node's own IPv4 address; raises TopologyError if there is no such node."""
+        try:
+            return str(ipaddress.IPv4Address(_FIRST_NODE + self.nodes.index(node)))
+        except ValueError:
+            raise TopologyError(f"there is no node {node!r}") from None
 
     def link_between(self, a: str, b: str) -> int:
         """The index of the link between two nodes, in either order; raises TopologyError if there is none."""

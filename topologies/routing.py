@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 # networkx is imported on use: it takes longer than the rest of a relay's or a node's start.
 
 
-def routes(topology: Topology, to: str) -> dict[str, Interface]:
+@lru_cache(maxsize=1024)  # every node of a run asks for the same
+def routes(topology: Topology, to: str) -> Mapping[str, Interface]:
     """For every other node that can reach node `to`: the interface to send through.
 
     The path taken has the lowest delay; among those the fewest hops; among those, at each hop, the
@@ -37,7 +38,7 @@ def routes(topology: Topology, to: str) -> dict[str, Interface]:
     return found
 
 
-@lru_cache(maxsize=256)  # every node of a run asks for the same
+@lru_cache(maxsize=256)
 def next_hops(topology: Topology, to: str) -> Mapping[str, tuple[tuple[Interface, int], ...]]:
     """For every other node: its interfaces that lead to node `to` without coming back, and their costs.
 

@@ -2,8 +2,8 @@
 
 Events are ordered by (time, rank, order of scheduling), so that one seed gives one order. At one instant
 changes of the network come first, so that everything else of that instant meets the network as it is then.
-Alarms come before frames, as an entry that expires is not there for the packet that comes then. Observers come
-last, as they look at the state that is left behind.
+Alarms come before frames, as an entry that expires is not there for the packet that comes then. Observers
+come last, as they look at the state that is left behind.
 """
 
 from collections.abc import Callable

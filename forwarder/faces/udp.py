@@ -1,6 +1,5 @@
 """UDP faces: one connected socket a neighbour, and a channel that makes faces for those who write first."""
 
-import asyncio
 import errno
 import fcntl
 import socket
@@ -13,9 +12,8 @@ from typing import Any
 from forwarder.faces.driver import BURST, Driver
 from forwarder.faces.segmentation import receive_batch, receive_runs, send_batch
 from forwarder.faces.uri import PORT, FaceUri, from_address
-from forwarder.host import Host
 
-__all__ = ["PORT", "UdpChannel", "UdpDriver", "UdpTransport"]
+__all__ = ["PORT", "UdpChannel", "UdpTransport", "udp_socket"]
 
 _BUFFER = 4 << 20
 _LARGEST = 65535
@@ -126,28 +124,6 @@ class UdpTransport:
             yield from frames
 
 
-class UdpDriver(Driver):
-    """Runs a Host whose faces are all to known neighbours over UDP, as a Mininet node's are.
-
-    There everything is measured: what comes of a frame is sent before the next one is looked at.
-    """
-
-    def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(host, loop, batch=1)
-
-    def open(self, face: int, local: tuple[str, int], remote: tuple[str, int]) -> tuple[str, int]:
-        """Bind a face to a socket from `local` to `remote`; return `local`, with the port chosen if it is 0.
-
-        Raises OSError.
-        """
-        sock = _new_socket(socket.AF_INET)
-        sock.bind(local)
-        sock.connect(remote)
-        UdpTransport(self, face, sock)
-        host, port = sock.getsockname()
-        return host, port
-
-
 class UdpChannel:
     """A port that anybody may write to.
 
@@ -185,7 +161,7 @@ class UdpChannel:
         self._driver = driver
         self._accept = accept
         self.family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = _new_socket(self.family)
+        self._socket = udp_socket(self.family)
         try:
             self._socket.bind((host, port))
         except OSError:
@@ -202,7 +178,7 @@ class UdpChannel:
 
     def connect(self, remote: FaceUri) -> socket.socket:
         """Return a socket from this channel's port to a neighbour; raise OSError."""
-        sock = _new_socket(self.family)
+        sock = udp_socket(self.family)
         try:
             sock.bind(self._address)
             sock.connect(remote.address)
@@ -241,7 +217,8 @@ class UdpChannel:
             self._driver.receive(face, (frame,))
 
 
-def _new_socket(family: socket.AddressFamily) -> socket.socket:
+def udp_socket(family: socket.AddressFamily) -> socket.socket:
+    """Return a socket that does not block, with room for bursts, whose frames may be cut on the way."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setblocking(False)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):

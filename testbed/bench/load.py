@@ -121,7 +121,7 @@ def bare_host() -> Host:
 
 
 def new_host() -> Host:
-    """Return a forwarder with the links of two faces, as UdpDriver runs it."""
+    """Return a forwarder with the links of two faces, as a driver runs it."""
     host = Host(_forwarder())
     if (host.add_link(), host.add_link()) != (DOWN, UP):
         raise BenchError("a Host no longer numbers its faces from 1")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forwarder.faces.driver import Driver
-from forwarder.faces.udp import UdpDriver
+from forwarder.faces.udp import UdpTransport, udp_socket
 from testbed.bench.load import DOWN, UP, BenchError, Exchanges, new_host
 from testbed.bench.process import LOOPBACK, Passage, Usage, forwarding, nothing_lost, waiting_socket
 
@@ -48,15 +48,23 @@ def through_feednet() -> Iterator[Passage]:
         peers = [near.getsockname(), far.getsockname()]
 
         def opening(loop: asyncio.AbstractEventLoop) -> tuple[Driver, Sequence[tuple[str, int]]]:
-            driver = UdpDriver(new_host(), loop)
-            return driver, [
-                driver.open(face, (LOOPBACK, 0), peer) for face, peer in zip((DOWN, UP), peers, strict=True)
-            ]
+            driver = Driver(new_host(), loop, batch=1)
+            return driver, [_open(driver, face, peer) for face, peer in zip((DOWN, UP), peers, strict=True)]
 
         with forwarding(opening) as (addresses, used):
             for sock, address in zip((near, far), addresses, strict=True):
                 sock.connect(address)
             yield Passage(near, far, used)
+
+
+def _open(driver: Driver, face: int, peer: tuple[str, int]) -> tuple[str, int]:
+    """Join a face with a peer; return the address that the peer is to write to."""
+    sock = udp_socket(socket.AF_INET)
+    sock.bind((LOOPBACK, 0))
+    sock.connect(peer)
+    UdpTransport(driver, face, sock)
+    host, port = sock.getsockname()
+    return host, port
 
 
 @contextmanager

@@ -35,8 +35,7 @@ class Emulation:
         }
         self.network = EmulatedNetwork(
             scenario.network,
-            {name: node.host for name, node in self.nodes.items()},
-            {interface.name: face for node in self.nodes.values() for interface, face in node.faces},
+            {name: node.programs for name, node in self.nodes.items()},
             seed=scenario.seed,
             capture=capture,
         )
@@ -72,7 +71,7 @@ class Emulation:
             self._scenario, self._layering, old.name, self._load, self.timeline, state=old.state, since=now
         )
         self.nodes[old.name] = new
-        self.network.replace(old.name, new.host)
+        self.network.replace(old.name, new.programs)
 
 
 def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
             samples.extend(node.sample(network.now) for node in emulation.nodes.values())
 
         for time in sample_times(scenario, timeline):
-            network.at(time, sample)
+            network.observe(time, sample)
         emulation.run(timeline.end)
         network.write_statistics()
     write_rows(directory / EVENTS, emulation.take_events())

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from captures.netns import inside
-from forwarder.faces.udp import PORT, UdpDriver
+from forwarder.faces.driver import steady_clock
 from testbed.experiment.context import build
 from testbed.experiment.files import (
     CAPTURE,
@@ -47,6 +47,7 @@ from topologies import box
 from topologies.child import Child
 from topologies.mininet_net import MininetNetwork
 from topologies.routing import routes
+from topologies.sockets import Sockets
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0
@@ -224,10 +225,8 @@ async def _drive(
     loop.set_exception_handler(
         lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
     )
-    driver = UdpDriver(node.host, loop)
-    for interface, face in node.faces:
-        driver.open(face, (interface.ipv4, PORT), (interface.peer_ipv4, PORT))
-    driver.start()
+    sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock(), failures.append)
+    await sockets.start()
     samples: list[dict[str, Any]] = []
 
     def sample() -> None:
@@ -235,8 +234,7 @@ async def _drive(
 
     def apply(change: Change) -> None:
         peer = next(end for end in change.ends if end != node.name)
-        node.set_link(peer, change.link_up is not None, time.time_ns())
-        driver.start()
+        sockets.set_link(peer, change.link_up is not None)
 
     own = [(at, change) for at, change in timeline.changes if since is None or at > since]
     end = min((at for at, change in own if change.restart == node.name), default=timeline.end)
@@ -254,7 +252,7 @@ async def _drive(
             action()
         await asyncio.sleep((end - time.time_ns()) / 1e9)
     finally:
-        driver.close()
+        sockets.close()
     if failures:
         raise failures[0]
     return samples

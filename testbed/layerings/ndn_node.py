@@ -20,7 +20,7 @@ from ssb_over_ndn.subscriber import Subscriber, Subscription
 from testbed.layerings.node import Context, Node, Parameters
 from testbed.layerings.workload import Feed
 from topologies import routing
-from topologies.model import Interface
+from topologies.endpoint import LinkPort, Program
 
 _BULK_BUFFER = 4096
 _BULK_LIFETIME_MS = 4000
@@ -98,12 +98,13 @@ class NdnNode:
         self._rng = Random(f"{context.seed} {context.layering} {context.name}{restart}")
         self._applications: list[Reporter] = []
         self.host = Host(self._forwarder())
-        self.faces: list[tuple[Interface, int]] = [
-            (interface, self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit))
+        faces = {
+            self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit): interface
             for interface in context.network.interfaces()
             if interface.node == context.name
-        ]
-        self._face_toward = {interface.peer: face for interface, face in self.faces}
+        }
+        self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
+        self._face_toward = {interface.peer: face for face, interface in faces.items()}
         self._followed: dict[bytes, Subscription] = {}
         self._follower: int | None = None
         self._add_feeds()
@@ -227,10 +228,6 @@ class NdnNode:
         for face in faces:
             if face is not None:
                 self._route((prefix,), face)
-
-    def set_link(self, peer: str, up: bool, now: int) -> None:
-        """Take note that the link to a neighbour is down, or up again."""
-        self.host.set_link(self._face_toward[peer], up, now)
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return what the applications report since the last call, as rows of events.jsonl."""

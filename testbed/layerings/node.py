@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from forwarder.host import Host
 from ssb_over_ndn.subscriber import Plan
 from testbed.layerings.workload import Feed, Workload
-from topologies.model import Interface, Topology
+from topologies.endpoint import Program
+from topologies.model import Topology
 
 
 class Parameters(BaseModel):
@@ -83,19 +83,13 @@ class Node(Protocol):
 
     Attributes:
         name: the node's.
-        host: its forwarder with links and applications.
-        faces: (interface, face number) in topology order.
+        programs: what runs on it.
         state: what its applications keep; kept up to date by take_events().
     """
 
     name: str
-    host: Host
-    faces: list[tuple[Interface, int]]
+    programs: list[Program]
     state: AppState
-
-    def set_link(self, peer: str, up: bool, now: int) -> None:
-        """Take note that the link to a neighbour is down, or up again."""
-        ...
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return what the applications report since the last call, as rows of events.jsonl."""

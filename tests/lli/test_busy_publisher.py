@@ -19,6 +19,7 @@ from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, parse_data
 from testbed.bench.load import Feed, native_feed
 from topologies.emulated import EmulatedNetwork
+from topologies.endpoint import on_links
 from topologies.model import Link, Topology
 
 MS = 1_000_000
@@ -110,7 +111,9 @@ def run(plain: set[str], bursts: list[tuple[int, int]], pause: int, delay_ms: fl
     hosts["pub"].forwarder.fib.add(FEED.name, hosts["pub"].attach(Busy(FEED, bursts, pause)))
     reader = Reader(FEED.name)
     hosts["sub"].attach(reader)
-    EmulatedNetwork(topology, hosts, faces, seed=1, capture=None).run(bursts[-1][0] + 20_000 * MS)
+    EmulatedNetwork(topology, on_links(topology, hosts, faces), seed=1, capture=None).run(
+        bursts[-1][0] + 20_000 * MS
+    )
     waits, seq = [], 0
     for at, count in bursts:
         seq += count

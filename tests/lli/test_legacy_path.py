@@ -13,6 +13,7 @@ from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Plan, Subscriber
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from topologies.emulated import EmulatedNetwork
+from topologies.endpoint import on_links
 from topologies.model import Link, Topology
 
 MS = 1_000_000
@@ -47,7 +48,7 @@ def deliveries(layering: str, times: list[int], *, plain: bool, loss: float = 0.
     subscription = kind.subscription(FEED, rng=Random(2), **values)
     subscriber = Subscriber({FEED: subscription}, Plan(1000 * MS, end))
     hosts["sub"].attach(subscriber)
-    EmulatedNetwork(topology, hosts, faces, seed=1, capture=None).run(end + 5_000 * MS)
+    EmulatedNetwork(topology, on_links(topology, hosts, faces), seed=1, capture=None).run(end + 5_000 * MS)
     got = [event for event in subscriber.take_events() if event.event == "delivered"]
     assert [event.seq for event in got] == list(range(1, ITEMS + 1))
     return [event.time for event in got]

@@ -1,6 +1,6 @@
 """Every layering over small networks: each item once, in order, whatever links and applications do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import pairwise
 
 import pytest
@@ -167,14 +167,14 @@ def tampering(network: Network, spoil: Callable[[bytes, int], bytes], times: int
     receive = host.receive
     left = times
 
-    def spoiled(face: int, frame: bytes, now: int) -> None:
+    def spoiled(face: int, frame: bytes, sender: Hashable, now: int) -> None:
         nonlocal left
         opened = open_data(frame)
         parts = split_item(opened[0].name) if opened is not None else None
         if opened is not None and parts is not None and left:
             left -= 1
             frame = spoil(opened[0].name, parts[1])
-        receive(face, frame, now)
+        receive(face, frame, sender, now)
 
     host.receive = spoiled  # type: ignore[method-assign]
 

@@ -13,6 +13,7 @@ from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import GENERIC, component, from_uri, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, make_data, make_interest, parse_data, parse_interest
 from topologies.emulated import EmulatedNetwork
+from topologies.endpoint import on_links
 from topologies.model import Link, Topology
 from topologies.routing import next_hops
 
@@ -120,7 +121,8 @@ class Net:
         for interface in self.topology.interfaces():
             face = self.hosts[interface.node].add_link()
             self.faces[interface.node, interface.peer] = numbers[interface.name] = face
-        self.network = EmulatedNetwork(self.topology, self.hosts, numbers, seed=seed, capture=None)
+        programs = on_links(self.topology, self.hosts, numbers)
+        self.network = EmulatedNetwork(self.topology, programs, seed=seed, capture=None)
 
     def core(self, node: str) -> Forwarder:
         return self.hosts[node].forwarder
@@ -166,9 +168,9 @@ class Net:
         """Make a link as slow as that, both ways, from a time on."""
 
         def change() -> None:
-            for ends in ((a, b), (b, a)):
-                end = self.network._ends[ends[0], self.faces[ends]]
-                end.pipe._delay = delay_ms * MS
+            for end in self.network._ends.values():
+                if {end.interface.node, end.interface.peer} == {a, b}:
+                    end.pipe._delay = delay_ms * MS
 
         self.network.change(ms * MS, change)
 

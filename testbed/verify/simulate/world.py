@@ -12,7 +12,7 @@ longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
 import hashlib
 import traceback
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple

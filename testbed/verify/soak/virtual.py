@@ -35,6 +35,7 @@ from testbed.verify.soak.applications import (
 )
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
 from topologies.emulated import EmulatedNetwork
+from topologies.endpoint import Program, on_links
 from topologies.model import Link, Topology
 from topologies.routing import next_hops
 
@@ -151,9 +152,7 @@ class Soak:
             self._clients.append(client)
             self._attached[node].append((None, client))
         self.hosts: dict[str, Node] = {node: self._make(node, 0) for node in TOPOLOGY.nodes}
-        interfaces = TOPOLOGY.interfaces()
-        faces = {each.name: self._face_of(each.node, each.name) for each in interfaces}
-        self.network = EmulatedNetwork(TOPOLOGY, self.hosts, faces, seed=seed, capture=None)
+        self.network = EmulatedNetwork(TOPOLOGY, self._programs(), seed=seed, capture=None)
         self._repeat(_BREAKING, self._break)
         self._repeat(_RESTARTING, self._restart)
         self._repeat(_CHANGING, self._change_strategy)
@@ -162,7 +161,7 @@ class Soak:
         self._repeat(_SEASON, self._next_season)
         for number in range(1, rows * _SAMPLES + 1):
             is_last = number % _SAMPLES == 0
-            self.network.at(
+            self.network.observe(
                 number * self._span // _SAMPLES, self._sample_and_close if is_last else self._sample
             )
 
@@ -172,6 +171,12 @@ class Soak:
         """Return a link's face: a node's links are its first faces, in the order of Topology.interfaces()."""
         own = [each.name for each in TOPOLOGY.interfaces() if each.node == node]
         return own.index(interface) + 1
+
+    def _programs(self) -> dict[str, list[Program]]:
+        interfaces = TOPOLOGY.interfaces()
+        return on_links(
+            TOPOLOGY, self.hosts, {each.name: self._face_of(each.node, each.name) for each in interfaces}
+        )
 
     def _make(self, name: str, now: int) -> Node:
         """Make a node from nothing, with its links, routes and applications."""
@@ -215,7 +220,7 @@ class Soak:
 
     def _poke(self, node: str) -> None:
         """Let the network see what has been done to a node by hand."""
-        self.network.replace(node, self.hosts[node])
+        self.network.replace(node, self._programs()[node])
 
     def _repeat(self, mean: int, action: Callable[[], None]) -> None:
         """Do something again and again while there is traffic."""

@@ -1,0 +1,306 @@
+"""Programs on a node of Mininet: the same endpoints as in the emulator, with sockets and the machine's clock.
+
+There everything is measured: what comes of a datagram is sent before the next one is looked at.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count
+
+from forwarder.faces.driver import BURST
+from forwarder.faces.udp import udp_socket
+from topologies.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    DatagramPort,
+    Ended,
+    Endpoint,
+    Full,
+    LinkPort,
+    Opened,
+    Pause,
+    Program,
+    Received,
+    Send,
+    StreamAction,
+    StreamEndpoint,
+    StreamEvent,
+    StreamPort,
+    Writable,
+)
+
+_LARGEST = 65535
+
+
+class Sockets:
+    """The programs of a node, in this process's network namespace.
+
+    Args:
+        programs: what runs on the node.
+        address: the node's own; others reach its programs there.
+        clock: the time, ns.
+        on_failure: called with what a program raises.
+    """
+
+    def __init__(
+        self,
+        programs: Iterable[Program],
+        address: str,
+        clock: Callable[[], int],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._programs = list(programs)
+        self._address = address
+        self._clock = clock
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
+        self._servers: list[asyncio.Server] = []
+        self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
+        self._opening: set[asyncio.Task[None]] = set()
+        self._accepted = count(-1, -1)
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0
+
+    async def start(self) -> None:
+        """Open all ports, and let the programs begin. Raises OSError."""
+        for number, (endpoint, ports) in enumerate(self._programs):
+            for port_number, port in ports.items():
+                if isinstance(port, LinkPort):
+                    here, there = port.interface.ipv4, port.interface.peer_ipv4
+                    self._open(number, port_number, (here, port.number), (there, port.number))
+                elif isinstance(port, DatagramPort):
+                    self._open(number, port_number, (self._address, port.number), None)
+                elif isinstance(port, StreamPort) and isinstance(endpoint, StreamEndpoint):
+                    make = partial(self._accept, number, endpoint, port.number)
+                    self._servers.append(
+                        await self._loop.create_server(make, self._address, port.number, backlog=128)
+                    )
+        self._wake()
+
+    def set_link(self, peer: str, up: bool) -> None:
+        """Tell the programs that the link to a neighbour is down, or up again."""
+        for endpoint, ports in self._programs:
+            for number, port in ports.items():
+                if isinstance(port, LinkPort) and port.interface.peer == peer:
+                    endpoint.set_link(number, up, self._clock())
+        self._settle()
+
+    def close(self) -> None:
+        """Close everything; the kernel tells the other ends."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for sock in self._sockets.values():
+            self._loop.remove_reader(sock)
+            sock.close()
+        for server in self._servers:
+            server.close()
+        for task in self._opening:
+            task.cancel()
+        for stream in list(self._streams.values()):
+            stream.close_transport()
+
+    def tell(self, endpoint: StreamEndpoint, event: StreamEvent) -> None:
+        """Let a program take in what has happened to a stream, and act on it."""
+        endpoint.on_stream(event, self._clock())
+        self._settle()
+
+    def forget(self, program: int, stream: int) -> None:
+        """Let go of a stream that is over."""
+        self._streams.pop((program, stream), None)
+
+    # Datagrams.
+
+    def _open(self, program: int, port: int, local: Address, remote: Address | None) -> None:
+        sock = udp_socket(socket.AF_INET)
+        self._sockets[program, port] = sock
+        sock.bind(local)
+        if remote is not None:
+            sock.connect(remote)
+        endpoint = self._programs[program].endpoint
+        self._loop.add_reader(sock, self._on_readable, sock, endpoint, port, remote is None)
+
+    def _on_readable(self, sock: socket.socket, endpoint: Endpoint, port: int, is_open: bool) -> None:
+        for _ in range(BURST):
+            try:
+                payload, sender = sock.recvfrom(_LARGEST)
+            except BlockingIOError:
+                break
+            except OSError:
+                continue  # nobody has heard what was sent before
+            endpoint.receive(port, payload, sender if is_open else None, self._clock())
+            self._settle()
+
+    def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
+        sock = self._sockets[program, port]
+        try:
+            if to is None:
+                sock.send(payload)
+            else:
+                sock.sendto(payload, to)
+        except OSError:
+            pass  # a full queue, or nobody there: lost, as on any link
+
+    # Streams.
+
+    def _accept(self, program: int, endpoint: StreamEndpoint, port: int) -> "_Stream":
+        return self._new_stream(program, endpoint, next(self._accepted), port)
+
+    def _new_stream(self, program: int, endpoint: StreamEndpoint, number: int, port: int | None) -> "_Stream":
+        stream = _Stream(self, program, endpoint, number, port)
+        self._streams[program, number] = stream
+        return stream
+
+    def _act(self, program: int, endpoint: StreamEndpoint, action: StreamAction) -> None:
+        if isinstance(action, Connect):
+            stream = self._new_stream(program, endpoint, action.stream, None)
+            task = self._loop.create_task(self._connect(stream, action.to))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+            return
+        found = self._streams.get((program, action.stream))
+        if found is not None:
+            found.act(action)
+
+    async def _connect(self, stream: "_Stream", to: Address) -> None:
+        try:
+            await self._loop.create_connection(lambda: stream, *to, local_addr=(self._address, 0))
+        except OSError as error:
+            stream.fail(error.strerror or str(error))
+
+    # The clock.
+
+    def _settle(self) -> None:
+        """Do what the programs ask for, and set the alarm."""
+        try:
+            is_busy = True
+            while is_busy:
+                is_busy = False
+                for number, (endpoint, _) in enumerate(self._programs):
+                    for port, payload, to in endpoint.take_outputs():
+                        self._send(number, port, payload, to)
+                    if isinstance(endpoint, StreamEndpoint):
+                        for action in endpoint.take_actions():
+                            is_busy = True
+                            self._act(number, endpoint, action)
+            deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
+        except Exception as error:
+            self._on_failure(error)
+            return
+        deadline = min((due for due in deadlines if due is not None), default=None)
+        if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
+            return  # an early alarm finds nothing due and sets itself again: cheaper than moving it
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = deadline
+        self._alarm = self._loop.call_later(max(deadline - self._clock(), 0) / 1e9, self._wake)
+
+    def _wake(self) -> None:
+        self._alarm = None
+        for endpoint, _ in self._programs:
+            endpoint.wake(self._clock())
+        self._settle()
+
+
+class _Stream(asyncio.Protocol):
+    """A TCP connection of a program."""
+
+    def __init__(
+        self, sockets: Sockets, program: int, endpoint: StreamEndpoint, number: int, port: int | None
+    ) -> None:
+        self._sockets = sockets
+        self._program = program
+        self._endpoint = endpoint
+        self._number = number
+        self._port = port
+        self._transport: asyncio.Transport | None = None
+        self._early = bytearray()  # sent before it was open
+        self._is_paused = False
+        self._has_closed = False
+        self._has_ended = False
+
+    def act(self, action: StreamAction) -> None:
+        """Do what the program asks for."""
+        transport = self._transport
+        if isinstance(action, Send):
+            if self._has_closed:
+                return
+            if transport is None:
+                self._early += action.data
+            else:
+                transport.write(action.data)
+        elif isinstance(action, Pause):
+            self._is_paused = action.paused
+            self._heed_pause()
+        elif isinstance(action, Close):
+            self._has_closed = True
+            if transport is not None:
+                self._close(abort=action.abort)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._early:
+            transport.write(bytes(self._early))
+            self._early.clear()
+        self._heed_pause()
+        if self._has_closed:
+            self._close(abort=False)
+        peer = transport.get_extra_info("peername")
+        self._sockets.tell(self._endpoint, Opened(self._number, (peer[0], peer[1]), self._port))
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        self._sockets.tell(self._endpoint, Received(self._number, data))
+
+    def pause_writing(self) -> None:
+        """More has been sent than it takes."""
+        # asyncio calls this from within write(), while the program's actions are being done.
+        asyncio.get_running_loop().call_soon(self._sockets.tell, self._endpoint, Full(self._number))
+
+    def resume_writing(self) -> None:
+        """It has room again."""
+        asyncio.get_running_loop().call_soon(self._sockets.tell, self._endpoint, Writable(self._number))
+
+    def eof_received(self) -> bool:
+        """The other end sends no more; this end may go on."""
+        self._has_ended = True
+        self._sockets.tell(self._endpoint, Ended(self._number))
+        return not self._has_closed
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over."""
+        reason = "" if error is None else getattr(error, "strerror", None) or str(error)
+        self.fail(reason)
+
+    def fail(self, reason: str) -> None:
+        """Tell the program that it is over, or has not been opened."""
+        self._sockets.forget(self._program, self._number)
+        self._sockets.tell(self._endpoint, Closed(self._number, reason))
+
+    def close_transport(self) -> None:
+        """Let the kernel close it."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _close(self, *, abort: bool) -> None:
+        assert self._transport is not None
+        if abort:
+            self._transport.abort()
+        elif self._has_ended:
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
+
+    def _heed_pause(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._is_paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()

@@ -1,0 +1,153 @@
+"""The Internet layer of an emulated node: addresses, static routes, UDP ports, TCP; Linux has it in Mininet.
+
+Every node forwards IPv4 along the shortest paths of topologies.routing, so that a program can reach any node
+by its address, and each link on the way carries the packet. There is no ICMP: a packet without a route, or
+without time left to live, is dropped and counted. Nothing is fragmented.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from random import Random
+from typing import Final, NamedTuple
+
+from captures.frames import UDP_HEADER, udp_datagram
+from topologies.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
+from topologies.model import Interface, Topology
+from topologies.routing import routes
+from topologies.streams import Streams
+from topologies.tcp.stack import Stack
+
+TTL: Final = 64
+TCP, UDP = 6, 17
+"""Numbers of the protocols in IPv4."""
+
+
+class Packet(NamedTuple):
+    """An IPv4 datagram: addresses, protocol, all that it carries, identification, and time to live."""
+
+    source: str
+    destination: str
+    protocol: int
+    content: bytes
+    ident: int
+    ttl: int = TTL
+
+
+Outgoing = tuple[Interface | None, Packet]
+"""A packet, and the interface that it leaves by; None if it is for this very node."""
+
+
+@cache
+def _owners(topology: Topology) -> dict[str, str]:
+    """Return the node of every address."""
+    found = {topology.address(node): node for node in topology.nodes}
+    return found | {interface.ipv4: interface.node for interface in topology.interfaces()}
+
+
+class Station:
+    """A node of the underlay.
+
+    Args:
+        topology: nodes and links.
+        node: the node's name.
+        rng: of its TCP.
+
+    Attributes:
+        drops: packets that were dropped here, by reason.
+        is_used: something has been received here, or may be asked for.
+    """
+
+    def __init__(self, topology: Topology, node: str, rng: Random) -> None:
+        self.drops: Counter[str] = Counter()
+        self._topology = topology
+        self._node = node
+        self._address = topology.address(node)
+        own = [interface.ipv4 for interface in topology.interfaces() if interface.node == node]
+        self._own = frozenset((self._address, *own))
+        self._owners = _owners(topology)
+        self._stack = Stack((self._address, *own), rng)
+        self._streams = Streams(self._stack)
+        self._ports: dict[int, tuple[Endpoint, int]] = {}
+        self._out: list[Outgoing] = []
+        self._sent = 0
+        self.is_used = False
+
+    def run(self, programs: Iterable[Program], now: int) -> None:
+        """Let programs use the node's ports; the streams of those that have used them before are closed."""
+        self._ports.clear()
+        self._streams.close_all(now)
+        for endpoint, ports in programs:
+            for number, port in ports.items():
+                if isinstance(port, DatagramPort):
+                    self._ports[port.number] = (endpoint, number)
+                    self.is_used = True
+            if isinstance(endpoint, StreamEndpoint):
+                self.is_used = True
+                listened = [port.number for port in ports.values() if isinstance(port, StreamPort)]
+                self._streams.add(endpoint, listened)
+
+    def send(self, port: DatagramPort, payload: bytes, to: Address) -> None:
+        """Send a datagram from a UDP port of this node."""
+        content = udp_datagram(self._address, to[0], port.number, to[1], payload)
+        self._route(self._packet(self._address, to[0], UDP, content))
+
+    def receive(self, packet: Packet, now: int) -> None:
+        """Take a packet in, or pass it on."""
+        self.is_used = True
+        if packet.destination not in self._own:
+            if packet.ttl <= 1:
+                self.drops["ttl exceeded"] += 1
+            else:
+                self._route(packet._replace(ttl=packet.ttl - 1))
+        elif packet.protocol == TCP:
+            self._stack.receive(packet.content, packet.source, packet.destination, now)
+        elif packet.protocol == UDP:
+            self._receive_datagram(packet, now)
+
+    def settle(self, now: int) -> bool:
+        """Let streams do what programs have asked for, and tell them what has happened.
+
+        Returns whether anything has, so that programs may have more to ask for.
+        """
+        return self._streams.settle(now)
+
+    def take_packets(self) -> list[Outgoing]:
+        """Return the packets to be sent."""
+        for source, destination, octets in self._stack.take_segments():
+            self._route(self._packet(source, destination, TCP, octets))
+        packets, self._out = self._out, []
+        return packets
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._stack.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline."""
+        self._stack.wake(now)
+
+    def _packet(self, source: str, destination: str, protocol: int, content: bytes) -> Packet:
+        self._sent = (self._sent + 1) & 0xFFFF
+        return Packet(source, destination, protocol, content, self._sent)
+
+    def _receive_datagram(self, packet: Packet, now: int) -> None:
+        content = packet.content
+        number = int.from_bytes(content[2:4])
+        if number not in self._ports:
+            self.drops["port unreachable"] += 1
+            return
+        endpoint, port = self._ports[number]
+        sender = packet.source, int.from_bytes(content[:2])
+        endpoint.receive(port, content[UDP_HEADER:], sender, now)
+
+    def _route(self, packet: Packet) -> None:
+        if packet.destination in self._own:
+            self._out.append((None, packet))
+            return
+        owner = self._owners.get(packet.destination)
+        way = None if owner is None else routes(self._topology, owner).get(self._node)
+        if way is None:
+            self.drops["no route"] += 1
+        else:
+            self._out.append((way, packet))
