@@ -1,5 +1,6 @@
 """The streams of an emulated node's programs, over its TCP; asyncio's transports are the same in Mininet."""
 
+from collections import deque
 from collections.abc import Iterable
 from itertools import count
 
@@ -61,6 +62,7 @@ class Streams:
         self._streams: dict[int, _Stream] = {}  # by connection
         self._numbers: dict[tuple[int, int], _Stream] = {}  # by the endpoint's id() and its number
         self._orphans: set[int] = set()
+        self._events: deque[Event] = deque()
         self._accepted = count(-1, -1)
 
     def add(self, endpoint: StreamEndpoint, ports: Iterable[int]) -> None:
@@ -84,15 +86,16 @@ class Streams:
             known.clear()
 
     def settle(self, now: int) -> bool:
-        """Do what programs ask for, and tell them what has happened; return whether anything has."""
+        """Do what programs ask for, and tell them of the next event; return whether there was anything."""
         is_busy = False
         for endpoint in self._endpoints:
             for action in endpoint.take_actions():
                 is_busy = True
                 self._act(endpoint, action, now)
-        for event in self._stack.take_events():
+        self._events += self._stack.take_events()
+        if self._events:
             is_busy = True
-            self._happen(event, now)
+            self._happen(self._events.popleft(), now)
         return is_busy
 
     def _act(self, endpoint: StreamEndpoint, action: StreamAction, now: int) -> None:
