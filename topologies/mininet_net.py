@@ -38,6 +38,7 @@ from topologies import box, namespaces
 from topologies.child import Child, ChildError
 from topologies.model import Interface, Topology
 from topologies.pipe import netem
+from topologies.routing import routes
 
 Impairment = Literal["netem", "relay"]
 
@@ -148,6 +149,7 @@ class MininetNetwork:
         for pid in (self._wire.pid, *map(self._pid, self._topology.nodes)):
             with inside(namespaces.netns_of(pid)):
                 namespaces.disable_ipv6()
+                namespaces.forward_ipv4()
         self._make_interfaces()
         for node in self._topology.nodes:
             self._configure(node)
@@ -182,7 +184,8 @@ class MininetNetwork:
             namespaces.ip(commands)
 
     def _configure(self, node: str) -> None:
-        commands = []
+        address = self._topology.address(node)
+        commands = ["link set dev lo up", f"address add {address}/32 dev lo"]
         own = [interface for interface in self._interfaces if interface.node == node]
         for interface in own:
             name, peer = interface.name, f"{interface.peer_ipv4} lladdr {_text(interface.peer_mac)}"
@@ -191,6 +194,11 @@ class MininetNetwork:
                 f"link set dev {name} up",
                 f"neighbour add {peer} dev {name} nud permanent",
             ]
+        for other in self._topology.nodes:
+            way = routes(self._topology, other).get(node)
+            if way is not None:
+                to = self._topology.address(other)
+                commands.append(f"route add {to} via {way.peer_ipv4} dev {way.name} src {address}")
         with inside(self.netns(node)):
             namespaces.ip(commands)
             for interface in own:

@@ -43,7 +43,6 @@ class Sockets:
         programs: what runs on the node.
         address: the node's own; others reach its programs there.
         clock: the time, ns.
-        on_failure: called with what a program raises.
     """
 
     def __init__(
@@ -51,12 +50,15 @@ class Sockets:
         programs: Iterable[Program],
         address: str,
         clock: Callable[[], int],
-        on_failure: Callable[[Exception], None],
     ) -> None:
         self._programs = list(programs)
+        self._with_streams = [
+            (number, endpoint)
+            for number, (endpoint, _) in enumerate(self._programs)
+            if isinstance(endpoint, StreamEndpoint)
+        ]
         self._address = address
         self._clock = clock
-        self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
         self._servers: list[asyncio.Server] = []
@@ -133,7 +135,8 @@ class Sockets:
             except OSError:
                 continue  # nobody has heard what was sent before
             endpoint.receive(port, payload, sender if is_open else None, self._clock())
-            self._settle()
+            self._put_out()
+        self._settle()
 
     def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
         sock = self._sockets[program, port]
@@ -176,21 +179,8 @@ class Sockets:
 
     def _settle(self) -> None:
         """Do what the programs ask for, and set the alarm."""
-        try:
-            is_busy = True
-            while is_busy:
-                is_busy = False
-                for number, (endpoint, _) in enumerate(self._programs):
-                    for port, payload, to in endpoint.take_outputs():
-                        self._send(number, port, payload, to)
-                    if isinstance(endpoint, StreamEndpoint):
-                        for action in endpoint.take_actions():
-                            is_busy = True
-                            self._act(number, endpoint, action)
-            deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
-        except Exception as error:
-            self._on_failure(error)
-            return
+        self._put_out()
+        deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
         deadline = min((due for due in deadlines if due is not None), default=None)
         if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
             return  # an early alarm finds nothing due and sets itself again: cheaper than moving it
@@ -198,6 +188,19 @@ class Sockets:
             self._alarm.cancel()
         self._alarm_at = deadline
         self._alarm = self._loop.call_later(max(deadline - self._clock(), 0) / 1e9, self._wake)
+
+    def _put_out(self) -> None:
+        """Do what the programs ask for."""
+        is_busy = True
+        while is_busy:
+            is_busy = False
+            for number, (endpoint, _) in enumerate(self._programs):
+                for port, payload, to in endpoint.take_outputs():
+                    self._send(number, port, payload, to)
+            for number, program in self._with_streams:
+                for action in program.take_actions():
+                    is_busy = True
+                    self._act(number, program, action)
 
     def _wake(self) -> None:
         self._alarm = None

@@ -40,9 +40,8 @@ Outgoing = tuple[Interface | None, Packet]
 
 @cache
 def _owners(topology: Topology) -> dict[str, str]:
-    """Return the node of every address."""
-    found = {topology.address(node): node for node in topology.nodes}
-    return found | {interface.ipv4: interface.node for interface in topology.interfaces()}
+    """Return the node of every node's address."""
+    return {topology.address(node): node for node in topology.nodes}
 
 
 class Station:

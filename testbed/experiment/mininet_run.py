@@ -225,7 +225,7 @@ async def _drive(
     loop.set_exception_handler(
         lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
     )
-    sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock(), failures.append)
+    sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock())
     await sockets.start()
     samples: list[dict[str, Any]] = []
 

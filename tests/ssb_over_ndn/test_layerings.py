@@ -251,9 +251,9 @@ def test_a_fork_ends_a_subscription_with_a_named_error(layering: str) -> None:
     host = network.hosts["s1"]
     receive = host.receive
 
-    def forked(face: int, frame: bytes, now: int) -> None:
+    def forked(face: int, frame: bytes, sender: Hashable, now: int) -> None:
         opened = open_data(frame)
-        receive(face, tampering_with.get(opened[0].name, frame) if opened else frame, now)
+        receive(face, tampering_with.get(opened[0].name, frame) if opened else frame, sender, now)
 
     host.receive = forked  # type: ignore[method-assign]
     feed = network.publish(tuple(left), [100 * MS + n * 50 * MS for n in range(5)], stop)

@@ -1,5 +1,6 @@
 """Programs for the tests to run in a box: `python networks_in_box.py NAME` prints what it found as JSON."""
 
+import asyncio
 import json
 import os
 import select
@@ -13,16 +14,24 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from patience import PATIENCE_S
+from stream_programs import PORT as STREAM_PORT
+from stream_programs import Echo, Source
 
+from captures import pcapng
 from captures.netns import inside
+from forwarder.faces.driver import steady_clock
 from topologies import box, namespaces, ring
+from topologies.child import Child
+from topologies.endpoint import Closed, DatagramPort, Program, StreamPort
 from topologies.generate import line
 from topologies.mininet_net import BringUpError, MininetNetwork
 from topologies.model import Link, Topology
 from topologies.routing import path_delay_ns
+from topologies.sockets import Sockets
 
 PORT = 6363
 SEED = 7
+CONTENT = bytes(range(256)) * 4000
 PINGS = 20
 DATAGRAMS = 200
 LOSSY = Link("a", "b", loss_percent=30)
@@ -295,6 +304,62 @@ def ring_overflow():
         "dropped": dropped,
         "later": [(socket.if_indextoname(index), int.from_bytes(frame[:14])) for _, index, frame in second],
     }
+
+
+def programs_over_tcp():
+    """A stream and datagrams over a router, between programs in processes of their own."""
+    topology = Topology(
+        ("a", "r", "b"), tuple(Link(*ends, delay_ms=5, bw_mbit=50) for ends in (("a", "r"), ("r", "b")))
+    )
+    to = topology.address("b")
+    with network(topology) as up, tempfile.TemporaryDirectory() as directory:
+        capture = Path(directory) / "capture.pcapng"
+        taps = [
+            {"name": i.name, "description": "", "ipv4": i.ipv4, "netns": up.netns(i.node)}
+            for i in topology.interfaces()
+        ]
+        specification = Path(directory) / "recorder.json"
+        specification.write_text(
+            json.dumps({"output": str(capture), "application": "test", "interfaces": taps}), encoding="utf-8"
+        )
+        recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
+        echo, source = Echo(), Source((to, STREAM_PORT), CONTENT)
+        source.outputs.append((1, b"hello", (to, 7000)))
+        ports = {1: StreamPort(STREAM_PORT), 2: DatagramPort(7000)}
+        pid = os.fork()
+        if not pid:
+            with inside(up.netns("b")):
+                asyncio.run(drive(Program(echo, ports), topology.address("b"), None))
+            os._exit(0)
+        with inside(up.netns("a")):
+            program = Program(source, {1: DatagramPort(8000)})
+            failures = asyncio.run(drive(program, topology.address("a"), lambda: Closed in source.kinds(1)))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        recorder.finish()
+        frames = [packet.frame for packet in pcapng.read(capture)]
+    return {
+        "failures": failures,
+        "is_whole": source.received(1) == CONTENT,
+        "kinds": [kind.__name__ for kind in source.kinds(1)],
+        "last": source.events[-1][1].reason,
+        "datagrams": [[payload.decode(), sender] for _, payload, sender in source.datagrams],
+        "largest": max(map(len, frames)),
+        "ttls": sorted({frame[22] for frame in frames}),
+    }
+
+
+async def drive(program, address, is_over):
+    """Run a program, until it is over if that can be told, at most for so long."""
+    failures = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(repr(context)))
+    sockets = Sockets([program], address, steady_clock())
+    await sockets.start()
+    deadline = time.monotonic() + PATIENCE_S / 2
+    while time.monotonic() < deadline and not failures and not (is_over and is_over()):
+        await asyncio.sleep(0.01)
+    sockets.close()
+    return failures
 
 
 def stay():

@@ -68,6 +68,10 @@ class Quiet:
 class Echo(Quiet):
     """Sends back what comes, heeds Full, and closes its side when the other end has."""
 
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        super().receive(port, payload, sender, now)
+        self.outputs.append((port, payload, sender))
+
     def on_stream(self, event: StreamEvent, now: int) -> None:
         super().on_stream(event, now)
         if isinstance(event, Received):

@@ -249,3 +249,17 @@ def test_the_impairment_is_chosen_by_what_the_kernel_has(monkeypatch, tmp_path):
     with pytest.raises(BringUpError) as error:
         chosen("netem")
     assert str(error.value) == "links cannot be impaired by netem: no netem here; choose the relay"
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_programs_reach_each_other_over_a_router():
+    found = run("programs_over_tcp")
+    assert found["failures"] == []
+    assert found["is_whole"]
+    assert found["kinds"][0] == "Opened"
+    assert found["kinds"][-2:] == ["Ended", "Closed"]
+    assert found["last"] == ""
+    assert found["datagrams"] == [["hello", ["10.255.0.3", 7000]]]
+    assert found["largest"] == 1514, "no offload is on: what is captured is what a link carries"
+    assert found["ttls"] == [63, 64]
