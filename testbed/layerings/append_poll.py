@@ -1,0 +1,291 @@
+"""Append-poll over TCP: each subscriber connects to the publishers of its feeds every so often."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from forwarder.wire.name import to_uri
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.replication.append_poll import Client, ProtocolError, Server
+from testbed.layerings.node import Context, Node, Parameters
+from testbed.layerings.workload import Feed
+from topologies.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    Ended,
+    Opened,
+    Program,
+    Received,
+    Send,
+    StreamAction,
+    StreamEvent,
+    StreamPort,
+)
+
+PORT = 8008
+_MS = 1_000_000
+
+
+class AppendPollParameters(Parameters):
+    """Parameters of `append-poll`."""
+
+    poll_ms: int = Field(default=1000, ge=1, le=3_600_000)
+    """From the begin of a poll to the begin of the next one; a poll that is not over by then goes on."""
+
+
+class AppendPollLayering(NamedTuple):
+    """SSB feeds by polls over TCP.
+
+    Attributes: see Layering.
+    """
+
+    title: str = "SSB by polls over TCP"
+    parameters: type[AppendPollParameters] = AppendPollParameters
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return AppendPollNode(context)
+
+
+class Publisher:
+    """The feeds that a node publishes, each message at its time, and the streams of those who ask for them.
+
+    Args:
+        feeds: with the times of their messages, ns.
+    """
+
+    def __init__(self, feeds: Sequence[tuple[Feed, Sequence[int]]]) -> None:
+        self._due = sorted(
+            (time, number, seq)
+            for number, (_, times) in enumerate(feeds)
+            for seq, time in enumerate(times, start=1)
+        )
+        self._feeds = [feed for feed, _ in feeds]
+        self._logs: dict[str, list[Message]] = {feed.messages[0].author: [] for feed in self._feeds}
+        self._servers: dict[int, Server] = {}
+        self.events: list[tuple[int, str, Feed, int, int]] = []
+        self.actions: list[StreamAction] = []
+
+    @property
+    def streams(self) -> int:
+        """Streams that others have opened."""
+        return len(self._servers)
+
+    def next_deadline(self) -> int | None:
+        """Return when the next message is due, ns."""
+        return self._due[0][0] if self._due else None
+
+    def wake(self, now: int) -> None:
+        """Publish what is due."""
+        while self._due and self._due[0][0] <= now:
+            _, number, seq = self._due.pop(0)
+            feed = self._feeds[number]
+            message = feed.messages[seq - 1]
+            self._logs[message.author].append(message)
+            self.events.append((now, "published", feed, seq, len(message.encoded)))
+
+    def on_stream(self, event: StreamEvent) -> None:
+        """Answer on a stream that another has opened."""
+        stream = event.stream
+        if isinstance(event, Opened):
+            self._servers[stream] = Server(self._logs)
+        elif isinstance(event, Closed):
+            self._servers.pop(stream, None)
+        elif isinstance(event, Ended):
+            self.actions.append(Close(stream))
+        elif isinstance(event, Received) and stream in self._servers:
+            try:
+                answer = self._servers[stream].receive(event.data)
+            except ProtocolError:
+                self.actions.append(Close(stream, abort=True))
+            else:
+                self.actions.append(Send(stream, answer))
+
+
+class Subscriber:
+    """Polls publishers for feeds.
+
+    Args:
+        feeds: those of each publisher, by its address.
+        tips: the newest message that is here of each feed, by its reference.
+        interval: between polls, ns.
+        start, stop: of polling, ns.
+    """
+
+    def __init__(
+        self,
+        feeds: Mapping[Address, Sequence[Feed]],
+        tips: Mapping[str, Message | None],
+        interval: int,
+        start: int,
+        stop: int,
+    ) -> None:
+        self._feeds = {
+            address: {feed.messages[0].author: feed for feed in of} for address, of in feeds.items()
+        }
+        self._tips = dict(tips)
+        self._interval = interval
+        self._next: int | None = start
+        self._stop: int | None = stop
+        self._has_joined = False
+        self._numbers = count(1)
+        self._polls: dict[int, tuple[Address, Client]] = {}
+        self.events: list[tuple[int, str, Feed, int, int]] = []
+        self.actions: list[StreamAction] = []
+
+    @property
+    def streams(self) -> int:
+        """Streams that this subscriber has opened."""
+        return len(self._polls)
+
+    def next_deadline(self) -> int | None:
+        """Return when the next poll is due, or the end, ns."""
+        return min((time for time in (self._next, self._stop) if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Poll every publisher that is not being polled, or end."""
+        if self._stop is not None and now >= self._stop:
+            self._next = self._stop = None
+            self.actions += [Close(stream, abort=True) for stream in self._polls]
+            self._tell_all(now, "stopped")
+        elif self._next is not None and now >= self._next:
+            if not self._has_joined:
+                self._has_joined = True
+                self._tell_all(now, "joined")
+            self._next += self._interval
+            busy = {address for address, _ in self._polls.values()}
+            for address in self._feeds:
+                if address not in busy:
+                    self._poll(address)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """Take in what has happened to a stream of this subscriber's."""
+        poll = self._polls.get(event.stream)
+        if poll is None:
+            return
+        address, client = poll
+        if isinstance(event, Closed):
+            del self._polls[event.stream]
+        elif isinstance(event, Received) and self._stop is not None:
+            try:
+                for message in client.receive(event.data):
+                    self._tips[message.author] = message
+                    feed = self._feeds[address][message.author]
+                    self.events.append((now, "delivered", feed, message.sequence, len(message.encoded)))
+            except (ProtocolError, InvalidMessage, ForkedFeed):
+                self.actions.append(Close(event.stream, abort=True))
+            else:
+                if client.is_done:
+                    self.actions.append(Close(event.stream))
+
+    def _poll(self, address: Address) -> None:
+        client = Client({author: self._tips[author] for author in self._feeds[address]})
+        stream = next(self._numbers)
+        self._polls[stream] = (address, client)
+        self.actions += [Connect(stream, address), Send(stream, client.requests())]
+
+    def _tell_all(self, now: int, event: str) -> None:
+        self.events += [(now, event, feed, 0, 0) for feeds in self._feeds.values() for feed in feeds.values()]
+
+
+class AppendPollNode:
+    """A node: what it publishes and what it follows, as one endpoint.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.name = context.name
+        self.state = context.state
+        workload, network = context.workload, context.network
+        self._publisher = Publisher(
+            [
+                (feed, [context.start + time for time in feed.times])
+                for feed in workload.feeds
+                if feed.publisher == context.name
+            ]
+        )
+        self._subscriber: Subscriber | None = None
+        if context.plan is not None and (context.since is None or context.since < context.plan.stop):
+            feeds: dict[Address, list[Feed]] = {}
+            tips: dict[str, Message | None] = {}
+            for feed in workload.follows[context.name]:
+                feeds.setdefault((network.address(feed.publisher), PORT), []).append(feed)
+                here = self.state.delivered[feed.name]
+                tips[feed.messages[0].author] = feed.messages[here - 1] if here else None
+            start = max(context.plan.start, context.since or 0)
+            interval = context.parameters["poll_ms"] * _MS
+            self._subscriber = Subscriber(feeds, tips, interval, start, context.plan.stop)
+        self.programs = [Program(self, {1: StreamPort(PORT)})]
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint: there are no datagrams."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: TCP finds out by itself."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint: there are no datagrams."""
+        return []
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = [self._publisher.next_deadline()]
+        if self._subscriber is not None:
+            deadlines.append(self._subscriber.next_deadline())
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Publish and poll what is due."""
+        self._publisher.wake(now)
+        if self._subscriber is not None:
+            self._subscriber.wake(now)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        if event.stream < 0:
+            self._publisher.on_stream(event)
+        elif self._subscriber is not None:
+            self._subscriber.on_stream(event, now)
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions: list[StreamAction] = []
+        for part in self._parts():
+            actions += part.actions
+            part.actions.clear()
+        return actions
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return what happened since the last call, as rows of events.jsonl."""
+        rows = []
+        kept = {"published": self.state.published, "delivered": self.state.delivered}
+        for part in self._parts():
+            for time, event, feed, seq, size in part.events:
+                if event in kept:
+                    if seq <= kept[event][feed.name]:
+                        continue
+                    kept[event][feed.name] = seq
+                rows.append(
+                    {
+                        "time": time,
+                        "node": self.name,
+                        "event": event,
+                        "feed": to_uri(feed.name),
+                        "seq": seq,
+                        "bytes": size,
+                    }
+                )
+            part.events.clear()
+        return rows
+
+    def sample(self, now: int) -> dict[str, Any]:
+        """Return the node's state, as a row of counters.jsonl."""
+        return {"time": now, "node": self.name, "streams": sum(part.streams for part in self._parts())}
+
+    def _parts(self) -> list[Publisher | Subscriber]:
+        return [self._publisher] if self._subscriber is None else [self._publisher, self._subscriber]
