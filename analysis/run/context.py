@@ -39,6 +39,7 @@ RUNS = pa.schema(
     [
         ("layering", pa.string()),
         ("position", pa.int64()),
+        ("protocol", pa.string()),
         ("start_ns", pa.int64()),
         ("end_ns", pa.int64()),
         ("dropped", pa.int64()),
@@ -48,9 +49,10 @@ RUNS = pa.schema(
         ("until_ns", pa.int64()),
     ]
 )
-"""A row a case: its place in the run, times, frames that the capture dropped, deliveries expected, and the
-credit of its LLIs (null if it has none that is fixed). from_ns, until_ns: what means over time are taken
-over, from the first publication to the last one, to the end if there is but one."""
+"""A row a case: its place in the run, the protocol between nodes ("ndn" or "tcp"), times, frames that the
+capture dropped, deliveries expected, and the credit of its LLIs (null if it has none that is fixed).
+from_ns, until_ns: what means over time are taken over, from the first publication to the last one, to the
+end if there is but one."""
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
 """A row a node: its role is "publisher", "forwarder", "subscriber" or "archive"."""
@@ -140,6 +142,7 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
     credit = case.manifest.parameters.get(case.layering, {}).get("credit")
     yield {
         "position": case.manifest.layerings.index(case.layering),
+        "protocol": case.manifest.protocols.get(case.layering, "ndn"),
         "start_ns": turn.start_ns,
         "end_ns": turn.end_ns,
         "dropped": turn.capture.dropped,

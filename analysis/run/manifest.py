@@ -148,8 +148,8 @@ class _Head(BaseModel):
 class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
-    `command` repeats the run; `titles` say what layerings are; `strategies` are by name prefix, where they
-    are not the usual one; `files` are by path in the run's directory.
+    `command` repeats the run; `titles` say what layerings are, `protocols` what they use; `strategies` are
+    by name prefix, where they are not the usual one; `files` are by path in the run's directory.
     """
 
     feednet: str
@@ -165,6 +165,7 @@ class Manifest(BaseModel):
     created: str | None = None
     layerings: list[str] = Field(min_length=1)
     titles: dict[str, str] = {}
+    protocols: dict[str, str] = {}
     parameters: dict[str, dict[str, Any]] = {}
     strategies: dict[str, str] = {}
     workload: Workload

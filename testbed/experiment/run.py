@@ -150,6 +150,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "created": None,
         "layerings": list(scenario.layerings),
         "titles": {name: LAYERINGS[name].title for name in scenario.layerings},
+        "protocols": {name: LAYERINGS[name].protocol for name in scenario.layerings},
         "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
         "strategies": scenario.strategies,
         "workload": {

@@ -10,7 +10,7 @@ from forwarder.wire.name import to_uri
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.append_poll import Client, ProtocolError, Server
 from testbed.layerings.node import Context, Node, Parameters
-from testbed.layerings.workload import Feed
+from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import (
     Address,
     Close,
@@ -45,6 +45,8 @@ class AppendPollLayering(NamedTuple):
 
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
+    protocol: str = "tcp"
+    carries: frozenset[Feature] = frozenset()
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

@@ -18,7 +18,7 @@ from ssb_over_ndn.naming import SHA256
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscriber, Subscription
 from testbed.layerings.node import Context, Node, Parameters
-from testbed.layerings.workload import Feed
+from testbed.layerings.workload import Feature, Feed
 from topologies import routing
 from topologies.endpoint import LinkPort, Program
 
@@ -75,6 +75,16 @@ class NdnLayering(NamedTuple):
     recovery: Recovery = Recovery.IN_NETWORK
     persistent: bool = False
     multicast: Multicast | None = None
+
+    @property
+    def protocol(self) -> str:
+        """See Layering."""
+        return "ndn"
+
+    @property
+    def carries(self) -> frozenset[Feature]:
+        """See Layering."""
+        return frozenset(Feature)
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

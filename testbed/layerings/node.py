@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from ssb_over_ndn.subscriber import Plan
-from testbed.layerings.workload import Feed, Workload
+from testbed.layerings.workload import Feature, Feed, Workload
 from topologies.endpoint import Program
 from topologies.model import Topology
 
@@ -106,7 +106,15 @@ class Layering(Protocol):
     Attributes:
         title: for people, a few words.
         parameters: model of its parameters.
+        protocol: what carries feeds between nodes: "ndn" or "tcp".
+        carries: what it can do besides carrying feeds.
     """
+
+    @property
+    def protocol(self) -> str: ...  # noqa: D102
+
+    @property
+    def carries(self) -> frozenset[Feature]: ...  # noqa: D102
 
     @property
     def title(self) -> str: ...  # noqa: D102

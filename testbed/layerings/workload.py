@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 from ssb.message import Message
@@ -32,6 +33,16 @@ class Feed:
     def published_by(self, time: int) -> int:
         """Return how many items there are at a time, ns from the run's start."""
         return sum(published <= time for published in self.times)
+
+
+class Feature(Enum):
+    """What a workload may have besides feeds and subscribers that come and go."""
+
+    FORK = "a fork"
+    ARCHIVE = "an archive"
+    CROSS_TRAFFIC = "cross traffic"
+    PAUSES = "subscribers that pause"
+    SLOW_SUBSCRIBERS = "slow subscribers"
 
 
 @dataclass(frozen=True)

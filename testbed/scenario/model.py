@@ -20,6 +20,7 @@ from testbed.errors import UserError, shown
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
 from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.workload import Feature
 from testbed.scenario.overrides import SHORT_KEYS, STRATEGY, Asked, Key, Misfit, asked, blamed, put
 from testbed.scenario.sections import (
     DAY_MS,
@@ -206,6 +207,7 @@ def load(
     try:
         whole = _complete(scenario, following)
         _check_parameters(whole, wanted)
+        _check_features(whole)
     except TopologyError as error:
         file = scenario.topology.file
         if file is not None and str(error).startswith(f"{file}:"):
@@ -372,6 +374,27 @@ def _check_plans(scenario: Scenario) -> None:
         if node not in following:
             said = f"[plans.{node}]: not a subscriber; there are {', '.join(following)}"
             raise Misfit(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
+
+
+def _check_features(scenario: Scenario) -> None:
+    """Check that each layering can do what the scenario has."""
+    plans = scenario.plans.items()
+    wanted = {
+        Feature.FORK: ("fork",) if scenario.fork else None,
+        Feature.ARCHIVE: ("archive",) if scenario.archive else None,
+        Feature.CROSS_TRAFFIC: ("cross_traffic",) if scenario.cross_traffic else None,
+        Feature.PAUSES: next((("plans", node, "pauses_ms") for node, plan in plans if plan.pauses_ms), None),
+        Feature.SLOW_SUBSCRIBERS: next(
+            (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
+        ),
+    }
+    for layering in scenario.layerings:
+        for feature, place in wanted.items():
+            if place is not None and feature not in LAYERINGS[layering].carries:
+                said = (
+                    f"{layering} cannot carry {feature.value}, which the scenario has; leave one of both out"
+                )
+                raise Misfit(said, ("layerings",), place)
 
 
 def _check_parameters(scenario: Scenario, wanted: Sequence[Asked]) -> None:
