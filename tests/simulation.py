@@ -114,7 +114,8 @@ def _packets(capture: bytes) -> list[Seen]:
         file.flush()
         for captured in pcapng.read(file.name):
             view = parse_udp(captured.frame)
-            assert view is not None
+            if view is None:
+                continue  # TCP
             frame = captured.frame[view.payload_offset : view.payload_offset + view.payload_length]
             interface, sent = captured.interface.name, captured.direction is pcapng.Direction.OUT
             packet = links[interface, sent].receive(frame, captured.time)

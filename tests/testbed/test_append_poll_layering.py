@@ -1,0 +1,98 @@
+"""Append-poll in whole networks: everything arrives, in order, within a poll, over every link on the way."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulation import Result, scenario, simulate
+
+from captures import pcapng
+from testbed.errors import UserError
+from testbed.scenario.model import available, load
+
+MS = 1_000_000
+LINE = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0}}
+ALL = list(range(1, 21))
+
+
+def run(**changes: Any) -> Result:
+    return simulate(
+        scenario(**{"settle_ms": 5_000, "parameters": {"append-poll": {"poll_ms": 200}}} | changes),
+        "append-poll",
+    )
+
+
+def published(result: Result) -> dict[int, int]:
+    return {e["seq"]: e["time"] for e in result.events["pub"] if e["event"] == "published"}
+
+
+def test_everything_arrives_once_in_order_and_within_a_poll() -> None:
+    result = run()
+    times = published(result)
+    for node in ("s1", "s2", "s3", "s4"):
+        assert result.delivered(node) == ALL
+        for event in result.events[node]:
+            if event["event"] == "delivered":
+                # A poll is due within 200 ms; a handshake and an answer take two round trips of 20 ms.
+                assert 0 < event["time"] - times[event["seq"]] <= (200 + 60) * MS
+
+
+@pytest.mark.parametrize("loss", [1.0, 5.0])
+def test_links_may_lose(loss: float) -> None:
+    result = run(
+        topology=LINE | {"link": {"delay_ms": 5.0, "loss_percent": loss}},
+        subscribers=("s1",),
+        settle_ms=20_000,
+    )
+    assert result.delivered("s1") == ALL
+
+
+def test_a_late_joiner_gets_all_at_its_first_poll() -> None:
+    result = run(plans={"s1": {"start_ms": 900.0}})
+    first = [e for e in result.events["s1"] if e["event"] == "delivered"]
+    assert result.delivered("s1") == ALL
+    assert 900 * MS < first[0]["time"] < 1000 * MS
+    assert [e["time"] for e in result.events["s1"] if e["event"] == "joined"] == [900 * MS]
+
+
+@pytest.mark.parametrize("node", ["pub", "r1", "s1"])
+def test_a_node_that_starts_anew_goes_on(node: str) -> None:
+    result = run(events=({"at_ms": 450, "restart": node},))
+    for name in ("s1", "s2"):
+        assert result.delivered(name) == ALL
+    assert [e["seq"] for e in result.events["pub"] if e["event"] == "published"] == ALL
+
+
+def test_a_link_that_is_down_for_a_while_delays_and_loses_nothing() -> None:
+    result = run(
+        topology=LINE,
+        subscribers=("s1",),
+        events=({"at_ms": 400, "link_down": "r1 r2"}, {"at_ms": 2_000, "link_up": "r1 r2"}),
+        settle_ms=30_000,
+    )
+    assert result.delivered("s1") == ALL
+
+
+def test_every_link_on_the_way_carries_it(tmp_path: Path) -> None:
+    result = run(topology=LINE, subscribers=("s1",))
+    (tmp_path / "capture.pcapng").write_bytes(result.capture)
+    frames = [p for p in pcapng.read(tmp_path / "capture.pcapng") if p.direction is pcapng.Direction.OUT]
+    assert {frame.frame[23] for frame in frames} == {6}
+    counts = Counter(frame.interface.name for frame in frames)
+    assert len(counts) == 2 * 3
+    assert len({counts[f"{node}-eth{end}"] for node, end in (("pub", 0), ("r1", 1), ("r2", 1))}) == 1
+    hops = {frame.interface.name: frame.frame[22] for frame in frames}
+    assert [hops["pub-eth0"], hops["r1-eth1"], hops["r2-eth1"]] == [64, 63, 62]
+    assert result.packets == []
+
+
+def test_after_the_end_no_stream_is_left() -> None:
+    result = run()
+    assert {node.sample(0)["streams"] for node in result.nodes.values()} == {0}
+
+
+@pytest.mark.parametrize("name", ["fork", "archive", "bottleneck", "slow-consumer"])
+def test_a_scenario_that_it_cannot_carry_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=r"^--layering append-poll: append-poll cannot carry "):
+        load(str(available()[name]), layerings=("append-poll",))
