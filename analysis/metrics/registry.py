@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from analysis.metrics.aggregates import Totals, ratio
+from analysis.run.manifest import NDN
 
 
 class Metric(NamedTuple):
@@ -33,7 +34,7 @@ _DELIVERY, _LATENCY, _STATE, _UPSTREAM, _WIRE, _SHARING = (
     "Sharing a link",
 )
 
-_NDN = (_STATE, _UPSTREAM)
+_OVER_NDN = (_STATE, _UPSTREAM)
 """Groups of metrics that only a layering over NDN has: there is no PIT elsewhere."""
 
 METRICS = (
@@ -192,8 +193,8 @@ def measure(runs: pa.Table, totals: Sequence[Totals]) -> pa.Table:
         for each in (run, *(total.get(run["layering"], {}) for total in totals)):
             known.update((name, value) for name, value in each.items() if value is not None)
         known |= _derived(known)
-        if known["protocol"] != "ndn":
-            known |= dict.fromkeys((metric.key for metric in METRICS if metric.group in _NDN), None)
+        if known["protocol"] != NDN:
+            known |= dict.fromkeys((metric.key for metric in METRICS if metric.group in _OVER_NDN), None)
         rows.append({name: known[name] for name in MEASURES.names})
     return pa.Table.from_pylist(rows, MEASURES).sort_by("position")
 

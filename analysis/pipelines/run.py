@@ -38,7 +38,7 @@ from analysis.pit.validation import truth, truth_summary
 from analysis.report.figures.plot import Rows
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, setting
-from analysis.run.manifest import Run
+from analysis.run.manifest import NDN, Run
 from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
 from analysis.spark.parallel import in_parallel
@@ -152,6 +152,16 @@ class Prepared(NamedTuple):
     pit_histories: DataFrame
     pit_steps: DataFrame
     pit_changes: DataFrame
+
+    @property
+    def cases_over_ndn(self) -> Cases:
+        """The cases whose nodes have PITs."""
+        return {name: case for name, case in self.cases.items() if case.protocol == NDN}
+
+    @property
+    def runs_over_ndn(self) -> DataFrame:
+        """Their rows of `runs`."""
+        return self.runs.where(F.col("protocol") == NDN)
 
     def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
         """Collect a small table in the order of some columns, and write it."""
@@ -267,7 +277,7 @@ def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
     def state() -> tuple[pa.Table, pa.Table]:
-        summary = history.summary(given.pit_changes, given.runs, given.nodes)
+        summary = history.summary(given.pit_changes, given.runs_over_ndn, given.nodes)
         lived = lives(history.intervals(given.pit_histories))
         by_node = ("layering", "node")
         return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
@@ -359,18 +369,18 @@ def _report_tables(given: Prepared) -> Tables:
     by_time = ("layering", "node", "time")
 
     def over_time() -> tuple[pa.Table, pa.Table]:
-        curves, heat = levels.drawn(given.pit_changes, given.runs, CURVE_BINS, here=given.here)
+        curves, heat = levels.drawn(given.pit_changes, given.runs_over_ndn, CURVE_BINS, here=given.here)
         return (
             given.sorted("pit_curves", curves, *by_time),
             given.sorted("pit_heat", heat, "layering", "node", "slice"),
         )
 
     def flying() -> pa.Table:
-        items = in_flight(given.latencies, given.pit_changes, given.runs)
+        items = in_flight(given.latencies, given.pit_changes, given.runs_over_ndn)
         return keep("in_flight", items, "layering", "items")
 
     def check() -> pa.Table:
-        counted = _read_lines(given.cases, _COUNTERS, Run.counters)
+        counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
         samples = keep("pit_samples", history.samples(given.pit_steps, frame(counted), slack), *by_time)
@@ -448,7 +458,8 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
     """Read a file of JSON lines of every case, in order: to the columns of `schema`, those that it lacks
     null, are added layering and line, the number of the line from 0."""
     options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    tables = []
+    whole = schema.append(pa.field("layering", pa.string())).append(pa.field("line", pa.int64()))
+    tables = [whole.empty_table()]
     for name, case in cases.items():
         path = path_of(case.run, case.layering)
         table = schema.empty_table()

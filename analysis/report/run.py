@@ -90,15 +90,18 @@ def render(manifest: Manifest, tables: Tables) -> str:
     bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     drawing = draw(manifest)
     nodes = [node.name for node in manifest.topology.nodes]
-    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, manifest)
+    with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
+    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, with_pits)
     sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
-            state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, manifest),
-            state.in_flight(tables.in_flight, manifest),
-            state.lifetime_cdf(tables.pit_lives, manifest),
-            state.outcomes(tables.pit_lives, manifest),
-        ],
+            state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, with_pits),
+            state.in_flight(tables.in_flight, with_pits),
+            state.lifetime_cdf(tables.pit_lives, with_pits),
+            state.outcomes(tables.pit_lives, with_pits),
+        ]
+        if with_pits.layerings
+        else [],
         "latency": [
             delay.latency_cdf(tables.latency, manifest),
             delay.latency_boxes(tables.latency, manifest),
@@ -129,8 +132,12 @@ def render(manifest: Manifest, tables: Tables) -> str:
         [item for group in plots.values() for item in group],
         {
             "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),
-            "journeys": journey_data(tables.journeys, tables.deliveries, manifest),
-        },
+        }
+        | (
+            {"journeys": journey_data(tables.journeys, tables.deliveries, with_pits)}
+            if with_pits.layerings
+            else {}
+        ),
         manifest=manifest,
         name=manifest.scenario,
         title=manifest.title or manifest.scenario,
@@ -239,7 +246,12 @@ def _times(manifest: Manifest) -> str:
 def _strategy(manifest: Manifest) -> str:
     """Say how nodes forwarded."""
     chosen = [f"{name} for {prefix}" for prefix, name in manifest.strategies.items()]
-    return ", ".join(chosen) or "best-route, as NFD has it"
+    ndn = ", ".join(chosen) or "best-route, as NFD has it"
+    by_ip = [layering for layering in manifest.layerings if layering not in manifest.over_ndn]
+    if not by_ip:
+        return ndn
+    said = f"{', '.join(by_ip)}: IPv4 along static routes"
+    return f"{said}; all others: {ndn}" if manifest.over_ndn else said
 
 
 def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[tuple[str, float | None]]]]:

@@ -31,6 +31,11 @@ class Case(NamedTuple):
         """The run's manifest."""
         return self.run.manifest
 
+    @property
+    def protocol(self) -> str:
+        """What carries feeds between nodes."""
+        return self.manifest.protocol(self.layering)
+
 
 Cases = Mapping[str, Case]
 """What is analysed together: each case under the name that the tables know it by as `layering`."""
@@ -142,7 +147,7 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
     credit = case.manifest.parameters.get(case.layering, {}).get("credit")
     yield {
         "position": case.manifest.layerings.index(case.layering),
-        "protocol": case.manifest.protocols.get(case.layering, "ndn"),
+        "protocol": case.protocol,
         "start_ns": turn.start_ns,
         "end_ns": turn.end_ns,
         "dropped": turn.capture.dropped,

@@ -121,6 +121,10 @@ class Sealed(BaseModel):
     sha256: str
 
 
+NDN = "ndn"
+"""The protocol of layerings whose nodes have PITs."""
+
+
 class LayeringRun(BaseModel):
     """One layering's turn; times in ns.
 
@@ -191,6 +195,15 @@ class Manifest(BaseModel):
     def takers(self) -> list[str]:
         """The names of the nodes that may subscribe: those that items are expected at, and archives."""
         return list(dict.fromkeys([*self.workload.expected, *self.nodes("archive")]))
+
+    def protocol(self, layering: str) -> str:
+        """Return what carries a layering's feeds between nodes."""
+        return self.protocols.get(layering, NDN)
+
+    @property
+    def over_ndn(self) -> list[str]:
+        """The layerings whose nodes have PITs."""
+        return [layering for layering in self.layerings if self.protocol(layering) == NDN]
 
     def nodes(self, role: str) -> list[str]:
         """Return the names of the nodes with a role."""

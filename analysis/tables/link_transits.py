@@ -56,7 +56,7 @@ CROSSINGS = StructType(
     ]
 )
 """One row a packet sent. sent, received: ns, received null if it was lost; frame: the capture's, where it was
-sent. kind: as in analysis.decode.reference.PACKETS, without "fragment", "other" and "malformed". feed, seq:
+sent. kind: as in analysis.decode.reference.PACKETS, without "fragment" and "malformed". feed, seq:
 of an item's name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork")
 is told, too. A persistent Interest's feed is its name. is_reissued: an LLI with MustBeFresh. feed_tip,
 feed_limit: of FeedState."""
@@ -94,9 +94,10 @@ def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here:
 
     `here` is analysis.spark.parallel.by_group's.
     """
-    idle = packets.where((F.col("kind") == "idle") & (F.col("frag_count") == 1))
+    is_idle = (F.col("kind") == "idle") & (F.col("frag_count") == 1)
+    single = packets.where(is_idle | (F.col("kind") == "other"))  # all else is in messages, put together
     every = messages.unionByName(
-        idle.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
+        single.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
     ).drop("feed_tip", "feed_limit")
     states = packets.where(F.col("feed_tip").isNotNull())
     every = every.join(

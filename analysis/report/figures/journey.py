@@ -141,7 +141,7 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
         rows[row["layering"]].append(row)
     made: dict[str, list[dict[str, Any]]] = {layering: [] for layering in manifest.layerings}
     for row in deliveries.to_pylist():
-        if row["feed"] in numbers:
+        if row["feed"] in numbers and row["layering"] in made:
             made[row["layering"]].append(row)
     for layering in manifest.layerings:
         start = manifest.runs[layering].start_ns
