@@ -20,7 +20,7 @@ from analysis.report.study import render_study
 from analysis.report.study_words import findings, told
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
-from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
 
 @pytest.fixture

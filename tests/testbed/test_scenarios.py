@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from simulation import Result, item_in, simulate
 
-from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario, available, load
 from testbed.scenario.sections import Change
@@ -45,7 +45,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
 
 
 @pytest.mark.parametrize("name", available())
-def test_each_compares_all_layerings_in_bearable_time(name: str) -> None:
+def test_each_compares_all_layerings_over_ndn_in_bearable_time(name: str) -> None:
     wanted = load(name)
     assert wanted.layerings == (("poll", "lli") if name == "fanout" else tuple(LAYERINGS))
     assert available()[name].read_text().startswith("# ")

@@ -43,6 +43,7 @@ _OWN_PLACES = (
     "notify",
     "lli-selective",
     "lli-go-back-n",
+    "append-poll",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order."""
 
