@@ -103,6 +103,9 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
             seen("s-eth0", "in", 7, 50, "interest", name="/f/32=metadata", nonce=2),
             seen("r-eth1", "out", 8, 60, "interest", name="/f", nonce=3, is_persistent=True),
             seen("r-eth1", "out", 9, 70, "other"),
+            seen("r-eth1", "out", 10, 71, "other", frame_bytes=12),
+            seen("s-eth0", "in", 11, 84, "other", frame_bytes=12),
+            seen("r-eth1", "out", 12, 90, "malformed"),
         ],
         PACKETS.spark,
     )
@@ -116,6 +119,8 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
         ("r", "s", 30, None, "interest", "/f", 7, "notify", False, 1),
         ("r", "s", 40, 50, "interest", "/f", None, "metadata", False, 1),
         ("r", "s", 60, None, "interest", "/f", None, None, False, 1),
+        ("r", "s", 70, None, "other", None, None, None, False, 1),
+        ("r", "s", 71, 84, "other", None, None, None, False, 1),
         ("s", "r", 0, 10, "lli", "/f", 1, None, True, 1),
     ]
 
