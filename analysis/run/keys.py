@@ -66,6 +66,7 @@ WORDS = {
 
 PARAMETERS = {
     "window": Words("window", "items"),
+    "poll_ms": Words("time between polls", "ms"),
     "buffer": Words("buffer", "items"),
     "credit": Words("credit", "items"),
     "lifetime_ms": Words("Interest lifetime", "ms"),

@@ -15,7 +15,7 @@ from analysis.metrics.registry import METRICS, compare, measure, why_unranked
 from analysis.metrics.saturation import keeping_up
 from analysis.report.ranks import rank
 from analysis.run.context import RUNS, Case, setting
-from analysis.run.manifest import Manifest, Run
+from analysis.run.manifest import NDN, Manifest, Run
 
 DELIVERIES = pa.schema(
     [
@@ -120,7 +120,11 @@ def test_what_is_caught_up_with_after_joining_does_not_count():
 def test_a_layering_that_did_not_finish_is_not_ranked_by_its_times():
     names, each = ("a", "b", "c", "d"), {"deliveries": 100, "latency_p50": 5.0, "pit_entries_mean": 9.0}
     runs = pa.Table.from_pylist(
-        [{"layering": x, "position": k, "expected": 100, "dropped": 0} for k, x in enumerate(names)], RUNS
+        [
+            {"layering": x, "position": k, "protocol": NDN, "expected": 100, "dropped": 0}
+            for k, x in enumerate(names)
+        ],
+        RUNS,
     )
     totals = {
         "a": each | {"fell_behind": 2, "cut_off": 0, "latency_p50": 1.0},

@@ -13,6 +13,7 @@ from analysis.pit import history, levels
 from analysis.pit.outcomes import lives
 from analysis.pit.validation import truth, truth_summary
 from analysis.run import context
+from analysis.run.manifest import NDN
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.reassembly import reassemble
@@ -903,7 +904,7 @@ def test_totals_of_the_wire():
 
 def test_measure_and_compare():
     runs = collected(
-        context.RUNS, ("poll", 0, 0, 100, 0, 2, None, 0, 100), ("lli", 1, 0, 100, 3, 2, 4, 0, 100)
+        context.RUNS, ("poll", 0, NDN, 0, 100, 0, 2, None, 0, 100), ("lli", 1, NDN, 0, 100, 3, 2, 4, 0, 100)
     )
     first = collected(
         "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked renewals",
@@ -954,7 +955,7 @@ def test_measure_and_compare():
 
 
 def test_a_layering_that_delivered_nothing_has_no_figures_per_item():
-    runs = collected(context.RUNS, ("poll", 0, 0, 100, 0, 1, None, 0, 100))
+    runs = collected(context.RUNS, ("poll", 0, NDN, 0, 100, 0, 1, None, 0, 100))
     sent = {"poll": {"wire_frames": 4, "wire_bytes": 300, "interests": 4, "asked": 4}}
     values = {row["metric"]: row["value"] for row in compare(measure(runs, [sent])).to_pylist()}
     assert (values["published"], values["delivered"], values["delivered_share"]) == (0, 0, 0)

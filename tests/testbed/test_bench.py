@@ -153,7 +153,7 @@ def test_the_load_has_the_sizes_it_is_known_by() -> None:
 
 def test_packets_that_do_not_come_out_void_the_measurement() -> None:
     class Hole:
-        def receive(self, face: int, packet: bytes, now: int, /) -> None: ...
+        def receive(self, face: int, packet: bytes, sender: None, now: int, /) -> None: ...
 
         def take_outputs(self) -> list[tuple[int, bytes]]:
             return []
