@@ -1,4 +1,4 @@
-"""UDP datagrams in IPv4 in Ethernet II: built for the emulator's captures, taken apart for the analysis.
+"""IPv4 in Ethernet II: built for the emulator's captures; of UDP datagrams, taken apart for the analysis.
 
 The Internet checksum (RFC 1071) is the complement of a one's-complement sum of 16-bit words. Such a sum is
 the plain sum modulo 65535; and as 65536 leaves 1, so is a whole string of words read as one big number. One
@@ -22,6 +22,7 @@ _FRAGMENT = 0x3FFF  # more fragments, or an offset
 _UDP = 17
 _TTL_64_UDP = 64 << 8 | _UDP
 
+_ETHERNET_IPV4 = struct.Struct("!6s6sHHHHHHH4s4s")
 _HEADERS = struct.Struct("!6s6sHHHHHHH4s4sHHHH")  # Ethernet, then IPv4, then UDP
 _IPV4_READ = struct.Struct(
     "!BxH2xHxB2x4s4s"
@@ -75,6 +76,36 @@ def udp_frame(
         )
         + payload
     )
+
+
+def ipv4_frame(
+    src_mac: bytes, dst_mac: bytes, src_ip: str, dst_ip: str, protocol: int, payload: bytes, ident: int = 0
+) -> bytes:
+    """Return an Ethernet frame with one IPv4 datagram of any protocol (RFC 791): what udp_frame() is for UDP.
+
+    `protocol` is a number of the field of that name (6 for TCP); the payload's own checksum is the caller's.
+    Raises ValueError for a payload above 65515 bytes, and OSError for an address that is none.
+    """
+    total = IPV4_HEADER + len(payload)
+    if total > 0xFFFF:
+        raise ValueError(f"an IPv4 datagram carries at most 65515 bytes, not {len(payload)}")
+    src, dst = inet_pton(AF_INET, src_ip), inet_pton(AF_INET, dst_ip)
+    ident, ttl_protocol = ident & 0xFFFF, 64 << 8 | protocol
+    words = _VERSION_4_LENGTH_5 + total + ident + _DONT_FRAGMENT + ttl_protocol + int.from_bytes(src + dst)
+    headers = _ETHERNET_IPV4.pack(
+        dst_mac,
+        src_mac,
+        _ETHERTYPE_IPV4,
+        _VERSION_4_LENGTH_5,
+        total,
+        ident,
+        _DONT_FRAGMENT,
+        ttl_protocol,
+        -words % 0xFFFF,
+        src,
+        dst,
+    )
+    return headers + payload
 
 
 class Datagram(NamedTuple):

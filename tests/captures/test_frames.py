@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Raw
 
-from captures.frames import Datagram, parse_udp, udp_frame
+from captures.frames import Datagram, ipv4_frame, parse_udp, udp_frame
 
 MAC_A, MAC_B = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
 
@@ -37,6 +38,25 @@ def test_scapy_builds_the_same_frame(
         / payload
     )
     assert udp_frame(*fields) == bytes(theirs)
+
+
+@given(fields, st.integers(0, 255))
+def test_scapy_builds_the_same_datagram_of_any_protocol(
+    fields: tuple[bytes, bytes, str, str, int, int, bytes, int], protocol: int
+) -> None:
+    src_mac, dst_mac, src_ip, dst_ip, _, _, payload, ident = fields
+    theirs = (
+        Ether(src=src_mac.hex(":"), dst=dst_mac.hex(":"), type=0x0800)
+        / IP(src=src_ip, dst=dst_ip, ttl=64, flags="DF", id=ident, proto=protocol)
+        / Raw(payload)
+    )
+    assert ipv4_frame(src_mac, dst_mac, src_ip, dst_ip, protocol, payload, ident) == bytes(theirs)
+
+
+def test_a_datagram_is_no_larger_than_its_length_field() -> None:
+    assert len(ipv4_frame(MAC_A, MAC_B, "10.0.0.1", "10.0.0.2", 6, bytes(65515))) == 65549
+    with pytest.raises(ValueError, match="at most 65515 bytes, not 65516"):
+        ipv4_frame(MAC_A, MAC_B, "10.0.0.1", "10.0.0.2", 6, bytes(65516))
 
 
 @given(ports)
