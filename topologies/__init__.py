@@ -5,6 +5,7 @@ generate.py     trees, lines and stars by number
 conf.py         Mini-NDN's topology files
 pipe.py         what one direction of a link does to its frames, without sockets or clocks
 emulated.py     the network in virtual time, inside one process
+tcp/            TCP without sockets and clocks, for that network
 box.py          the namespaces in which a Mininet run is shut
 mininet_net.py  the network by Mininet: namespaces, real sockets, real time
 child.py        a helper process: how it is started, spoken to and ended

@@ -1,0 +1,83 @@
+"""The congestion window, in bytes: RFC 5681, with NewReno's recovery and the first window of RFC 6928.
+
+Sources: RFC 5681, sections 3.1, 3.2 and 4.1; RFC 6582, section 3.2; RFC 6928, section 2; RFC 3465 (bytes are
+counted, not acknowledgements); RFC 7661 (windows that are not used).
+"""
+
+from typing import Final
+
+UNKNOWN_THRESHOLD: Final = 1 << 40
+_MOST_GROWTH: Final = 2
+"""Segments by which one acknowledgement widens the window in slow start: RFC 3465's L, as every second
+segment is acknowledged."""
+DUPLICATES: Final = 3
+"""So many acknowledgements of the same tell of a loss (RFC 5681, section 3.2)."""
+
+
+def initial_window(mss: int) -> int:
+    """Return the window to begin with, in bytes (RFC 6928, section 2)."""
+    return min(10 * mss, max(2 * mss, 14_600))
+
+
+class Congestion:
+    """The window and its threshold, bytes.
+
+    Args:
+        mss: bytes of a full segment.
+        window: to begin with.
+    """
+
+    __slots__ = ("_counted", "_first", "mss", "threshold", "window")
+
+    def __init__(self, mss: int, window: int) -> None:
+        self.mss = mss
+        self.window = self._first = window
+        self.threshold = UNKNOWN_THRESHOLD
+        self._counted = 0  # bytes acknowledged since the window has grown in congestion avoidance
+
+    def acknowledged(self, count: int, pipe: int) -> None:
+        """Widen the window for `count` new bytes; `pipe` bytes were under way before.
+
+        It stays where the sender did not use it: what was never tried says nothing of the path (RFC 7661).
+        """
+        if self.window < self.threshold:
+            if self.window < 2 * pipe:
+                self.window += min(count, _MOST_GROWTH * self.mss)
+        elif pipe + self.mss > self.window:
+            self._counted += count
+            if self._counted >= self.window:
+                self._counted -= self.window
+                self.window += self.mss
+
+    def lost(self, flight: int) -> None:
+        """Begin recovery: half of what was under way is the threshold (RFC 6582, section 3.2, step 2)."""
+        self._halve(flight)
+        self.window = self.threshold + DUPLICATES * self.mss  # three duplicates: three segments have left
+
+    def _halve(self, flight: int) -> None:
+        """RFC 5681, equation 4; without what limited transmit has sent beyond the window."""
+        self.threshold = max(min(flight, self.window) // 2, 2 * self.mss)
+        self._counted = 0
+
+    def duplicate(self) -> None:
+        """One more segment has left (RFC 5681, section 3.2, step 4)."""
+        self.window += self.mss
+
+    def partial(self, count: int) -> None:
+        """Of what recovery waits for, `count` bytes are acknowledged (RFC 6582, step 3)."""
+        self.window = max(self.window - count, 0) + (self.mss if count >= self.mss else 0)
+
+    def recovered(self, flight: int) -> None:
+        """End NewReno's recovery, without a burst (RFC 6582, step 3, full acknowledgement, 1)."""
+        self.window = min(self.threshold, max(flight, self.mss) + self.mss)
+
+    def timed_out(self, flight: int, is_first: bool) -> None:
+        """Begin again with one segment (RFC 5681, section 3.1); the threshold falls once for the same
+        loss."""
+        if is_first:
+            self._halve(flight)
+        self.window = self.mss
+
+    def rested(self) -> None:
+        """Nothing was sent for a time-out: what is known of the path is old (RFC 5681, section 4.1)."""
+        self.window = min(self.window, self._first)

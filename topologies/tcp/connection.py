@@ -1,0 +1,427 @@
+"""One connection: its state machine, and the segments that its two halves become.
+
+Sequence numbers grow without bound here: what comes off the wire is taken as the number nearest to what is
+expected. Sources: RFC 9293, section 3.10 (event processing); RFC 5961 (blind attacks), by which a reset has
+to name exactly the next byte, and a SYN or a strange acknowledgement is answered with a *challenge*, an
+acknowledgement of what is known.
+"""
+
+from typing import Final
+
+from topologies.tcp.events import Event, Kind, Reason
+from topologies.tcp.outlet import Outlet, Sent
+from topologies.tcp.receiver import Receiver, scale_for
+from topologies.tcp.segment import ACK, DEFAULT_MSS, FIN, MODULUS_MASK, PSH, RST, SYN, Segment, options
+from topologies.tcp.sender import NEVER, Sender
+from topologies.tcp.settings import Ends, Settings
+from topologies.tcp.states import TRANSITIONS, State, Step
+from topologies.tcp.timeout import SECOND
+
+LEAST_MSS: Final = 48
+"""A peer that asks for less gets so much: segments that are nearly all header serve attacks only."""
+SYN_GIVE_UP: Final = 180 * SECOND
+"""How long SYN is repeated: R2 of RFC 9293, section 3.8.3, for SYN."""
+
+_SENDS: Final = frozenset(
+    (State.ESTABLISHED, State.CLOSE_WAIT, State.FIN_WAIT_1, State.CLOSING, State.LAST_ACK)
+)
+_FIN_WAITS: Final = frozenset((State.FIN_WAIT_1, State.CLOSING, State.LAST_ACK))
+_HANDSHAKE: Final = frozenset((State.SYN_SENT, State.SYN_RECEIVED))
+_SILENT: Final = _HANDSHAKE | {State.CLOSED}
+"""Where no plain acknowledgement goes out unasked."""
+
+
+class Connection:
+    """A connection.
+
+    Args:
+        number: what applications call it.
+        ends: its addresses and ports.
+        settings: as the stack's.
+        first: the initial sequence number.
+        sent: gets (source address, destination address, segment).
+        events: gets what the application is to know.
+
+    Attributes:
+        state: see State.
+        port: the listener's port if it was opened by the other end, else 0.
+        deadline: kept by the stack, for its timers.
+        sender, receiver: its halves; the latter means nothing before the peer's SYN has come.
+    """
+
+    __slots__ = (
+        "_events",
+        "_first",
+        "_has_closed",
+        "_is_readable_told",
+        "_is_scaled",
+        "_outlet",
+        "_over_at",
+        "_peer_first",
+        "_peer_mss",
+        "_scale",
+        "_settings",
+        "_syn_at",
+        "_syn_repeated",
+        "_syn_since",
+        "_window_ack",
+        "_window_sequence",
+        "deadline",
+        "ends",
+        "number",
+        "port",
+        "receiver",
+        "sender",
+        "state",
+    )
+
+    def __init__(
+        self, number: int, ends: Ends, settings: Settings, first: int, sent: Sent, events: list[Event]
+    ) -> None:
+        self.number = number
+        self.ends = ends
+        self.state = State.CLOSED
+        self.port = 0
+        self.deadline = NEVER
+        self.sender = Sender(first + 1, settings.send_buffer)
+        self.receiver = Receiver(0, 0, settings.mss, 0)
+        self._settings = settings
+        self._first = first
+        self._peer_first = 0
+        self._peer_mss: int | None = None
+        self._scale = 0  # of the peer's windows
+        self._is_scaled = True  # by both ends, as far as is known
+        self._outlet = Outlet(ends, sent)
+        self._events = events
+        self._has_closed = False  # the application has, before the connection was open
+        self._is_readable_told = False
+        self._syn_at = NEVER
+        self._syn_since = 0
+        self._syn_repeated = False
+        self._over_at = NEVER
+        self._window_sequence = self._window_ack = 0  # SND.WL1 and SND.WL2
+
+    # --- what the application does ---
+
+    def connect(self, now: int) -> None:
+        """Send SYN."""
+        self._step(Step.CONNECT)
+        self._syn_since = now
+        self._send_syn(now)
+
+    def accept(self, syn: Segment, port: int, now: int) -> None:
+        """Answer another's SYN, that came to a port that is listened to (RFC 9293, section 3.10.7.2)."""
+        self._step(Step.LISTEN)
+        self.port = port
+        self._syn_since = now
+        self._learn(syn)
+        self._step(Step.SYN)
+        self._send_syn(now)
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Buffer data; return how many bytes were taken, 0 after close()."""
+        return 0 if self._has_closed else self.sender.write(data)
+
+    def read(self, limit: int, now: int) -> bytes:
+        """Return up to `limit` bytes that have come."""
+        self._is_readable_told = False
+        if self.state in _HANDSHAKE:
+            return b""
+        return self.receiver.read(limit, now)
+
+    def close(self) -> None:
+        """Have FIN follow what is buffered; done at most once."""
+        if not self._has_closed:
+            self._has_closed = True
+            if self.state not in _HANDSHAKE:
+                self._close()
+
+    def abort(self) -> None:
+        """End at once, and tell the other end (RFC 9293, section 3.10.5)."""
+        if self.state not in (State.SYN_SENT, State.TIME_WAIT, State.CLOSED):
+            self._emit(self.sender.next, RST | ACK)
+        self.receiver.discard()
+        self._end()
+
+    @property
+    def unread(self) -> int:
+        """Bytes that can be read."""
+        return self.receiver.unread
+
+    # --- segments that come ---
+
+    def receive(self, segment: Segment, now: int) -> None:
+        """Take a segment of this connection (RFC 9293, sections 3.10.7.3 and 3.10.7.4)."""
+        if self.state is State.SYN_SENT:
+            self._receive_in_syn_sent(segment, now)
+            return
+        receiver = self.receiver
+        start = _nearest(segment.sequence, receiver.next)
+        end = start + segment.length
+        flags = segment.flags
+        if flags & RST:
+            self._receive_reset(start, now)
+            return
+        if flags & SYN:
+            if self.state is not State.SYN_RECEIVED or start != self._peer_first:
+                self._challenge(now)
+                return
+            if not flags & ACK:
+                self._repeat_syn()
+                return
+            start += 1
+        if not receiver.is_acceptable(start, end):
+            if end > start:
+                self._emit_ack()
+            else:
+                self._challenge(now)
+            return
+        if not flags & ACK or not self._receive_ack(segment, start, now):
+            return
+        if self.state in (State.ESTABLISHED, State.FIN_WAIT_1, State.FIN_WAIT_2):
+            self._receive_content(segment.payload, start, bool(flags & FIN), bool(flags & PSH), now)
+        elif self.state is State.TIME_WAIT and end > start:
+            receiver.owe(now)  # its FIN again: ours, or its acknowledgement, was lost
+            self._over_at = now + 2 * self._settings.msl
+        elif end > start and self.state is not State.CLOSED:
+            receiver.owe(now)
+
+    def _receive_in_syn_sent(self, segment: Segment, now: int) -> None:
+        flags = segment.flags
+        acknowledges = False
+        if flags & ACK:
+            acknowledges = segment.acknowledgement == self.sender.next & MODULUS_MASK
+            if not acknowledges:
+                if not flags & RST:
+                    self._outlet.send(segment.acknowledgement, 0, RST)
+                return
+        if flags & RST:
+            if acknowledges:
+                self._fail(Reason.REFUSED)
+            return
+        if not flags & SYN:
+            return
+        self._learn(segment)
+        if acknowledges:
+            self._step(Step.SYN_ACK)
+            self._open(segment, now)
+            self.receiver.owe(now)
+        else:  # simultaneous open
+            self._step(Step.SYN)
+            self._send_syn(now)
+
+    def _receive_reset(self, start: int, now: int) -> None:
+        """RFC 5961, section 3.2."""
+        receiver = self.receiver
+        if start != receiver.next:
+            if receiver.next < start < receiver.edge:
+                self._challenge(now)
+        elif self.state is State.TIME_WAIT:
+            self._end()
+        else:
+            is_refused = self.state is State.SYN_RECEIVED and not self.port
+            self._fail(Reason.REFUSED if is_refused else Reason.RESET)
+
+    def _receive_ack(self, segment: Segment, start: int, now: int) -> bool:
+        """Take the acknowledgement in; return whether the rest of the segment counts."""
+        sender = self.sender
+        until = _nearest(segment.acknowledgement, sender.unacknowledged)
+        if self.state is State.SYN_RECEIVED:
+            if until != sender.next:
+                self._outlet.send(segment.acknowledgement, 0, RST)
+                return False
+            self._step(Step.SYN_ACKED)
+            self._open(segment, now)
+            if self._has_closed:
+                self._close()
+            return True
+        if not sender.unacknowledged - sender.largest <= until <= sender.next:
+            self._challenge(now)  # RFC 5961, section 5.2
+            return False
+        edge = until + (segment.window << self._scale)
+        is_duplicate = (
+            until == sender.unacknowledged
+            and not segment.payload
+            and not segment.flags & FIN
+            and edge == sender.edge
+        )
+        sender.acknowledged(until, is_duplicate, now)
+        # An old window does not replace a newer one (RFC 9293, section 3.10.7.4).
+        if until >= sender.unacknowledged and (start, until) >= (self._window_sequence, self._window_ack):
+            self._window_sequence, self._window_ack = start, until
+            sender.offered(edge)
+        if self.state in _FIN_WAITS and sender.is_finished():
+            self._step(Step.FIN_ACKED)
+            self._settle(now)
+        elif sender.is_writable_again() and not self._has_closed:
+            self._tell(Kind.WRITABLE)
+        return True
+
+    def _receive_content(self, payload: bytes, start: int, has_fin: bool, is_pushed: bool, now: int) -> None:
+        receiver = self.receiver
+        unread = receiver.unread
+        if receiver.accept(start, payload, has_fin, is_pushed, now):
+            self._emit_ack()
+        if receiver.unread > unread and not self._is_readable_told:
+            self._is_readable_told = True
+            self._tell(Kind.READABLE)
+        if receiver.has_ended:
+            self._tell(Kind.PEER_CLOSED)
+            self._step(Step.FIN)
+            self._settle(now)
+
+    # --- the state machine ---
+
+    def _step(self, step: Step) -> None:
+        self.state = TRANSITIONS[self.state][step]
+
+    def _learn(self, syn: Segment) -> None:
+        """Take in what a SYN says. Data that come with it are not taken: they come again."""
+        settings = self._settings
+        self._peer_first = syn.sequence
+        is_scaled = syn.scale is not None
+        scale = scale_for(settings.receive_buffer) if is_scaled else 0
+        # Both ends scale, or none does (RFC 7323, section 2.2).
+        self._scale = syn.scale or 0
+        capacity = settings.receive_buffer if is_scaled else min(settings.receive_buffer, 0xFFFF)
+        self.receiver = Receiver(syn.sequence + 1, capacity, settings.mss, scale)
+        self._peer_mss = syn.mss
+        self._is_scaled = is_scaled
+
+    def _open(self, segment: Segment, now: int) -> None:
+        """Both SYNs are acknowledged, ours by this segment."""
+        self._syn_at = NEVER
+        sender = self.sender
+        mss = DEFAULT_MSS if self._peer_mss is None else max(self._peer_mss, LEAST_MSS)
+        is_syn = bool(segment.flags & SYN)
+        window = segment.window if is_syn else segment.window << self._scale
+        if self._syn_repeated:
+            sender.timeout.syn_was_lost()
+        else:
+            sender.timeout.measured(now - self._syn_since)
+        sender.open(min(mss, self._settings.mss), window, self._syn_repeated, now)
+        self._window_sequence = self.receiver.next
+        self._window_ack = sender.unacknowledged
+        self._tell(Kind.ACCEPTED if self.port else Kind.CONNECTED)
+
+    def _close(self) -> None:
+        self.sender.finish()
+        self._step(Step.CLOSE)
+
+    def _settle(self, now: int) -> None:
+        """If that was the last step but waiting, say so."""
+        if self.state is State.TIME_WAIT:
+            self._over_at = now + 2 * self._settings.msl
+            self._tell(Kind.CLOSED)
+        elif self.state is State.CLOSED:
+            self._tell(Kind.CLOSED)
+
+    def _fail(self, reason: Reason) -> None:
+        is_told = self.state is not State.SYN_RECEIVED or not self.port
+        self.receiver.discard()
+        self._end()
+        if is_told:
+            self._events.append(Event(Kind.FAILED, self.number, reason))
+
+    def _end(self) -> None:
+        if self.state is not State.CLOSED:
+            self._step(Step.OVER)
+
+    def _tell(self, kind: Kind) -> None:
+        port = self.port if kind is Kind.ACCEPTED else 0
+        self._events.append(Event(kind, self.number, Reason.NONE, port))
+
+    # --- segments that go ---
+
+    def output(self, now: int) -> None:
+        """Send all that may go now, and the acknowledgement that is owed by now if nothing has carried it."""
+        sender = self.sender
+        if self.state in _SENDS:
+            burst = 0
+            piece = sender.take(now)
+            while piece is not None:
+                payload, has_fin, is_last = sender.content(piece)
+                flags = ACK | FIN if has_fin else ACK
+                start = piece.start
+                burst += 1
+                piece = sender.take(now)
+                # Where the buffer ends (RFC 9293, section 3.9.1.2), and where a burst does: the receiver
+                # need not wait for more before it acknowledges. Linux's segmentation comes to the same.
+                if payload and (is_last or (piece is None and burst > 1)):
+                    flags |= PSH
+                self._emit(start, flags, payload)
+            if sender.wants_probe:
+                # An old byte's number and no byte, as Linux has it: answered, and never beyond the window.
+                sender.wants_probe = False
+                self._emit(sender.unacknowledged - 1, ACK)
+        if self.state not in _SILENT and self.receiver.ack_at() <= now:
+            self._emit_ack()
+
+    def _send_syn(self, now: int) -> None:
+        self._emit_syn()
+        self._syn_at = now + self.sender.timeout.value
+
+    def _repeat_syn(self) -> None:
+        self._syn_repeated = True
+        self._emit_syn()
+
+    def _emit_syn(self) -> None:
+        settings = self._settings
+        scale = scale_for(settings.receive_buffer) if self._is_scaled else None
+        is_answer = self.state is State.SYN_RECEIVED
+        self._outlet.send(
+            self._first,
+            self.receiver.next if is_answer else 0,
+            SYN | ACK if is_answer else SYN,
+            min(settings.receive_buffer, 0xFFFF),
+            options(settings.mss, scale),
+        )
+
+    def _emit_ack(self) -> None:
+        self._emit(self.sender.next, ACK)
+
+    def _challenge(self, now: int) -> None:
+        """Answer what is odd, or old, by what is known; not too often."""
+        if self._outlet.may_challenge(now):
+            self._emit_ack()
+
+    def _emit(self, sequence: int, flags: int, payload: bytes = b"") -> None:
+        window = self.receiver.window_field()
+        self._outlet.send(sequence, self.receiver.next, flags, window, b"", payload)
+
+    # --- time ---
+
+    def due(self) -> int:
+        """Return when to call wake(), ns; NEVER if there is nothing to wait for."""
+        if self.state is State.CLOSED:
+            return NEVER
+        if self.state in _HANDSHAKE:
+            return self._syn_at
+        return min(self.sender.deadline(), self.receiver.ack_at(), self._over_at)
+
+    def wake(self, now: int) -> None:
+        """Do what is due."""
+        if self.state is State.CLOSED:
+            return
+        if self.state in _HANDSHAKE:
+            if now >= self._syn_at:
+                self._repeat_syn_in_time(now)
+        elif now >= self._over_at:
+            self._end()
+        elif not self.sender.wake(now):
+            self._emit(self.sender.next, RST | ACK)
+            self._fail(Reason.TIMED_OUT)
+
+    def _repeat_syn_in_time(self, now: int) -> None:
+        if now - self._syn_since >= SYN_GIVE_UP:
+            self._fail(Reason.TIMED_OUT)
+            return
+        timeout = self.sender.timeout
+        timeout.back_off()
+        self._repeat_syn()
+        self._syn_at = now + timeout.value
+
+
+def _nearest(number: int, expected: int) -> int:
+    """Return the sequence number that is `number` modulo 2^32 and nearest to what is expected."""
+    return expected + ((number - expected + 0x80000000) & MODULUS_MASK) - 0x80000000

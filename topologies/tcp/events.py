@@ -1,0 +1,37 @@
+"""What a stack tells its applications."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """What has happened to a connection.
+
+    After ACCEPTED or a connect() comes, last and once, CLOSED or FAILED; after an abort() nothing.
+    """
+
+    ACCEPTED = "opened by another, at a port that is listened to"
+    CONNECTED = "opened by connect()"
+    READABLE = "bytes have come that were not there at the last read()"
+    WRITABLE = "a third of the send buffer is free again, after send() had taken less than it was given"
+    PEER_CLOSED = "the other end sends no more; after what is unread, read() has nothing"
+    CLOSED = "both ends have closed, and all has arrived; what is unread can still be read"
+    FAILED = "over, with a reason; what is unread or not acknowledged is gone"
+
+
+class Reason(Enum):
+    """Why a connection has failed."""
+
+    NONE = ""
+    REFUSED = "nobody listens there"
+    RESET = "the other end has broken it off, or does not know it"
+    TIMED_OUT = "the other end has not answered for too long"
+
+
+class Event(NamedTuple):
+    """Something that has happened; `port`: of ACCEPTED, the port listened to, else 0."""
+
+    kind: Kind
+    connection: int
+    reason: Reason = Reason.NONE
+    port: int = 0

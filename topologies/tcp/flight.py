@@ -1,0 +1,102 @@
+"""What has been sent and not yet acknowledged, piece by piece, in the order of sequence numbers.
+
+Sequence numbers here are not taken modulo 2^32: the connection unwraps them. A piece counts in the *pipe*
+while it may be under way: not from when it counts as lost until it is sent again. Pieces that count as lost
+are always neighbours: the first one after duplicates, or all after a time-out.
+"""
+
+
+class Piece:
+    """What one segment holds: sequence numbers `start` to `end`, exclusive.
+
+    sent_at: when, the last time, ns. is_repeated: it has been sent more than once.
+    """
+
+    __slots__ = ("end", "is_repeated", "sent_at", "start")
+
+    def __init__(self, start: int, end: int, now: int) -> None:
+        self.start = start
+        self.end = end
+        self.sent_at = now
+        self.is_repeated = False
+
+
+class Flight:
+    """The pieces under way.
+
+    pipe: sequence numbers of them that may be on the way now.
+    """
+
+    __slots__ = ("_lost_from", "_lost_until", "_pieces", "pipe")
+
+    def __init__(self) -> None:
+        self.pipe = 0
+        self._pieces: list[Piece] = []
+        self._lost_from = self._lost_until = 0  # places in it
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def add(self, start: int, end: int, now: int) -> Piece:
+        """Take note of a piece that is sent for the first time."""
+        piece = Piece(start, end, now)
+        self._pieces.append(piece)
+        self.pipe += end - start
+        return piece
+
+    def acknowledged(self, until: int) -> int | None:
+        """Let go of all before `until`.
+
+        Returns when the first piece of it was sent (ns), if that measures the round trip: all of it has been
+        sent once only (Karn's algorithm, RFC 6298, section 3). What had to wait at the receiver for a
+        missing piece is acknowledged with that piece, and makes none.
+        """
+        pieces = self._pieces
+        first: int | None = None
+        is_ambiguous = False
+        gone = 0
+        for place, piece in enumerate(pieces):
+            count = min(piece.end, until) - piece.start
+            if count <= 0:
+                break
+            if not self._lost_from <= place < self._lost_until:
+                self.pipe -= count
+            if piece.end > until:
+                piece.start = until
+                break
+            gone += 1
+            is_ambiguous |= piece.is_repeated
+            if first is None:
+                first = piece.sent_at
+        del pieces[:gone]
+        self._lost_from = max(self._lost_from - gone, 0)
+        self._lost_until = max(self._lost_until - gone, 0)
+        return None if is_ambiguous else first
+
+    def lose_first(self) -> None:
+        """Give the first piece up."""
+        self._lose(1)
+
+    def lose_all(self) -> None:
+        """Give all pieces up."""
+        self._lose(len(self._pieces))
+
+    def _lose(self, count: int) -> None:
+        for place in range(count):
+            if not self._lost_from <= place < self._lost_until:
+                piece = self._pieces[place]
+                self.pipe -= piece.end - piece.start
+        self._lost_from = 0
+        self._lost_until = max(self._lost_until, count)
+
+    def first_lost(self) -> Piece | None:
+        """Return the first piece that is to be sent again."""
+        return self._pieces[self._lost_from] if self._lost_from < self._lost_until else None
+
+    def repeat(self, now: int) -> None:
+        """Take note that the piece of first_lost() is sent again."""
+        piece = self._pieces[self._lost_from]
+        self._lost_from += 1
+        piece.is_repeated = True
+        piece.sent_at = now
+        self.pipe += piece.end - piece.start

@@ -1,0 +1,64 @@
+"""Where a connection's segments go out, and how many it may send to whom it does not trust."""
+
+from typing import Final
+
+from topologies.tcp.segment import encode, pseudo_header
+from topologies.tcp.settings import Ends
+from topologies.tcp.timeout import SECOND
+
+CHALLENGES: Final = 10
+CHALLENGE_SPAN: Final = 5 * SECOND
+"""At most so many challenges in so long (RFC 5961, section 7): two ends must not answer each other for
+ever."""
+
+Sent = list[tuple[str, str, bytes]]
+
+
+class Outlet:
+    """The way out of a connection's segments.
+
+    Args:
+        ends: its addresses and ports.
+        sent: gets (source address, destination address, segment).
+    """
+
+    __slots__ = ("_challenges", "_ends", "_pseudo", "_sent", "_since")
+
+    def __init__(self, ends: Ends, sent: Sent) -> None:
+        self._ends = ends
+        self._sent = sent
+        self._pseudo = pseudo_header(ends.local_ip, ends.remote_ip)
+        self._challenges = 0
+        self._since = 0  # when they were last counted from 0, ns
+
+    def send(
+        self,
+        sequence: int,
+        acknowledgement: int,
+        flags: int,
+        window: int = 0,
+        option_bytes: bytes = b"",
+        payload: bytes = b"",
+    ) -> None:
+        """Send a segment; its fields are those of segment.encode()."""
+        local_ip, local_port, remote_ip, remote_port = self._ends
+        octets = encode(
+            self._pseudo,
+            local_port,
+            remote_port,
+            sequence,
+            acknowledgement,
+            flags,
+            window,
+            option_bytes,
+            payload,
+        )
+        self._sent.append((local_ip, remote_ip, octets))
+
+    def may_challenge(self, now: int) -> bool:
+        """Tell whether one more challenge may go out; if so, it counts."""
+        if now - self._since >= CHALLENGE_SPAN:
+            self._since = now
+            self._challenges = 0
+        self._challenges += 1
+        return self._challenges <= CHALLENGES

@@ -1,0 +1,315 @@
+"""The sending half of a connection: what is buffered, what goes next, and what goes again.
+
+Sequence numbers are not taken modulo 2^32 here. The half says what to send, one piece at a time, and the
+connection makes segments of it.
+
+Losses are repaired as NewReno does (RFC 6582): after three duplicates the first piece goes again, and after
+each acknowledgement that covers a part of what was under way then, the next. The timer is restarted by the
+first of these only (section 3.2, step 3), so that many losses in one window end in a time-out rather than
+take a round trip each. Between them and after a time-out, what is lost goes first, then new data, as the
+window allows.
+
+Small messages: there is no Nagle algorithm. What is buffered when the connection is asked for segments goes
+out, as full segments and a last smaller one. What the peer's window cuts waits until a full segment, all that
+is buffered or half of the largest window fits (RFC 9293, section 3.8.6.2.1), or until the persist timer.
+"""
+
+from typing import Final
+
+from topologies.tcp.congestion import DUPLICATES, Congestion, initial_window
+from topologies.tcp.flight import Flight, Piece
+from topologies.tcp.timeout import MOST, SECOND, Timeout
+
+NEVER: Final = (1 << 63) - 1
+
+GIVE_UP: Final = 100 * SECOND
+"""How long a sender repeats itself unheard: R2 of RFC 9293, section 3.8.3, at its least."""
+
+_WRITABLE_SHARE: Final = 3
+"""An application that was refused is told when one part in so many of the buffer is free."""
+
+
+class Sender:
+    """The sending half.
+
+    Args:
+        first: sequence number of the first byte, the one after SYN.
+        capacity: bytes that the buffer holds.
+
+    Attributes:
+        unacknowledged, next: SND.UNA and SND.NXT.
+        edge: the first sequence number beyond the peer's window.
+        largest: the largest window that the peer has offered, bytes.
+        timeout: what is known of the round trip.
+        fin: the sequence number of FIN, None before the application has closed.
+        wants_probe: the peer is to be asked about its window.
+        repeated: pieces sent again.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_capacity",
+        "_congestion",
+        "_duplicates",
+        "_flight",
+        "_forced",
+        "_is_overriding",
+        "_is_refused",
+        "_last_sent",
+        "_mss",
+        "_partial_acks",
+        "_probe_at",
+        "_probes",
+        "_recover",
+        "_recovering",
+        "_repeat_at",
+        "_silent_since",
+        "edge",
+        "fin",
+        "largest",
+        "next",
+        "repeated",
+        "timeout",
+        "unacknowledged",
+        "wants_probe",
+    )
+
+    def __init__(self, first: int, capacity: int) -> None:
+        self.unacknowledged = self.next = self.edge = first
+        self.largest = 0
+        self.timeout = Timeout()
+        self.fin: int | None = None
+        self.wants_probe = False
+        self.repeated = 0
+        self._buffer = bytearray()  # from `unacknowledged` on
+        self._capacity = capacity
+        self._flight = Flight()
+        self._mss = 0  # 0: not open yet
+        self._congestion = Congestion(1, 1)
+        self._recover = first - 1  # recovery does not begin anew before this is acknowledged
+        self._recovering = False
+        self._partial_acks = 0
+        self._duplicates = 0
+        self._forced = False  # a repetition that the window does not hold back
+        self._is_refused = False  # send() has taken less than it was given
+        self._is_overriding = False  # what is small may go, too
+        self._last_sent = 0
+        self._repeat_at = NEVER
+        self._probe_at = NEVER
+        self._probes = 0
+        self._silent_since = NEVER  # when the first time-out passed without progress since
+
+    def open(self, mss: int, window: int, syn_was_lost: bool, now: int) -> None:
+        """Begin to send: segments of up to `mss` bytes, into a window (bytes) from the first byte on."""
+        self._mss = mss
+        self._congestion = Congestion(mss, mss if syn_was_lost else initial_window(mss))
+        self.offered(self.unacknowledged + window)
+        self._last_sent = now
+
+    @property
+    def in_flight(self) -> int:
+        """Sequence numbers sent and not acknowledged: FlightSize."""
+        return self.next - self.unacknowledged
+
+    @property
+    def congestion_window(self) -> int:
+        """The congestion window, bytes."""
+        return self._congestion.window
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Take as much of the data as there is room for; return how many bytes that is."""
+        room = max(0, self._capacity - len(self._buffer))
+        if len(data) > room:
+            self._is_refused = True
+        self._buffer += data[:room]
+        return min(len(data), room)
+
+    def is_writable_again(self) -> bool:
+        """Tell, once, that a good part of the buffer is free after write() has refused something."""
+        if self._is_refused and (self._capacity - len(self._buffer)) * _WRITABLE_SHARE >= self._capacity:
+            self._is_refused = False
+            return True
+        return False
+
+    def finish(self) -> None:
+        """Have FIN follow what is buffered."""
+        self.fin = self.unacknowledged + len(self._buffer)
+
+    def is_finished(self) -> bool:
+        """Tell whether FIN is acknowledged."""
+        return self.fin is not None and self.unacknowledged > self.fin
+
+    # --- what the peer says ---
+
+    def offered(self, edge: int) -> None:
+        """Take note of the peer's window, up to `edge`."""
+        self.edge = edge
+        self.largest = max(self.largest, edge - self.unacknowledged)
+        if edge == self.unacknowledged:
+            self._silent_since = NEVER  # it lives, and cannot take anything
+        elif edge > self.next:
+            self._probe_at, self._probes = NEVER, 0
+
+    def acknowledged(self, until: int, is_duplicate: bool, now: int) -> None:
+        """Take an acknowledgement of all before `until`, which is not beyond `next`.
+
+        is_duplicate: the segment is a duplicate as RFC 5681, section 2, has it, as far as number, data, flags
+        and window go.
+        """
+        if until > self.unacknowledged:
+            self._advance(until, now)
+        elif is_duplicate and self._flight:
+            self._duplicates += 1
+            if self._recovering:
+                self._congestion.duplicate()
+            elif self._duplicates == DUPLICATES and self.unacknowledged > self._recover:
+                self._begin_recovery()
+
+    def _advance(self, until: int, now: int) -> None:
+        count = until - self.unacknowledged
+        pipe = self._flight.pipe
+        sent_at = self._flight.acknowledged(until)
+        if sent_at is not None:
+            self.timeout.measured(now - sent_at)
+        del self._buffer[:count]  # FIN is not in it, but last
+        self.unacknowledged = until
+        self._duplicates = 0
+        self._forced = False
+        self._silent_since = NEVER
+        self._probes = 0
+        restart = True
+        if not self._recovering:
+            self._congestion.acknowledged(count, pipe)
+        elif until > self._recover:
+            self._recovering = False
+            self._congestion.recovered(self.in_flight)
+        else:
+            self._flight.lose_first()
+            self._forced = True
+            self._congestion.partial(count)
+            self._partial_acks += 1
+            restart = self._partial_acks == 1
+        if not self._flight:
+            self._repeat_at = NEVER
+        elif restart:
+            self._repeat_at = now + self.timeout.value
+
+    def _begin_recovery(self) -> None:
+        self._recovering = True
+        self._recover = self.next - 1
+        self._partial_acks = 0
+        self._flight.lose_first()
+        self._forced = True
+        self._congestion.lost(self.in_flight)
+
+    # --- what goes out ---
+
+    def take(self, now: int) -> Piece | None:
+        """Return the next piece to be sent now, None if none may be; it counts as sent."""
+        lost = self._flight.first_lost()
+        if lost is not None:
+            if not self._forced and self._flight.pipe + lost.end - lost.start > self._congestion.window:
+                return None
+            self._flight.repeat(now)
+            self.repeated += 1
+            piece = lost
+        else:
+            self._rest(now)
+            size = self._size()
+            if size == 0:
+                self._watch_window(now)
+                return None
+            if self._flight.pipe and self._flight.pipe + size > self._allowed():
+                return None
+            piece = self._flight.add(self.next, self.next + size, now)
+            self.next += size
+            self._is_overriding = False
+        self._forced = False
+        self._last_sent = now
+        self._probe_at = NEVER
+        if self._repeat_at == NEVER:
+            self._repeat_at = now + self.timeout.value
+        return piece
+
+    def content(self, piece: Piece) -> tuple[bytes, bool, bool]:
+        """Return a piece's bytes, whether FIN follows them, and whether they end the buffer."""
+        base = self.unacknowledged
+        has_fin = self.fin is not None and piece.end > self.fin
+        end = piece.end - has_fin
+        return bytes(self._buffer[piece.start - base : end - base]), has_fin, end - base == len(self._buffer)
+
+    def _allowed(self) -> int:
+        """What may be under way of new data: the window, and two segments more by limited transmit.
+
+        RFC 3042, section 2; not where duplicates cannot begin a recovery.
+        """
+        if self._recovering or self.unacknowledged <= self._recover:
+            return self._congestion.window
+        return self._congestion.window + min(self._duplicates, DUPLICATES - 1) * self._mss
+
+    def _waiting(self) -> int:
+        """Sequence numbers that have not been sent, FIN included."""
+        end = self.unacknowledged + len(self._buffer)
+        return end - self.next if self.fin is None else self.fin + 1 - self.next
+
+    def _size(self) -> int:
+        """Sequence numbers of the next new piece, 0 if there is none or the peer's window is in the way."""
+        waiting = self._waiting()
+        if waiting <= 0 or not self._mss:
+            return 0
+        usable = self.edge - self.next
+        payload = waiting if self.fin is None else waiting - 1
+        full = waiting if payload <= self._mss else self._mss  # FIN goes with the last byte
+        if usable >= full:
+            return full
+        if usable > 0 and (self._is_overriding or 2 * usable >= self.largest):
+            return usable
+        return 0
+
+    def _watch_window(self, now: int) -> None:
+        """Set the persist timer if only the peer's window is in the way (RFC 9293, section 3.8.6.1)."""
+        if self._probe_at == NEVER and not self._flight and self._mss and self._waiting() > 0:
+            self._probe_at = now + min(self.timeout.value << self._probes, MOST)
+
+    def _rest(self, now: int) -> None:
+        if not self._flight and now - self._last_sent > self.timeout.value:
+            self._congestion.rested()
+
+    # --- time ---
+
+    def deadline(self) -> int:
+        """Return when to call wake(), ns; NEVER if there is nothing to wait for."""
+        return min(self._repeat_at, self._probe_at)
+
+    def wake(self, now: int) -> bool:
+        """Do what is due; return False if the peer has been silent for too long."""
+        if now >= self._repeat_at:
+            if not self._is_patient(now):
+                return False
+            self._time_out(now)
+        if now >= self._probe_at:
+            if not self._is_patient(now):
+                return False
+            self._probe_at = NEVER
+            self._probes = min(self._probes + 1, 16)
+            if self.edge > self.next:
+                self._is_overriding = True
+            else:
+                self.wants_probe = True
+        return True
+
+    def _is_patient(self, now: int) -> bool:
+        if self._silent_since == NEVER:
+            self._silent_since = now
+        return now - self._silent_since < GIVE_UP
+
+    def _time_out(self, now: int) -> None:
+        """Give up all that is under way, and begin anew with one segment (RFC 6298, 5; RFC 6582, 3.2)."""
+        self._congestion.timed_out(self.in_flight, is_first=now == self._silent_since)
+        self._flight.lose_all()
+        self._recovering = False
+        self._recover = self.next - 1
+        self._duplicates = 0
+        self._forced = True
+        self.timeout.back_off()
+        self._repeat_at = now + self.timeout.value

@@ -1,0 +1,359 @@
+"""All connections of a node: what arrives finds its connection, what goes out is collected, time is passed
+on.
+
+    stack.listen(port)                              others may connect
+    number = stack.connect(address, port, now)      ask for a connection
+    stack.send(number, data, now)                   buffer bytes
+    stack.read(number, limit, now)                  take what has come
+    stack.close(number, now)                        no more to send
+    stack.receive(octets, source, destination, now) a segment has arrived
+    stack.wake(now)                                 at next_deadline()
+    stack.take_segments()                           what is to be sent, after any of these
+    stack.take_events()                             what applications are to know
+
+Segments are made when they are taken: what was sent or read until then goes out together, in segments as full
+as can be, and carries the acknowledgement that is owed. Only acknowledgements whose number counts (of what
+came twice or out of order) are made at once. There is no clock and no socket here; same calls, same bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from random import Random
+from typing import Final
+
+from forwarder.timers import TimerWheel
+from topologies.tcp.connection import Connection
+from topologies.tcp.events import Event
+from topologies.tcp.segment import ACK, RST, SYN, MalformedSegment, Segment, decode, encode, pseudo_header
+from topologies.tcp.sender import NEVER
+from topologies.tcp.settings import Ends, Settings
+from topologies.tcp.states import State
+
+BACKLOG: Final = 128
+"""Connections of a listener that are half open, at most, unless it says otherwise."""
+_EPHEMERAL: Final = range(49_152, 65_536)  # RFC 6335, section 6
+_NOWHERE: Final = "255.255.255.255"
+
+
+class StackError(ValueError):
+    """Something that cannot be asked of a stack; the message is one line."""
+
+
+class UnknownConnection(LookupError):
+    """There is no connection of that number, or it is over and all of it has been read."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a stack has seen: segments, and SYNs.
+
+    received: all that came. malformed: no segments, or with a wrong checksum. strange: to other addresses, or
+    from one that nobody can have. unknown: of no connection; all but resets were answered by one. refused:
+    SYNs that met a full backlog, and were dropped. sent: all that went out. repeated: pieces of data sent
+    again, of connections that are over.
+    """
+
+    received: int = 0
+    malformed: int = 0
+    strange: int = 0
+    unknown: int = 0
+    refused: int = 0
+    sent: int = 0
+    repeated: int = 0
+
+
+class _Listener:
+    """A port that others may connect to; `half_open`: connections that are not accepted yet."""
+
+    __slots__ = ("backlog", "half_open")
+
+    def __init__(self, backlog: int) -> None:
+        self.backlog = backlog
+        self.half_open: set[int] = set()
+
+
+class Stack:
+    """The TCP of a node.
+
+    Args:
+        addresses: the node's IPv4 addresses; the first one is where connections start unless they say
+            otherwise.
+        rng: of initial sequence numbers and ports (RFC 6528 and 6056 want both hard to guess).
+        settings: of all its connections.
+
+    Attributes:
+        counters: see Counters.
+
+    Raises StackError if there is no address, or one is none.
+    """
+
+    def __init__(self, addresses: Sequence[str], rng: Random, settings: Settings | None = None) -> None:
+        self.counters = Counters()
+        self._addresses = tuple(addresses)
+        self._rng = rng
+        self._settings = settings or Settings()
+        self._listeners: dict[int, _Listener] = {}
+        self._connections: dict[Ends, Connection] = {}
+        self._numbers: dict[int, Connection] = {}
+        self._last_number = 0
+        self._timers: TimerWheel[Connection] = TimerWheel()
+        self._touched: dict[Connection, None] = {}
+        self._out: list[tuple[str, str, bytes]] = []
+        self._events: list[Event] = []
+        self._now = 0
+        if not self._addresses:
+            raise StackError("a stack needs an address")
+        for address in self._addresses:
+            self._check(address)
+
+    # --- what applications do ---
+
+    def listen(self, port: int, backlog: int = BACKLOG) -> None:
+        """Accept connections to a port; ACCEPTED tells of each. Raises StackError if it is taken or is none.
+
+        backlog: connections half open at a time; SYNs beyond it are dropped, and come again.
+        """
+        self._check_port(port)
+        if port in self._listeners:
+            raise StackError(f"port {port} is listened to already")
+        self._listeners[port] = _Listener(backlog)
+
+    def unlisten(self, port: int) -> None:
+        """Accept no more connections to a port; those half open are broken off. No effect if nobody
+        listens."""
+        listener = self._listeners.pop(port, None)
+        for number in sorted(listener.half_open) if listener else ():
+            connection = self._numbers[number]
+            connection.abort()
+            self._touch(connection)
+
+    def connect(self, address: str, port: int, now: int, source: str | None = None) -> int:
+        """Ask for a connection; return its number. CONNECTED or FAILED follows.
+
+        What is sent before goes out when it is open. `source` is one of the stack's addresses. Raises
+        StackError for an address or a port that is none, and if all ports of this node's are taken.
+        """
+        self._check(address)
+        self._check_port(port)
+        source = self._addresses[0] if source is None else source
+        if source not in self._addresses:
+            raise StackError(f"{source} is no address of this stack")
+        self._now = now
+        ends = Ends(source, self._free_port(source, address, port), address, port)
+        connection = self._make(ends)
+        connection.connect(now)
+        self._touch(connection)
+        return connection.number
+
+    def send(self, connection: int, data: bytes | bytearray | memoryview, now: int) -> int:
+        """Buffer data to be sent; return how many bytes were taken.
+
+        That is all, as much as the buffer has room for (WRITABLE follows when it has room again), or 0 after
+        close(). Raises UnknownConnection.
+        """
+        found = self._known(connection, now)
+        taken = found.write(data)
+        self._touch(found)
+        return taken
+
+    def read(self, connection: int, limit: int, now: int) -> bytes:
+        """Return up to `limit` bytes that have come, b"" if there are none. Raises UnknownConnection.
+
+        What is not read keeps the peer's window small: up to settings.receive_buffer bytes wait here.
+        """
+        found = self._known(connection, now)
+        data = found.read(limit, now)
+        if found.state is State.CLOSED and not found.unread:
+            del self._numbers[connection]
+        else:
+            self._touch(found)
+        return data
+
+    def close(self, connection: int, now: int) -> None:
+        """Send no more after what is buffered; what comes can still be read. Raises UnknownConnection."""
+        found = self._known(connection, now)
+        found.close()
+        self._touch(found)
+
+    def abort(self, connection: int, now: int) -> None:
+        """Break a connection off: the peer gets a reset, nothing more is told here. Raises
+        UnknownConnection."""
+        found = self._known(connection, now)
+        found.abort()
+        self._touch(found)
+
+    def state(self, connection: int) -> State:
+        """Return where a connection stands. Raises UnknownConnection."""
+        return self._known(connection, self._now).state
+
+    def ends(self, connection: int) -> Ends:
+        """Return the addresses and ports of a connection. Raises UnknownConnection."""
+        return self._known(connection, self._now).ends
+
+    def is_idle(self) -> bool:
+        """Tell whether the stack holds nothing but its listeners."""
+        return not (self._connections or self._numbers or self._touched or self._out or self._events)
+
+    def take_events(self) -> list[Event]:
+        """Return what has happened since the last call, in order."""
+        events = self._events[:]
+        self._events.clear()
+        return events
+
+    # --- what the network does ---
+
+    def receive(self, octets: bytes, source_ip: str, destination_ip: str, now: int) -> None:
+        """Take all that an IPv4 datagram of protocol 6 carries.
+
+        What is no segment is counted and dropped, and has changed nothing else. Raises ValueError if the
+        addresses are none.
+        """
+        self._now = now
+        self.counters.received += 1
+        if destination_ip not in self._addresses:
+            self.counters.strange += 1
+            return
+        try:
+            segment = decode(octets, pseudo_header(source_ip, destination_ip))
+        except MalformedSegment:
+            self.counters.malformed += 1
+            return
+        ends = Ends(destination_ip, segment.destination_port, source_ip, segment.source_port)
+        connection = self._connections.get(ends)
+        if connection is not None:
+            connection.receive(segment, now)
+            self._touch(connection)
+        elif segment.flags & (SYN | ACK | RST) == SYN and segment.destination_port in self._listeners:
+            self._accept(ends, segment, now)
+        else:
+            self._refuse(ends, segment)
+
+    def wake(self, now: int) -> None:
+        """Do what is due."""
+        self._now = now
+        for connection in self._timers.expire(now):
+            connection.deadline = NEVER
+            connection.wake(now)
+            self._touch(connection)
+
+    def next_deadline(self) -> int | None:
+        """Return when to call wake(), ns, or now if there is something to take; None if nothing is to
+        come."""
+        if self._touched or self._out:
+            return self._now
+        return self._timers.next_deadline()
+
+    def take_segments(self) -> list[tuple[str, str, bytes]]:
+        """Return what is to be sent now: source and destination address, and all that the datagram carries.
+
+        Now is the time of the last call that had one.
+        """
+        for connection in self._touched:
+            connection.output(self._now)
+            self._settle(connection)
+        self._touched.clear()
+        taken = self._out[:]
+        self._out.clear()
+        self.counters.sent += len(taken)
+        return taken
+
+    # --- connections ---
+
+    def _make(self, ends: Ends) -> Connection:
+        self._last_number += 1
+        first = self._rng.getrandbits(32)
+        connection = Connection(self._last_number, ends, self._settings, first, self._out, self._events)
+        self._connections[ends] = self._numbers[connection.number] = connection
+        return connection
+
+    def _accept(self, ends: Ends, syn: Segment, now: int) -> None:
+        source = IPv4Address(ends.remote_ip)
+        if source.is_multicast or ends.remote_ip == _NOWHERE:  # RFC 9293, section 3.9.2.3
+            self.counters.strange += 1
+            return
+        listener = self._listeners[ends.local_port]
+        if len(listener.half_open) >= listener.backlog:
+            self.counters.refused += 1
+            return
+        connection = self._make(ends)
+        listener.half_open.add(connection.number)
+        connection.accept(syn, ends.local_port, now)
+        self._touch(connection)
+
+    def _refuse(self, ends: Ends, segment: Segment) -> None:
+        """Answer what belongs to no connection (RFC 9293, section 3.10.7.1)."""
+        self.counters.unknown += 1
+        if segment.flags & RST:
+            return
+        if segment.flags & ACK:
+            sequence, acknowledgement, flags = segment.acknowledgement, 0, RST
+        else:
+            sequence, acknowledgement, flags = 0, segment.sequence + segment.length, RST | ACK
+        pseudo = pseudo_header(ends.local_ip, ends.remote_ip)
+        octets = encode(pseudo, ends.local_port, ends.remote_port, sequence, acknowledgement, flags, 0)
+        self._out.append((ends.local_ip, ends.remote_ip, octets))
+
+    def _known(self, number: int, now: int) -> Connection:
+        self._now = now
+        connection = self._numbers.get(number)
+        if connection is None:
+            raise UnknownConnection(f"there is no connection {number}")
+        return connection
+
+    def _touch(self, connection: Connection) -> None:
+        self._touched[connection] = None
+        if connection.state is State.CLOSED:
+            # At once: the same ends may connect again before segments are taken.
+            self._let_go_of_ends(connection)
+
+    def _let_go_of_ends(self, connection: Connection) -> None:
+        if self._connections.get(connection.ends) is connection:
+            del self._connections[connection.ends]
+
+    def _settle(self, connection: Connection) -> None:
+        """Set a connection's timer, or let go of it."""
+        state = connection.state
+        if connection.port and state is not State.SYN_RECEIVED:
+            listener = self._listeners.get(connection.port)
+            if listener is not None:
+                listener.half_open.discard(connection.number)
+        if state is State.CLOSED:
+            self._forget(connection)
+            return
+        due = connection.due()
+        if due < connection.deadline:
+            if connection.deadline != NEVER:
+                self._timers.cancel(connection)
+            connection.deadline = due
+            self._timers.add(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        """Let go of a connection that is over, but for what is unread."""
+        self.counters.repeated += connection.sender.repeated
+        self._let_go_of_ends(connection)
+        if connection.deadline != NEVER:
+            self._timers.cancel(connection)
+            connection.deadline = NEVER
+        if not connection.unread:
+            self._numbers.pop(connection.number, None)
+
+    def _free_port(self, source: str, address: str, port: int) -> int:
+        start = self._rng.randrange(len(_EPHEMERAL))
+        for offset in range(len(_EPHEMERAL)):
+            local = _EPHEMERAL[(start + offset) % len(_EPHEMERAL)]
+            if local not in self._listeners and Ends(source, local, address, port) not in self._connections:
+                return local
+        raise StackError(f"all ports from {source} to {address} port {port} are taken")
+
+    @staticmethod
+    def _check(address: str) -> None:
+        try:
+            pseudo_header(address, address)
+        except ValueError:
+            raise StackError(f"no IPv4 address: {address!r}") from None
+
+    @staticmethod
+    def _check_port(port: int) -> None:
+        if not 1 <= port <= 0xFFFF:
+            raise StackError(f"a port is from 1 to 65535, not {port}")

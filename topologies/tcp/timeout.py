@@ -1,0 +1,60 @@
+"""The retransmission time-out (RFC 6298), in nanoseconds."""
+
+from typing import Final
+
+MS: Final = 1_000_000
+SECOND: Final = 1_000 * MS
+
+INITIAL: Final = 1 * SECOND
+"""Before there is a measurement (section 2.1)."""
+AFTER_LOST_SYN: Final = 3 * SECOND
+"""Where data begin after a SYN had to be repeated (section 5.7)."""
+LEAST_VARIATION: Final = 200 * MS
+"""What is added to the smoothed round trip at least. RFC 6298 has a floor of 1 s under the whole (section
+2.4), a SHOULD that rests on clocks with grains of 500 ms. Linux adds 200 ms at least (TCP_RTO_MIN), which
+still is more than any delay of an acknowledgement. With 1 s a lossy link would be several times as slow as in
+any system of today, and what is compared with TCP here would be flattered."""
+MOST: Final = 60 * SECOND
+"""RFC 6298, section 2.5."""
+
+
+class Timeout:
+    """Estimates the time-out from round trips; the caller leaves out those that are ambiguous (Karn, section
+    3).
+
+    smoothed: the smoothed round-trip time, ns; 0 before the first measurement.
+    """
+
+    __slots__ = ("_base", "_doublings", "_variation", "smoothed")
+
+    def __init__(self) -> None:
+        self.smoothed = 0
+        self._variation = 0
+        self._base = INITIAL
+        self._doublings = 0
+
+    @property
+    def value(self) -> int:
+        """The time-out as it is now, backed off, ns."""
+        return min(self._base << self._doublings, MOST)
+
+    def measured(self, round_trip: int) -> None:
+        """Take a round trip (ns) of what was sent once; ends the backing off (sections 2.2, 2.3 and 5.7)."""
+        if self.smoothed:
+            self._variation = (3 * self._variation + abs(self.smoothed - round_trip)) // 4
+            self.smoothed = (7 * self.smoothed + round_trip) // 8
+        else:
+            self.smoothed = max(round_trip, 1)
+            self._variation = round_trip // 2
+        self._base = self.smoothed + max(4 * self._variation, LEAST_VARIATION)
+        self._doublings = 0
+
+    def back_off(self) -> None:
+        """Double it, up to MOST (section 5.5)."""
+        if self._base << self._doublings < MOST:
+            self._doublings += 1
+
+    def syn_was_lost(self) -> None:
+        """Begin anew with 3 s, as there is no measurement (section 5.7)."""
+        self._base = AFTER_LOST_SYN
+        self._doublings = 0
