@@ -19,6 +19,8 @@ TCP_PROTOCOL = 6
 MOST_TRIES = 12
 """0.2 s doubled until 100 s have passed makes 9, a fast retransmission 1; two more as 60 s end the
 doubling."""
+MOST_STEPS = 150_000
+"""More than any test needs: what goes on then goes on for ever."""
 MODULUS = 1 << 32
 
 
@@ -108,7 +110,7 @@ class World:
 
     def run(self, until=None):
         """Let all happen up to a time (ns), or until nothing is to come; return whether that was so."""
-        while True:
+        for _ in range(MOST_STEPS):
             deadlines = [stack.next_deadline() for stack in self.stacks]
             times = [deadline for deadline in deadlines if deadline is not None]
             if self._queue:
@@ -125,6 +127,7 @@ class World:
                 if deadline is not None and deadline <= self.now:
                     self.stacks[node].wake(self.now)
                     self.after(node)
+        raise AssertionError("a storm")
 
     def do(self, node, action):
         """Have an application act on a stack, now."""

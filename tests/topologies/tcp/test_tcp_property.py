@@ -2,10 +2,11 @@
 
 from random import Random
 
+from conversations import LONG, converse, drawn, fits, nudge
 from fresh_seeds import first_fresh_seed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tcp_world import MS, SECOND, Talker, Witness, World, conversation
+from tcp_world import MS, SECOND, Talker, Witness, World
 
 from topologies.model import Link
 from topologies.tcp.events import Kind
@@ -39,25 +40,9 @@ TALKS = st.fixed_dictionaries(
 )
 CUTS = st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 20_000)), max_size=2)
 ABORTS = st.one_of(st.none(), st.none(), st.tuples(st.sampled_from((0, 1)), st.integers(0, 3000)))
-LONG = 1_000_000 * SECOND
 
 
-class NearWrap(Random):
-    """Initial sequence numbers that soon pass 2^32."""
-
-    def getrandbits(self, bits):
-        return (1 << 32) - 2000 if bits == 32 else super().getrandbits(bits)
-
-
-def fits(talk, settings):
-    """Shorten what would take a million segments."""
-    if settings.send_buffer < 100 or settings.receive_buffer < 100:
-        talk["data"] = talk["data"][:50]
-    if talk["limit"] < 1000:
-        talk["pause"] = 0
-
-
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     LINKS,
     SETTINGS,
@@ -77,82 +62,11 @@ def test_all_arrives_or_both_are_told(link, at_a, at_b, talk_a, talk_b, cuts, ab
     converse(link, (at_a, at_b), (talk_a, talk_b), cuts, abort, corrupt, wraps, seed)
 
 
-def converse(link, chosen, talks, cuts, abort, corrupt, wraps, seed):
-    rngs = [NearWrap(seed), NearWrap(seed + 1)] if wraps else None
-    world = World(link, seed, chosen, rngs=rngs)
-    rng = Random(seed)
-    if corrupt:
-        world.mangle = lambda _node, octets: damaged(octets, rng) if rng.random() * 100 < corrupt else octets
-    else:
-        Witness(world)
-    for start, length in cuts:
-        world.at(start * MS, lambda: setattr(world, "is_cut", True))
-        world.at((start + length) * MS, lambda: setattr(world, "is_cut", False))
-    talkers = [Talker(world, node, **talk) for node, talk in enumerate(talks)]
-    whole = [talker.data for talker in talkers]
-    if talkers[0].closes_last and talkers[1].closes_last:
-        talkers[0].closes_last = False
-    if abort:
-        node, when = abort
-        world.at(when * MS, talkers[node].abort)
-    conversation(world, talkers)
-    assert world.run(LONG), "it never ends"
-    if any(talker.has_aborted or Kind.FAILED in talker.told for talker in talkers):
-        nudge(world, talkers)
-    else:
-        for talker, other in ((talkers[0], whole[1]), (talkers[1], whole[0])):
-            assert talker.told.count(Kind.CLOSED) == 1
-            assert bytes(talker.got) == other
-    for talker, other in ((talkers[0], whole[1]), (talkers[1], whole[0])):
-        assert other.startswith(bytes(talker.got))
-        ends = talker.told.count(Kind.CLOSED) + talker.told.count(Kind.FAILED)
-        assert ends == (bool(talker.told) and not talker.has_aborted)
-        assert talker.most_unread <= chosen[talker.node].receive_buffer
-    assert world.run(world.now + LONG)
-    assert all(stack.is_idle() for stack in world.stacks)
-
-
-def damaged(octets, rng):
-    """A segment with one bit turned, or cut short."""
-    place = rng.randrange(len(octets))
-    if rng.random() < 0.3:
-        return octets[:place]
-    return octets[:place] + bytes([octets[place] ^ 1 << rng.randrange(8)]) + octets[place + 1 :]
-
-
-def nudge(world, talkers):
-    """Have an end that waits for a dead one find out, as nobody keeps connections alive."""
-    for talker in talkers:
-        if talker.told and not talker.is_over and not talker.has_aborted:
-            stack = world.stacks[talker.node]
-            if stack.send(talker.connection, b"?", world.now) or talker.data:
-                world.after(talker.node)
-                assert world.run(LONG * 2)
-                assert talker.is_over
-            else:
-                stack.abort(talker.connection, world.now)
-                talker.told.append(Kind.FAILED)
-                world.after(talker.node)
-
-
 def test_fresh_seeds_of_this_commit():
     """Worlds that no earlier commit has seen."""
     first = first_fresh_seed()
-    for seed in range(first, first + 30):
-        rng = Random(seed)
-        link = Link(
-            "a",
-            "b",
-            bw_mbit=rng.choice((None, 0.3, 10)),
-            delay_ms=rng.uniform(0, 60),
-            loss_percent=rng.choice((0, 2, 10)),
-            jitter_ms=rng.choice((0, 5)),
-            max_queue_size=rng.randint(2, 40),
-            duplicate_percent=rng.choice((0, 5)),
-        )
-        chosen = tuple(Settings(receive_buffer=rng.choice((3000, 1 << 18)), msl=SECOND) for _ in "ab")
-        talks = [{"data": rng.randbytes(rng.choice((0, 1, 100_000)))} for _ in "ab"]
-        converse(link, chosen, talks, [], None, rng.choice((0, 1)), rng.random() < 0.5, seed)
+    for seed in range(first, first + 60):
+        converse(*drawn(seed))
 
 
 class OnePort(Random):
