@@ -31,7 +31,7 @@ class World:
     before segments are taken. mangle: called with (node, octets) for each segment that a node sends, returns
     what is to go over the link, None for nothing. sent, arrived: called with (node, segment) for each segment
     that is sent, mangled or not, and for each that arrives as it was sent. capture: a captures.pcapng.Writer
-    whose interfaces are those of a and b. on_read: called with a node whose application reads.
+    of a's interface. on_read: called with a node whose application reads.
     """
 
     def __init__(self, link=None, seed=1, settings=(None, None), capture=None, rngs=None, pipes=None):
@@ -89,8 +89,8 @@ class World:
                 self.at(arrival, lambda: self._arrive(1 - node, on_the_way, frame, whole))
 
     def _arrive(self, node, octets, frame, whole):
-        if self._capture:
-            self._capture.write(node, self.now, frame, Direction.IN)
+        if self._capture and node == 0:
+            self._capture.write(0, self.now, frame, Direction.IN)
         if self.arrived and whole:
             segment = decode(octets, self._pseudo)
             for observe in self.arrived:
@@ -105,7 +105,8 @@ class World:
         self._idents[node] += 1
         addresses = here.mac, there.mac, here.ipv4, there.ipv4
         frame = ipv4_frame(*addresses, TCP_PROTOCOL, octets, self._idents[node])
-        self._capture.write(node, self.now, frame, Direction.OUT)
+        if node == 0:
+            self._capture.write(0, self.now, frame, Direction.OUT)
         return frame
 
     def run(self, until=None):
@@ -368,7 +369,9 @@ def bulk(link, seed, seconds, settings=None, capture=None):
     world.connect()
     while not accepted:
         world.run(world.now + 10 * MS)
-    world.run(accepted[0] + round(seconds * SECOND))
+    end = accepted[0] + round(seconds * SECOND)
+    while world.now < end:
+        world.run(min(world.now + SECOND, end))
     return got[0], world
 
 
