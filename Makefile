@@ -1,5 +1,6 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
+# make test-slow  tests of a minute of real time or more: our TCP beside Linux's
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
@@ -20,7 +21,7 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
-.PHONY: demo test test-compiled lint bench bench-decode bench-analysis pictures fuzz soak setup clean
+.PHONY: demo test test-compiled test-slow lint bench bench-decode bench-analysis pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,9 +31,12 @@ demo: $(STAMPS)/run
 	@$(BIN)/feednet run fanout $(if $(FEED),--feed $(FEED))
 
 test: $(STAMPS)/dev lint
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not mininet'
-	@$(BIN)/pytest -m mininet
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not mininet and not slow'
+	@$(BIN)/pytest -m 'mininet and not slow'
 	@$(MAKE) --no-print-directory test-compiled
+
+test-slow: $(STAMPS)/dev
+	@$(BIN)/pytest -m slow
 
 test-compiled: $(STAMPS)/compiled
 	@if [ -d $(COMPILED) ]; then \

@@ -149,7 +149,7 @@ class MininetNetwork:
         for pid in (self._wire.pid, *map(self._pid, self._topology.nodes)):
             with inside(namespaces.netns_of(pid)):
                 namespaces.disable_ipv6()
-                namespaces.forward_ipv4()
+                namespaces.set_up_ipv4()
         self._make_interfaces()
         for node in self._topology.nodes:
             self._configure(node)

@@ -46,9 +46,17 @@ def disable_ipv6() -> None:
             Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1", encoding="ascii")
 
 
-def forward_ipv4() -> None:
-    """Have this thread's namespace pass on IPv4 packets, from whichever interface they come."""
-    for setting, value in (("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")):
+def set_up_ipv4() -> None:
+    """Have this thread's namespace pass on IPv4 packets, whichever interface they come in at.
+
+    TCP's congestion control is NewReno, as in the emulator.
+    """
+    for setting, value in (
+        ("ip_forward", "1"),
+        ("conf/all/rp_filter", "0"),
+        ("conf/default/rp_filter", "0"),
+        ("tcp_congestion_control", "reno"),
+    ):
         Path(f"/proc/sys/net/ipv4/{setting}").write_text(value, encoding="ascii")
 
 

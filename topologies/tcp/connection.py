@@ -232,8 +232,6 @@ class Connection:
                 return False
             self._step(Step.SYN_ACKED)
             self._open(segment, now)
-            if self._has_closed:
-                self._close()
             return True
         if not sender.unacknowledged - sender.largest <= until <= sender.next:
             self._challenge(now)  # RFC 5961, section 5.2
@@ -289,7 +287,7 @@ class Connection:
         self._is_scaled = is_scaled
 
     def _open(self, segment: Segment, now: int) -> None:
-        """Both SYNs are acknowledged, ours by this segment."""
+        """Both SYNs are acknowledged, ours by this segment. What was closed before then closes now."""
         self._syn_at = NEVER
         sender = self.sender
         mss = DEFAULT_MSS if self._peer_mss is None else max(self._peer_mss, LEAST_MSS)
@@ -303,6 +301,8 @@ class Connection:
         self._window_sequence = self.receiver.next
         self._window_ack = sender.unacknowledged
         self._tell(Kind.ACCEPTED if self.port else Kind.CONNECTED)
+        if self._has_closed:
+            self._close()
 
     def _close(self) -> None:
         self.sender.finish()
