@@ -2,8 +2,8 @@
 
 The relay runs the emulator's own pipes, so that links are the same, to the queue; netem's differ
 (topologies/pipe.py). Mbit/s, over 10 Mbit/s and 20 ms one way with a queue of 50 packets, on Linux 6.18, as
-`pytest -rP -m slow tests/topologies/tcp/test_tcp_kernel.py` prints it; in other runs, of half the size, Linux got
-0.90 to 1.07 with 5 % and without SACK:
+`pytest -rP -m slow tests/topologies/tcp/test_tcp_kernel.py` prints it; in other runs, of half the size, Linux
+got 0.90 to 1.07 with 5 % and without SACK:
 
     loss    ours    without SACK    as it is installed
     0 %     9.45    (below)         9.55
