@@ -171,7 +171,8 @@ class Exchanges:
         ask.newest = now + frame.lifetime_ms * MS_NS
         ask.expiry = max(ask.expiry, ask.newest)
         ask.is_doubtful |= frame.hop_limit == 0
-        ask.last = frame.nonce
+        if frame.nonce not in ask.nonces:  # else a copy: it changes nothing, and its refusal is no other's
+            ask.last = frame.nonce
         ask.nonces.add(frame.nonce)
         if frame.is_persistent and ask.passed is None:
             ask.passed = set()
