@@ -56,8 +56,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ndn_over_ssb": {"forwarder", "ssb"},
     "feednet": {"forwarder", "ssb"},
     "captures": {"forwarder.wire"},
-    "topologies": {"forwarder", "captures"},
-    "topologies/tcp": {"forwarder.timers"},
+    "topologies": set(),
+    "topologies/emulator": {"topologies", "captures"},
+    "topologies/emulator/tcp": {"forwarder.timers"},
+    "topologies/mininet": {"topologies", "captures", "forwarder.faces"},
     "analysis": {"captures", "analysis.errors", "topologies.link"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "testbed": {"forwarder"},
@@ -76,7 +78,7 @@ OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
 SHELL = {"forwarder/daemon", "forwarder/faces"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
-SANS_IO = {"forwarder", "ssb_over_ndn", "ndn_over_ssb", "topologies/tcp"}
+SANS_IO = {"forwarder", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
 
 
 def modules() -> list[Path]:

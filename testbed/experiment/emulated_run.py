@@ -10,7 +10,7 @@ from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, change_row, sample_times
-from topologies.emulated import EmulatedNetwork
+from topologies.emulator.network import EmulatedNetwork
 
 
 class Emulation:

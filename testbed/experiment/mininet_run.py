@@ -43,11 +43,11 @@ from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, change_row, sample_times
-from topologies import box
-from topologies.child import Child
-from topologies.mininet_net import MininetNetwork
+from topologies.mininet import sandbox
+from topologies.mininet.child import Child
+from topologies.mininet.network import MininetNetwork
+from topologies.mininet.sockets import Sockets
 from topologies.routing import routes
-from topologies.sockets import Sockets
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0
@@ -261,7 +261,7 @@ async def _drive(
 def main() -> int:
     """Run as the first program in a box; return the exit status."""
     directory, layering, impairment = sys.argv[1:]
-    box.prepare()
+    sandbox.prepare()
     try:
         run(Path(directory), layering, cast(Literal["auto", "netem", "relay"], impairment))
     except (RunError, OSError, subprocess.SubprocessError) as error:

@@ -21,7 +21,7 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline, described, expected
-from topologies import box
+from topologies.mininet import sandbox
 
 Net = Literal["emulated", "mininet"]
 Impairment = Literal["auto", "netem", "relay"]
@@ -37,7 +37,7 @@ def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     """Decide how to bring a network up; return it and why, in a few words. Raises UserError."""
     if asked == "emulated":
         return "emulated", "asked for"
-    why_not = box.why_not()
+    why_not = sandbox.why_not()
     if why_not is None:
         return "mininet", "asked for" if asked == "mininet" else "Mininet can run here"
     if asked == "mininet":
@@ -121,7 +121,7 @@ def _run_over_mininet(partial: Path, layering: str, impairment: Impairment) -> d
         impairment,
     ]
     try:
-        status = box.box(program)
+        status = sandbox.box(program)
     except OSError as error:
         raise UserError(str(error)) from error
     result = partial / layering / RESULT

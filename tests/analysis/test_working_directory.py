@@ -6,7 +6,7 @@ import pytest
 from exchange import A, B, answer, question, write
 from processes import Feednet
 
-from topologies import box
+from topologies.mininet import sandbox
 
 POISON = ["analysis.py", "forwarder.py", "random.py", "captures/__init__.py", "testbed/__init__.py"]
 
@@ -65,7 +65,7 @@ def test_our_own(tmp_path, poisoned):
 
 
 @pytest.mark.mininet
-@pytest.mark.skipif(box.why_not() is not None, reason=f"Mininet cannot run here: {box.why_not()}")
+@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
 def test_those_in_the_box(tmp_path, poisoned):
     arguments = ["run", "line", "--items", 2, "--layering", "lli", "--net", "mininet", "--no-report"]
     with Feednet(*arguments, "--out", tmp_path / "out", cwd=poisoned) as process:

@@ -21,7 +21,7 @@ from forwarder.link import LinkService
 from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
-from topologies.namespaces import ip, netns_of
+from topologies.mininet.namespaces import ip, netns_of
 
 CONFIG = """
 [unix]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from topologies import box
+from topologies.mininet import sandbox
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -17,7 +17,7 @@ ROOT = HERE.parents[1]
 def why_not() -> str | None:
     veth = ["ip", "link", "add", "name", "probe0", "type", "veth", "peer", "name", "probe1"]
     try:
-        done = subprocess.run(box.command(veth), capture_output=True, text=True, check=False)
+        done = subprocess.run(sandbox.command(veth), capture_output=True, text=True, check=False)
     except OSError as error:
         return str(error)
     return done.stderr.strip() or f"exit status {done.returncode}" if done.returncode else None
@@ -27,7 +27,7 @@ def why_not() -> str | None:
 @pytest.mark.skipif(why_not() is not None, reason=f"no veth in namespaces here: {why_not()}")
 def test_groups_and_ethernet_neighbours(tmp_path: Path) -> None:
     done = subprocess.run(
-        box.command([sys.executable, str(HERE / "group_drill.py"), str(tmp_path)]),
+        sandbox.command([sys.executable, str(HERE / "group_drill.py"), str(tmp_path)]),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -18,7 +18,7 @@ from forwarder.lli.producer import Producer
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, parse_data
 from testbed.bench.load import Feed, native_feed
-from topologies.emulated import EmulatedNetwork
+from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import on_links
 from topologies.model import Link, Topology
 

@@ -12,7 +12,7 @@ from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Plan, Subscriber
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
-from topologies.emulated import EmulatedNetwork
+from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import on_links
 from topologies.model import Link, Topology
 

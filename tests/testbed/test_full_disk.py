@@ -14,9 +14,11 @@ from testbed.errors import UserError
 from testbed.experiment import run as running
 from testbed.scenario import workload
 from testbed.scenario.model import load
-from topologies import box
+from topologies.mininet import sandbox
 
-needs_namespaces = pytest.mark.skipif(box.why_not() is not None, reason=f"no namespaces: {box.why_not()}")
+needs_namespaces = pytest.mark.skipif(
+    sandbox.why_not() is not None, reason=f"no namespaces: {sandbox.why_not()}"
+)
 FULL = "No space left on device"
 RUN = "run line --layering lli --net emulated --no-report"
 
@@ -35,7 +37,7 @@ def on_a_disk(directory, size, *commands):
         f"{last} >../said 2>../complained; echo $? >../status",
         "find . -type f | sort >../files",
     ]
-    namespace = box.command(["sh", "-e", "-c", "\n".join(script)])
+    namespace = sandbox.command(["sh", "-e", "-c", "\n".join(script)])
     environment = {"PYTHONPATH": str(ROOT), "FEEDNET_CACHE": "", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     done = subprocess.run(
         namespace, cwd=directory, env=environment, capture_output=True, text=True, check=False

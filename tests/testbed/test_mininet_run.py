@@ -13,11 +13,11 @@ import pytest
 from patience import PATIENCE_S
 
 from captures import pcapng
-from topologies import box
+from topologies.mininet import sandbox
 
 pytestmark = [
     pytest.mark.mininet,
-    pytest.mark.skipif(box.why_not() is not None, reason=f"Mininet cannot run here: {box.why_not()}"),
+    pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}"),
 ]
 
 
@@ -131,7 +131,7 @@ def test_links_break_and_nodes_start_anew_over_real_sockets(tmp_path: Path) -> N
 
 
 def test_a_failure_inside_is_one_line_and_keeps_what_there_is(tmp_path: Path) -> None:
-    if box.has_netem():
+    if sandbox.has_netem():
         pytest.skip("netem is here, so asking for it does not fail")
     arguments = ["--items", "5", "--impairment", "netem", "--out", "run"]
     done = feednet(*arguments, command=[sys.executable], cwd=tmp_path)

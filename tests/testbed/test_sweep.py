@@ -21,8 +21,8 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import table_keys, tables_in
-from topologies import box
 from topologies.generate import GENERATORS
+from topologies.mininet import sandbox
 
 SHORT = {"layerings": ("lli",), "items": 4}
 
@@ -244,7 +244,7 @@ def test_the_command_line_says_what_cannot_be(tmp_path):
 
 
 @pytest.mark.mininet
-@pytest.mark.skipif(bool(why_not := box.why_not()), reason=why_not or "")
+@pytest.mark.skipif(bool(why_not := sandbox.why_not()), reason=why_not or "")
 def test_runs_over_mininet_are_repeated(tmp_path):
     quick = tmp_path / "quick.toml"
     quick.write_text(QUICK)

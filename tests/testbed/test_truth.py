@@ -33,7 +33,7 @@ from testbed.experiment import run as running
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario, load
-from topologies import box
+from topologies.mininet import sandbox
 
 EVERY = {"layerings": tuple(LAYERINGS), "sample_interval_ms": 3.7, "settle_ms": 4000, "drain_ms": 2000}
 ITEMS = {"items": 60, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
@@ -186,7 +186,7 @@ _DECODED = (*Link._fields, *Network._fields)
 
 @pytest.mark.spark
 @pytest.mark.mininet
-@pytest.mark.skipif(box.why_not() is not None, reason=f"Mininet cannot run here: {box.why_not()}")
+@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
 def test_mininet_within_what_is_in_flight_in_a_millisecond(tmp_path: Path) -> None:
     arguments = ["run", "fanout", "--net", "mininet", "--items", "80", "--no-report", "--out", "run"]
     subprocess.run(

@@ -20,14 +20,14 @@ from stream_programs import Echo, Source
 from captures import pcapng
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
-from topologies import box, namespaces, ring
-from topologies.child import Child
 from topologies.endpoint import Closed, DatagramPort, Program, StreamPort
 from topologies.generate import line
-from topologies.mininet_net import BringUpError, MininetNetwork
+from topologies.mininet import namespaces, ring, sandbox
+from topologies.mininet.child import Child
+from topologies.mininet.network import BringUpError, MininetNetwork
+from topologies.mininet.sockets import Sockets
 from topologies.model import Link, Topology
 from topologies.routing import path_delay_ns
-from topologies.sockets import Sockets
 
 PORT = 6363
 SEED = 7
@@ -133,7 +133,7 @@ def tree(impairment):
     """A tree of ten nodes comes up, carries a datagram over every link at once, goes down; twice."""
     if impairment == "netem":
         # Nothing impairs these links, so that the bridges alone can be tried on a kernel without netem.
-        box.why_no_netem = lambda: None
+        sandbox.why_no_netem = lambda: None
     before = processes_and_namespaces()
     runs = []
     for _ in range(2):
@@ -209,7 +209,9 @@ def failures():
     sys.executable = python
     try:
         with network(topology):
-            (relay,) = (pid for pid in processes_and_namespaces()[0] if "topologies.relay" in arguments(pid))
+            (relay,) = (
+                pid for pid in processes_and_namespaces()[0] if "topologies.mininet.relay" in arguments(pid)
+            )
             os.kill(relay, signal.SIGKILL)
     except BringUpError as error:
         messages.append(str(error))
@@ -257,7 +259,7 @@ def relay_terminated():
         json.dump({"seed": SEED, "links": [link]}, specification)
         specification.flush()
         relay = subprocess.Popen(
-            [sys.executable, "-m", "topologies.relay", specification.name],
+            [sys.executable, "-m", "topologies.mininet.relay", specification.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -370,5 +372,5 @@ def stay():
 
 
 if __name__ == "__main__":
-    box.prepare()
+    sandbox.prepare()
     print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from topologies import child
-from topologies.child import Child, ChildError
+from topologies.mininet import child
+from topologies.mininet.child import Child, ChildError
 
 ECHO = """
 import json, sys

@@ -11,8 +11,8 @@ import pytest
 from networks_in_box import BINARY_TREE, DATAGRAMS, LOSSY, PINGS, SEED
 from patience import PATIENCE_S
 
-from topologies import box
-from topologies.mininet_net import BringUpError, MininetNetwork, bridge_commands
+from topologies.mininet import sandbox
+from topologies.mininet.network import BringUpError, MininetNetwork, bridge_commands
 from topologies.model import Link, Topology
 from topologies.pipe import Pipe, netem, pipe_rng
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
 NOBODY = 65534
 
-why_not = cache(box.why_not)
+why_not = cache(sandbox.why_not)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def needs_box():
 
 def run(name, *arguments):
     """What a program of networks_in_box.py prints."""
-    argv = box.command([sys.executable, PROGRAMS, name, *arguments])
+    argv = sandbox.command([sys.executable, PROGRAMS, name, *arguments])
     return finished(argv, {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
 
 
@@ -70,7 +70,7 @@ def test_round_trips_without_root():
     python, environment = interpreter_of(as_nobody)
     if python is None:
         pytest.skip("nobody may not run a Python that finds Mininet")
-    outside = "import sys; from topologies import box; sys.exit(box.box(sys.argv[1:]))"
+    outside = "import sys; from topologies.mininet import sandbox; sys.exit(sandbox.box(sys.argv[1:]))"
     check_pings(finished([*as_nobody, python, "-c", outside, python, PROGRAMS, "ping"], environment))
 
 
@@ -139,7 +139,7 @@ def test_a_tree_comes_up_as_modelled_and_leaves_nothing(impairment):
 @pytest.mark.mininet
 @pytest.mark.usefixtures("needs_box")
 def test_round_trips_under_netem():
-    if reason := box.why_no_netem():
+    if reason := sandbox.why_no_netem():
         pytest.skip(reason)
     found = run("netem")
     assert found["impairment"] == "netem"
@@ -217,7 +217,7 @@ def test_tc_understands_what_netem_is_told():
     settings = netem(
         Link("a", "b", bw_mbit=10, delay_ms=0.1, loss_percent=0.5, jitter_ms=0.01, max_queue_size=7)
     )
-    argv = box.command(["tc", "qdisc", "add", "dev", "lo", "root", "netem", *settings])
+    argv = sandbox.command(["tc", "qdisc", "add", "dev", "lo", "root", "netem", *settings])
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     # tc checks its arguments before the kernel says that it has no netem.
     assert done.stderr.strip() in ("", "Error: Specified qdisc kind is unknown.")
@@ -239,11 +239,11 @@ def test_the_impairment_is_chosen_by_what_the_kernel_has(monkeypatch, tmp_path):
         network = MininetNetwork(topology, SEED, impairment, directory=tmp_path)
         return network.impairment, network.reason
 
-    monkeypatch.setattr(box, "why_no_netem", lambda: None)
+    monkeypatch.setattr(sandbox, "why_no_netem", lambda: None)
     assert chosen("auto") == ("netem", "this kernel has netem")
     assert chosen("netem") == ("netem", "asked for")
     assert chosen("relay") == ("relay", "asked for")
-    monkeypatch.setattr(box, "why_no_netem", lambda: "no netem here")
+    monkeypatch.setattr(sandbox, "why_no_netem", lambda: "no netem here")
     assert chosen("auto") == ("relay", "no netem here")
     assert chosen("relay") == ("relay", "asked for")
     with pytest.raises(BringUpError) as error:

@@ -8,7 +8,9 @@ from stream_programs import PORT, Busy, Echo, Quiet, Source
 
 from captures.pcapng import Interface as Described
 from captures.pcapng import Writer
-from topologies.emulated import EmulatedNetwork
+from topologies.emulator.network import EmulatedNetwork
+from topologies.emulator.tcp.events import Reason
+from topologies.emulator.underlay import TTL, Packet, Station
 from topologies.endpoint import (
     Closed,
     Connect,
@@ -22,8 +24,6 @@ from topologies.endpoint import (
     StreamPort,
 )
 from topologies.model import Link, Topology
-from topologies.tcp.events import Reason
-from topologies.underlay import TTL, Packet, Station
 
 MS = 1_000_000
 SECOND = 1000 * MS

@@ -32,7 +32,7 @@ from testbed.verify.simulate.invariants import Delivery, Grants, Violation, chec
 from testbed.verify.simulate.links import Cable, Wire, routes
 from testbed.verify.simulate.linkwatch import LinkWatch
 from testbed.verify.simulate.story import MISCHIEF, Fate, Story
-from topologies.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
+from topologies.emulator.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
 SECOND_NS = 1_000_000_000
 CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY

@@ -34,7 +34,7 @@ from testbed.verify.soak.applications import (
     Visitor,
 )
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
-from topologies.emulated import EmulatedNetwork
+from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import Program, on_links
 from topologies.model import Link, Topology
 from topologies.routing import next_hops

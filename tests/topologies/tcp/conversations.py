@@ -4,9 +4,9 @@ from random import Random
 
 from tcp_world import MS, SECOND, Talker, Witness, World, conversation
 
+from topologies.emulator.tcp.events import Kind
+from topologies.emulator.tcp.settings import Settings
 from topologies.model import Link
-from topologies.tcp.events import Kind
-from topologies.tcp.settings import Settings
 
 LONG = 1_000_000 * SECOND
 

@@ -18,8 +18,8 @@ from contextlib import closing
 from pathlib import Path
 
 from captures.netns import inside
-from topologies import box
-from topologies.mininet_net import MininetNetwork
+from topologies.mininet import sandbox
+from topologies.mininet.network import MininetNetwork
 from topologies.model import Link, Topology
 
 PORT = 5001
@@ -59,7 +59,7 @@ def count(listener, seconds, counts, place):
 
 def main(path):
     """Run the transfers that a specification describes."""
-    box.prepare()
+    sandbox.prepare()
     specification = json.loads(Path(path).read_text(encoding="utf-8"))
     links = [Link(**fields) for fields in specification["links"]]
     topology = Topology(tuple(end for link in links for end in (link.a, link.b)), tuple(links))

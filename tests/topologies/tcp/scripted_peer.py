@@ -2,10 +2,10 @@
 
 from random import Random
 
-from topologies.tcp.segment import ACK, FIN, RST, SYN, decode, encode, pseudo_header
-from topologies.tcp.settings import Settings
-from topologies.tcp.stack import Stack, UnknownConnection
-from topologies.tcp.states import State
+from topologies.emulator.tcp.segment import ACK, FIN, RST, SYN, decode, encode, pseudo_header
+from topologies.emulator.tcp.settings import Settings
+from topologies.emulator.tcp.stack import Stack, UnknownConnection
+from topologies.emulator.tcp.states import State
 
 A, B = "10.0.0.1", "10.0.0.2"
 SECOND = 1_000_000_000

@@ -5,15 +5,15 @@ force while testbed.verify.simulate.mutants.mutated() is.
 """
 
 from testbed.verify.simulate.mutants import Patch, returns
-from topologies.tcp import connection, sender, stack
-from topologies.tcp.congestion import Congestion
-from topologies.tcp.connection import Connection
-from topologies.tcp.events import Reason
-from topologies.tcp.flight import Flight
-from topologies.tcp.receiver import Receiver
-from topologies.tcp.segment import decode
-from topologies.tcp.sender import NEVER, Sender
-from topologies.tcp.timeout import Timeout
+from topologies.emulator.tcp import connection, sender, stack
+from topologies.emulator.tcp.congestion import Congestion
+from topologies.emulator.tcp.connection import Connection
+from topologies.emulator.tcp.events import Reason
+from topologies.emulator.tcp.flight import Flight
+from topologies.emulator.tcp.receiver import Receiver
+from topologies.emulator.tcp.segment import decode
+from topologies.emulator.tcp.sender import NEVER, Sender
+from topologies.emulator.tcp.timeout import Timeout
 
 
 def _window_ignored(original):

@@ -5,11 +5,11 @@ from random import Random
 
 from captures.frames import ipv4_frame
 from captures.pcapng import Direction
+from topologies.emulator.tcp.events import Kind
+from topologies.emulator.tcp.segment import ACK, FIN, RST, SYN, decode, pseudo_header
+from topologies.emulator.tcp.stack import Stack
 from topologies.model import Link, Topology
 from topologies.pipe import Pipe, pipe_rng
-from topologies.tcp.events import Kind
-from topologies.tcp.segment import ACK, FIN, RST, SYN, decode, pseudo_header
-from topologies.tcp.stack import Stack
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scripted_peer import ALIVE, PEERS_PORT, PSEUDO, SYNCHRONIZED, A, B, in_state, next_sequence
 from tcp_world import MS, PORT, SECOND, Talker, World, conversation
 
+from topologies.emulator.tcp.segment import RST, SYN, MalformedSegment, Segment, decode, encode, pseudo_header
+from topologies.emulator.tcp.settings import Settings
+from topologies.emulator.tcp.stack import Stack
+from topologies.emulator.tcp.states import State
 from topologies.model import Link
-from topologies.tcp.segment import RST, SYN, MalformedSegment, Segment, decode, encode, pseudo_header
-from topologies.tcp.settings import Settings
-from topologies.tcp.stack import Stack
-from topologies.tcp.states import State
 
 EDITS = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 255)), max_size=4)
 NUMBERS = st.one_of(st.integers(0, (1 << 32) - 1), st.integers(-70_000, 70_000), st.integers(-2, 3))

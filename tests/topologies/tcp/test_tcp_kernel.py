@@ -28,7 +28,7 @@ import pytest
 from patience import PATIENCE_S
 from tcp_world import bulk
 
-from topologies import box
+from topologies.mininet import sandbox
 from topologies.model import Link
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ WITHOUT_SACK = (
 PUNCTUAL_US = 500
 """A relay that is later than this on average wants a processor: its links are not those of the emulator."""
 
-why_not = cache(box.why_not)
+why_not = cache(sandbox.why_not)
 
 
 def fields(number, loss):
@@ -70,7 +70,7 @@ def kernels(directory, sysctls):
     path = directory / "specification.json"
     path.write_text(json.dumps(specification), encoding="utf-8")
     done = subprocess.run(
-        box.command([sys.executable, PROGRAM, str(path)]),
+        sandbox.command([sys.executable, PROGRAM, str(path)]),
         capture_output=True,
         text=True,
         check=False,

@@ -9,10 +9,10 @@ from tcp_mutants import COSTLY, MUTANTS
 from tcp_world import MS, SECOND, Talker, World, conversation
 
 from testbed.verify.simulate.mutants import mutated
+from topologies.emulator.tcp.segment import RST
+from topologies.emulator.tcp.settings import Settings
+from topologies.emulator.tcp.states import State
 from topologies.model import Link
-from topologies.tcp.segment import RST
-from topologies.tcp.settings import Settings
-from topologies.tcp.states import State
 
 WITHIN = 150
 """Seeds."""

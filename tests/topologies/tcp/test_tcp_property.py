@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tcp_world import MS, SECOND, Talker, Witness, World
 
+from topologies.emulator.tcp.events import Kind
+from topologies.emulator.tcp.settings import Settings
 from topologies.model import Link
-from topologies.tcp.events import Kind
-from topologies.tcp.settings import Settings
 
 LINKS = st.builds(
     Link,

@@ -3,9 +3,9 @@
 import pytest
 from scripted_peer import ALIVE, SECOND, SYNCHRONIZED, ScriptedPeer, in_state, next_sequence
 
-from topologies.tcp.events import Kind
-from topologies.tcp.segment import ACK, FIN, RST, SYN
-from topologies.tcp.states import TRANSITIONS, State
+from topologies.emulator.tcp.events import Kind
+from topologies.emulator.tcp.segment import ACK, FIN, RST, SYN
+from topologies.emulator.tcp.states import TRANSITIONS, State
 
 S = State
 BLIND = [state for state in SYNCHRONIZED if state is not S.TIME_WAIT]

@@ -8,9 +8,9 @@ import pytest
 from tcp_world import SECOND, Talker, World, conversation
 
 from captures.pcapng import Interface, Writer
+from topologies.emulator.tcp.segment import FIN, SYN
+from topologies.emulator.tcp.settings import Settings
 from topologies.model import Link
-from topologies.tcp.segment import FIN, SYN
-from topologies.tcp.settings import Settings
 
 SOUND = "1"
 AGAIN = ("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order")

@@ -8,14 +8,24 @@ acknowledgement of what is known.
 
 from typing import Final
 
-from topologies.tcp.events import Event, Kind, Reason
-from topologies.tcp.outlet import Outlet, Sent
-from topologies.tcp.receiver import Receiver, scale_for
-from topologies.tcp.segment import ACK, DEFAULT_MSS, FIN, MODULUS_MASK, PSH, RST, SYN, Segment, options
-from topologies.tcp.sender import NEVER, Sender
-from topologies.tcp.settings import Ends, Settings
-from topologies.tcp.states import TRANSITIONS, State, Step
-from topologies.tcp.timeout import SECOND
+from topologies.emulator.tcp.events import Event, Kind, Reason
+from topologies.emulator.tcp.outlet import Outlet, Sent
+from topologies.emulator.tcp.receiver import Receiver, scale_for
+from topologies.emulator.tcp.segment import (
+    ACK,
+    DEFAULT_MSS,
+    FIN,
+    MODULUS_MASK,
+    PSH,
+    RST,
+    SYN,
+    Segment,
+    options,
+)
+from topologies.emulator.tcp.sender import NEVER, Sender
+from topologies.emulator.tcp.settings import Ends, Settings
+from topologies.emulator.tcp.states import TRANSITIONS, State, Step
+from topologies.emulator.tcp.timeout import SECOND
 
 LEAST_MSS: Final = 48
 """A peer that asks for less gets so much: segments that are nearly all header serve attacks only."""

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import count
 
+from topologies.emulator.tcp.events import Event, Kind
+from topologies.emulator.tcp.stack import Stack, StackError, UnknownConnection
 from topologies.endpoint import (
     Closed,
     Connect,
@@ -17,8 +19,6 @@ from topologies.endpoint import (
     StreamEndpoint,
     Writable,
 )
-from topologies.tcp.events import Event, Kind
-from topologies.tcp.stack import Stack, StackError, UnknownConnection
 
 _MOST_READ = 1 << 16
 

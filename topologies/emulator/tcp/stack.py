@@ -23,12 +23,21 @@ from random import Random
 from typing import Final
 
 from forwarder.timers import TimerWheel
-from topologies.tcp.connection import Connection
-from topologies.tcp.events import Event
-from topologies.tcp.segment import ACK, RST, SYN, MalformedSegment, Segment, decode, encode, pseudo_header
-from topologies.tcp.sender import NEVER
-from topologies.tcp.settings import Ends, Settings
-from topologies.tcp.states import State
+from topologies.emulator.tcp.connection import Connection
+from topologies.emulator.tcp.events import Event
+from topologies.emulator.tcp.segment import (
+    ACK,
+    RST,
+    SYN,
+    MalformedSegment,
+    Segment,
+    decode,
+    encode,
+    pseudo_header,
+)
+from topologies.emulator.tcp.sender import NEVER
+from topologies.emulator.tcp.settings import Ends, Settings
+from topologies.emulator.tcp.states import State
 
 BACKLOG: Final = 128
 """Connections of a listener that are half open, at most, unless it says otherwise."""

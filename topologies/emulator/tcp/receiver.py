@@ -7,8 +7,8 @@ Sequence numbers are not taken modulo 2^32 here. Sources: RFC 9293, sections 3.8
 from bisect import bisect_left
 from typing import Final
 
-from topologies.tcp.segment import MOST_SCALE
-from topologies.tcp.timeout import MS
+from topologies.emulator.tcp.segment import MOST_SCALE
+from topologies.emulator.tcp.timeout import MS
 
 NEVER: Final = (1 << 63) - 1
 

@@ -7,7 +7,7 @@ name, in one more namespace, the wire. What joins the two ends in the wire also 
     a-eth0 ======== a-eth0 --- (bridge | relay) --- b-eth0 ======== b-eth0
 
 - netem: a bridge of two ports, with netem on what leaves either port;
-- relay: the process topologies.relay, which reads frames at one end and writes them to the other.
+- relay: the process topologies.mininet.relay, which reads frames at one end and writes them to the other.
 
 Nothing shapes a frame between a node and its own interface, so captures there mean the same with both: a
 frame sent is stamped when the node hands it over, a frame received when it arrives, and a frame lost on
@@ -34,8 +34,8 @@ import mininet.net
 import mininet.node
 
 from captures.netns import inside
-from topologies import box, namespaces
-from topologies.child import Child, ChildError
+from topologies.mininet import namespaces, sandbox
+from topologies.mininet.child import Child, ChildError
 from topologies.model import Interface, Topology
 from topologies.pipe import netem
 from topologies.routing import routes
@@ -48,7 +48,7 @@ class BringUpError(OSError):
 
 
 class MininetNetwork:
-    """A topology, up inside the `with` block; to be used in a box, after `box.prepare()`.
+    """A topology, up inside the `with` block; to be used in a box, after `sandbox.prepare()`.
 
     Args:
         topology: nodes and links.
@@ -60,7 +60,8 @@ class MininetNetwork:
         impairment: "netem" or "relay", whichever it is.
         reason: why that one, in one line.
         mininet: the mininet.net.Mininet.
-        relay_counters: after close(), what the relay counted, as told in topologies.relay; None with netem.
+        relay_counters: after close(), what the relay counted, as told in topologies.mininet.relay; None with
+            netem.
 
     Raises BringUpError on entering, and at once if netem is asked for and missing.
     """
@@ -226,8 +227,8 @@ class MininetNetwork:
             for link, (a, b) in zip(self._topology.links, self._ends(), strict=True)
         ]
         specification.write_text(json.dumps({"seed": self._seed, "links": links}), encoding="utf-8")
-        program = [sys.executable, "-m", "topologies.relay", str(specification.resolve())]
-        self._relay = Child("the relay", _on(self._wire.pid, program), cwd=Path(__file__).parents[1])
+        program = [sys.executable, "-m", "topologies.mininet.relay", str(specification.resolve())]
+        self._relay = Child("the relay", _on(self._wire.pid, program), cwd=Path(__file__).parents[2])
         specification.unlink()
         stack.callback(self._stop_relay, self._relay)
 
@@ -262,7 +263,7 @@ def bridge_commands(bridge: str, *ports: str) -> list[str]:
 def _choose(impairment: Literal["auto"] | Impairment) -> tuple[Impairment, str]:
     if impairment == "relay":
         return "relay", "asked for"
-    why_not = box.why_no_netem()
+    why_not = sandbox.why_no_netem()
     if why_not is None:
         return "netem", "asked for" if impairment == "netem" else "this kernel has netem"
     if impairment == "netem":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from topologies import box
+from topologies.mininet import sandbox
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
@@ -20,16 +20,16 @@ PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
 # Runs a program in a box, as a command line would. BOX_GRACE_S shortens a test's patience.
 OUTSIDE = """
 import os, sys
-from topologies import box
-box._GRACE_S = float(os.environ.get("BOX_GRACE_S", box._GRACE_S))
-sys.exit(box.box(sys.argv[1:]))
+from topologies.mininet import sandbox
+sandbox._GRACE_S = float(os.environ.get("BOX_GRACE_S", sandbox._GRACE_S))
+sys.exit(sandbox.box(sys.argv[1:]))
 """
 
 # Says that it is ready, waits to be interrupted, cleans up at leisure.
 PATIENT = """
 import signal, time
-from topologies import box
-box.prepare()
+from topologies.mininet import sandbox
+sandbox.prepare()
 try:
     print("ready", flush=True)
     signal.pause()
@@ -41,8 +41,8 @@ except KeyboardInterrupt:
 
 STUBBORN = """
 import signal
-from topologies import box
-box.prepare()
+from topologies.mininet import sandbox
+sandbox.prepare()
 signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
 print("ready", flush=True)
 while True:
@@ -52,7 +52,7 @@ while True:
 WITHOUT_END = {**ENVIRONMENT, "BOX_GRACE_S": "100000"}
 """For a box whose patience with a program that has been asked to end is greater than ours."""
 
-needs_box = pytest.mark.skipif(bool(reason := box.why_not()), reason=reason or "")
+needs_box = pytest.mark.skipif(bool(reason := sandbox.why_not()), reason=reason or "")
 
 
 def boxed(program, *arguments, **options):
@@ -69,7 +69,8 @@ def boxed(program, *arguments, **options):
 )
 def test_the_status_is_that_of_the_program(script, status):
     process = boxed(
-        "import os, sys; from topologies import box; box.prepare(); os.execlp('sh', 'sh', '-c', sys.argv[1])",
+        "import os, sys; from topologies.mininet import sandbox;"
+        " sandbox.prepare(); os.execlp('sh', 'sh', '-c', sys.argv[1])",
         script,
     )
     assert (*process.communicate(timeout=PATIENCE_S), process.returncode) == ("", "", status)
@@ -80,8 +81,8 @@ def test_the_status_is_that_of_the_program(script, status):
 def test_a_box_has_namespaces_and_a_loopback_of_its_own():
     process = boxed("""
 import json, os, resource
-from topologies import box
-box.prepare()
+from topologies.mininet import sandbox
+sandbox.prepare()
 print(json.dumps([
     {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "pid")},
     len([entry for entry in os.listdir("/proc") if entry.isdigit()]),
@@ -106,8 +107,8 @@ print(json.dumps([
 def test_orphans_are_reaped_and_exit_codes_of_children_are_not():
     process = boxed("""
 import os, subprocess, time
-from topologies import box
-box.prepare()
+from topologies.mininet import sandbox
+sandbox.prepare()
 child = subprocess.Popen(["sh", "-c", "exit 5"])
 orphan = int(subprocess.check_output(["sh", "-c", "sleep 0.05 >/dev/null & echo $!"]))
 deadline = time.monotonic() + 300
@@ -187,22 +188,24 @@ def members(pid_namespace):
 
 
 def test_prepare_is_for_the_inside_of_a_box():
-    with pytest.raises(box.BoxError, match=r"prepare\(\) must be called by a process that box\(\) started"):
-        box.prepare()
+    with pytest.raises(
+        sandbox.BoxError, match=r"prepare\(\) must be called by a process that box\(\) started"
+    ):
+        sandbox.prepare()
 
 
 def test_a_box_without_its_tools(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(box.BoxError, match="setpriv is not on PATH; install util-linux"):
-        box.box(["true"])
+    with pytest.raises(sandbox.BoxError, match="setpriv is not on PATH; install util-linux"):
+        sandbox.box(["true"])
 
 
 def test_the_command_adds_a_user_namespace_without_root(monkeypatch):
     rest = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--", "true", "-x"]
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert box.command(["true", "-x"]) == ["unshare", *rest]
+    assert sandbox.command(["true", "-x"]) == ["unshare", *rest]
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert box.command(["true", "-x"]) == ["unshare", "--user", "--map-root-user", *rest]
+    assert sandbox.command(["true", "-x"]) == ["unshare", "--user", "--map-root-user", *rest]
 
 
 TOOLS = ("unshare", "setpriv", "ip", "bash", "ifconfig", "mnexec")
@@ -223,9 +226,9 @@ def tool(directory, name, script):
 
 
 def test_nothing_is_wrong_where_all_succeeds(tools):
-    assert box.why_not() is None
-    assert box.why_no_netem() is None
-    assert box.has_netem()
+    assert sandbox.why_not() is None
+    assert sandbox.why_no_netem() is None
+    assert sandbox.has_netem()
 
 
 @pytest.mark.parametrize(
@@ -243,19 +246,19 @@ def test_nothing_is_wrong_where_all_succeeds(tools):
 )
 def test_a_tool_is_missing(tools, missing, message):
     (tools / missing).unlink()
-    assert box.why_not() == message
+    assert sandbox.why_not() == message
 
 
 def test_mininet_is_missing(tools, monkeypatch):
     monkeypatch.setitem(sys.modules, "mininet.net", None)
-    message = box.why_not()
+    message = sandbox.why_not()
     assert message.startswith("Mininet cannot be imported (")
     assert message.endswith("); pip install mininet setuptools")
 
 
 def test_namespaces_are_forbidden(tools):
     tool(tools, "unshare", "echo 'unshare: unshare failed:' >&2; echo 'Operation not permitted' >&2; exit 1")
-    assert box.why_not() == (
+    assert sandbox.why_not() == (
         "no namespaces may be made here (unshare: unshare failed: Operation not permitted); run as root, in a"
         " container as a privileged one, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
         " kernel.apparmor_restrict_unprivileged_userns=0"
@@ -264,7 +267,7 @@ def test_namespaces_are_forbidden(tools):
 
 def test_veth_is_missing(tools):
     tool(tools, "unshare", 'case "$*" in *veth*) echo "Error: Unknown device type." >&2; exit 2;; esac')
-    assert box.why_not() == (
+    assert sandbox.why_not() == (
         "no veth interfaces can be made (Error: Unknown device type.);"
         " load the kernel's module: modprobe veth"
     )
@@ -272,7 +275,7 @@ def test_veth_is_missing(tools):
 
 def test_netem_is_missing(tools):
     tool(tools, "unshare", "exit 3")
-    assert box.why_no_netem() == "this kernel has no netem (exit status 3)"
-    assert not box.has_netem()
+    assert sandbox.why_no_netem() == "this kernel has no netem (exit status 3)"
+    assert not sandbox.has_netem()
     (tools / "tc").unlink()
-    assert box.why_no_netem() == "tc is not on PATH"
+    assert sandbox.why_no_netem() == "tc is not on PATH"

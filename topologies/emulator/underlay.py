@@ -12,11 +12,11 @@ from random import Random
 from typing import Final, NamedTuple
 
 from captures.frames import UDP_HEADER, udp_datagram
+from topologies.emulator.streams import Streams
+from topologies.emulator.tcp.stack import Stack
 from topologies.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
 from topologies.model import Interface, Topology
 from topologies.routing import routes
-from topologies.streams import Streams
-from topologies.tcp.stack import Stack
 
 TTL: Final = 64
 TCP, UDP = 6, 17

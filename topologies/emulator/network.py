@@ -10,11 +10,11 @@ from random import Random
 
 from captures.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, ipv4_frame, udp_frame
 from captures.pcapng import Direction, Writer
+from topologies.emulator.underlay import Packet, Station
+from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.endpoint import DatagramPort, Endpoint, LinkPort, Program
 from topologies.model import Interface, Topology
 from topologies.pipe import Pipe, pipe_rng
-from topologies.underlay import Packet, Station
-from topologies.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 
 _MOST_ALARMS = 1000
 """Alarms of a node at one instant before time counts as standing still."""

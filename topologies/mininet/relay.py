@@ -1,6 +1,6 @@
 """The relay: a process that moves frames between the links' ends and impairs them on the way.
 
-    python -m topologies.relay SPEC.json
+    python -m topologies.mininet.relay SPEC.json
 
 It stands in for netem on kernels without it. Every link ends in two interfaces of the relay's network
 namespace, each the peer of a node's own. A frame that comes in at one leaves at the other, at the time
@@ -45,9 +45,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from topologies.mininet.ring import Ring
 from topologies.model import Link
 from topologies.pipe import Pipe, pipe_rng
-from topologies.ring import Ring
 
 _PR_SET_TIMERSLACK = 29
 

@@ -16,9 +16,9 @@ is buffered or half of the largest window fits (RFC 9293, section 3.8.6.2.1), or
 
 from typing import Final
 
-from topologies.tcp.congestion import DUPLICATES, Congestion, initial_window
-from topologies.tcp.flight import Flight, Piece
-from topologies.tcp.timeout import MOST, SECOND, Timeout
+from topologies.emulator.tcp.congestion import DUPLICATES, Congestion, initial_window
+from topologies.emulator.tcp.flight import Flight, Piece
+from topologies.emulator.tcp.timeout import MOST, SECOND, Timeout
 
 NEVER: Final = (1 << 63) - 1
 
