@@ -1,15 +1,12 @@
-"""Topologies: what the network looks like, and the ways to bring one up.
+"""Networks: what they are made of, and two ways to bring one up.
 
-model.py        nodes, links, addresses, routes
-generate.py     trees, lines and stars by number
-conf.py         Mini-NDN's topology files
-pipe.py         what one direction of a link does to its frames, without sockets or clocks
-emulated.py     the network in virtual time, inside one process
-tcp/            TCP without sockets and clocks, for that network
-box.py          the namespaces in which a Mininet run is shut
-mininet_net.py  the network by Mininet: namespaces, real sockets, real time
-child.py        a helper process: how it is started, spoken to and ended
-relay.py        the process that impairs Mininet's links with pipes, where the kernel cannot
-namespaces.py   entering a network namespace, and setting up what is in it
-ring.py         the memory in which the kernel hands frames to the relay
+model.py     nodes, links, addresses
+link.py      a link's parameters, declared once
+conf.py      Mini-NDN's topology files
+generate.py  trees, lines and stars by number
+routing.py   which way packets go
+pipe.py      what one direction of a link does to its frames
+endpoint.py  what runs on a node, as a network sees it
+emulator/    a network in virtual time
+mininet/     a network by Mininet: namespaces, real sockets, real time
 """

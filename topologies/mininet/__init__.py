@@ -1,1 +1,10 @@
-"""A topology in Mininet: hosts in network namespaces, links by netem or a relay, programs on sockets."""
+"""A topology by Mininet: hosts in network namespaces, real sockets, real time.
+
+sandbox.py     the namespaces in which a Mininet run is shut
+namespaces.py  entering a network namespace, and setting up what is in it
+network.py     hosts and links
+relay.py       the process that impairs links with pipes, where the kernel cannot
+ring.py        the memory in which the kernel hands frames to the relay
+child.py       a helper process: how it is started, spoken to and ended
+sockets.py     the programs of a host
+"""
