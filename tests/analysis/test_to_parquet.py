@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from handmade import lli, poll, write_capture
 from ndn import encoding
+from pcapng_oracle import read
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import CookedLinuxV2, Ether
 from scapy.packet import Raw
@@ -25,7 +26,7 @@ from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import extract
 from analysis.tables.schema import document
 from captures.files import cut
-from captures.pcapng import Direction, Interface, Writer, read
+from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
