@@ -45,7 +45,7 @@ def write_tables(
     if fragments:
         whole = out / _MESSAGES
         breaks = frame(spark, BREAKS.empty_table())
-        reassembled = reassemble(packets, breaks)
+        reassembled = reassemble(packets, breaks, here=here)
         write_by_time(reassembled, whole, here=here)
         messages = read(spark, whole, reassembled.schema, *PARTITIONS)
 

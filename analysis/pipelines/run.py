@@ -227,7 +227,8 @@ def _prepared(
         return [frame(spark, table) for table in known_tables]
 
     messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(
-        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet", here=small), others
+        lambda: _settle(reassemble(packets, breaks, here=small), tables / "messages.parquet", here=small),
+        others,
     )
     progress("following every PIT")
     with cached(history.reconstruct(messages, breaks, runs, here=small)) as histories:
