@@ -87,7 +87,7 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the metrics of state, from analysis.pit.history.summary and
+    """Return the metrics of state, from analysis.pit.levels.SUMMARY and
     analysis.metrics.lower_bounds.feeds_at."""
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}

@@ -19,12 +19,12 @@ from analysis.errors import AnalysisError, reason
 from analysis.files import write_whole
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pit import levels
+from analysis.pit.entry import State
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.capture.findings import Figures, figures
 from analysis.report.capture.page import render
 from analysis.report.figures.plot import Rows
-from analysis.report.figures.state import WHAT
 from analysis.run.context import Span
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel
@@ -175,9 +175,10 @@ def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
 def _state(given: _Given, lines: int) -> dict[str, Rows]:
     """What the nodes' PITs held."""
     by_node = ("layering", "node")
-    what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    found = levels.scan(given.tables / schema.PIT_OCCUPANCY.name, given.runs, what, bins, given.spark)
+    found = levels.scan(
+        given.tables / schema.PIT_OCCUPANCY.name, given.runs, State._fields, bins, given.spark
+    )
     intervals = given.read(schema.PIT_INTERVALS)
     lives = capture_aggregates.distribution(capture_aggregates.lifetimes(intervals), "life_ns", *by_node)
     return {

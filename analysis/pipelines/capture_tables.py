@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.schema import MESSAGES, PARTITIONS
-from analysis.pit import history
+from analysis.pit import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
@@ -55,7 +55,7 @@ def write_tables(
 
     in_parallel(
         # Spark's Python processes take longer to start than to follow so few.
-        lambda: history.scan(whole, out, None if here or size <= FEW_BYTES else spark),
+        lambda: files.scan(whole, out, None if here or size <= FEW_BYTES else spark),
         lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
         lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),

@@ -1,6 +1,6 @@
 """A window of a node's packets as numbers: what is plain in it, and what the careful model is to be shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -209,6 +209,17 @@ def messages(rows: pa.Table) -> list[Message]:
     """Return rows as the careful model wants them."""
     columns = [rows[name].to_pylist() for name in COLUMNS[1:]]
     return [Message(*values) for values in zip(*columns, strict=True)]
+
+
+def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of each node, in their order."""
+    nodes = encoded(rows["node"])
+    codes = numbers(nodes)
+    order = np.argsort(codes.astype(np.int32), kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for low, high in zip(starts, [*starts[1:], len(order)], strict=True):
+        own = rows if len(starts) == 1 else rows.take(pa.array(order[low:high]))
+        yield nodes.dictionary[int(codes[order[low]])].as_py(), own
 
 
 def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:

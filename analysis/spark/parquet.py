@@ -88,18 +88,19 @@ def write_rows(rows: pa.Table, path: Path, by: By) -> None:
             file.write(own)
 
 
-def write_by_time(packets: DataFrame, path: Path, *, here: bool) -> None:
-    """Write packets in directories of PARTITIONS so that few row groups of a node overlap in time:
+def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) -> None:
+    """Write packets anew in directories of `by` so that few row groups of a node overlap in time:
     whoever reads them by time (analysis.pit.files) holds no more than these. `here` is write()'s."""
     if here:
+        shutil.rmtree(path, ignore_errors=True)
         in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
-        write_rows(in_order, path, BY)
+        write_rows(in_order, path, by)
         return
     # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
-    renamed = packets.withColumnRenamed("layering", "run")
-    ordered = renamed.repartitionByRange("run", "node", "time")
-    ordered = ordered.sortWithinPartitions(*PARTITIONS, "time", "frame")
-    writer = ordered.write.partitionBy(*PARTITIONS).option("parquet.block.size", _ROW_GROUP)
+    run = next(iter(by))
+    renamed = packets.withColumnRenamed("layering", run)
+    ordered = renamed.repartitionByRange(run, "node", "time").sortWithinPartitions(*by, "time", "frame")
+    writer = ordered.write.mode("overwrite").partitionBy(*by).option("parquet.block.size", _ROW_GROUP)
     writer.parquet(str(path.resolve()))
 
 

@@ -34,8 +34,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.decode.schema import FOREVER, MESSAGES
 from analysis.decode.tlv_batch import Flags, Ints
 from analysis.spark.parallel import each
-from analysis.spark.parquet import WholeFile, directories, partition
-from analysis.spark.parquet_windows import Group, in_windows, row_groups
+from analysis.spark.parquet import WholeFile, partition
+from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import EVENTS, TRANSACTIONS
 from captures.layers import GROUP
 
@@ -69,15 +69,10 @@ def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession
     packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()  # tasks work elsewhere
     tasks: dict[tuple[str | None, ...], list[Group]] = {}
     runs: dict[tuple[str | None, ...], str] = {}
-    for path in sorted(packets.rglob("*.parquet")):
-        place = path.relative_to(packets)
-        if any(part.startswith(("_", ".")) for part in place.parts):
-            continue
-        texts = directories(place)
+    for texts, path in files_in(packets):
         values = tuple(texts.values())
         runs[values] = texts.get(key) or ""
-        kept = {name: value for name, value in texts.items() if name in COLUMNS}
-        tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, kept))
+        tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, texts))
     order = sorted(tasks, key=str)
     for target in (out, moments):
         shutil.rmtree(target, ignore_errors=True)

@@ -11,6 +11,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pipelines.capture_page import write_capture_report
+from analysis.pit.entry import State
 from analysis.pit.levels import Levels
 from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
@@ -290,10 +291,9 @@ def test_hops_are_as_long_as_the_clocks_say(packets):
 
 def held(rows, start, end, slices=100, window=10**6):
     """Return the Levels of one node's PIT_OCCUPANCY, taken in windows."""
-    of = ("entries", "bytes")
-    levels = Levels(Span(start, end), of, 2, slices)
+    levels = Levels(Span(start, end), ("entries", "bytes"), 2, slices)
     times = np.array([row["time"] for row in rows])
-    states = np.array([[row[name] for name in of] for row in rows])
+    states = np.array([[row.get(name, 0) for name in State._fields] for row in rows])
     for begin in range(0, len(times), window):
         levels.push(times[begin : begin + window], states[begin : begin + window])
     levels.finish()
