@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.files import Rows
 from analysis.tables.samples import without_tails
 from analysis.tables.values import ALL
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
-
-Rows: TypeAlias = list[dict[str, Any]]
 
 
 def ratio(value: float | None, of: float | None, scale: int = 1) -> float | None:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.schema import PARTITIONS
 from analysis.errors import AnalysisError, reason
-from analysis.files import write_whole
+from analysis.files import Rows, write_whole
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pit import levels
 from analysis.pit.entry import State
@@ -24,7 +24,6 @@ from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.capture.findings import Figures, figures
 from analysis.report.capture.page import render
-from analysis.report.figures.plot import Rows
 from analysis.run.context import Span
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
-from analysis.files import whole_directory
+from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates, bottleneck, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
@@ -37,7 +37,6 @@ from analysis.pit import files, levels
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.validation import samples, truth, truth_summary
-from analysis.report.figures.plot import Rows
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run

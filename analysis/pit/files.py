@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from analysis.decode.tlv_batch import Ints
+from analysis.files import Rows
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.scan import Ended, PitScan
 from analysis.pit.shares import Share
@@ -32,6 +32,7 @@ from analysis.spark.parquet import WholeFile, partition
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.values import ALL
+from captures.records import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +133,7 @@ def tasks_of(nodes: Mapping[tuple[str, str | None], Sequence[Group]], cores: int
 
 def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
     """Return what PitScan takes of the breaks of each run's nodes."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    found: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in [] if breaks is None else breaks.to_pylist():
         if row["event"] != "peer-restart":
             told = {"time": row["time"], "interface": row["interface"], "kind": row["event"]}

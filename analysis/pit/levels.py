@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from analysis.decode.tlv_batch import Ints
+from analysis.files import Rows
 from analysis.pit.entry import State
 from analysis.pit.window import by_node
 from analysis.run.context import Span
 from analysis.spark.parallel import each
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.values import ALL
+from captures.records import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +98,7 @@ class Levels:
             told[f"peak_{what}"] = peak
         return told
 
-    def heat(self) -> list[dict[str, Any]]:
+    def heat(self) -> Rows:
         """Return slice and the means of HEAT over it; nothing of what is before the node's first entry."""
         widths = np.diff(self._borders)
         if self._first is None or self._first >= self._end:
@@ -173,7 +174,7 @@ def scan(
     over: Mapping[str, Span] | None = None,
     *,
     key: str = "run",
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, Rows]:
     """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
     `key`, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
 
@@ -210,7 +211,7 @@ def scan(
     }
 
 
-def with_idle(summary: list[dict[str, Any]], nodes: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def with_idle(summary: Rows, nodes: Iterable[tuple[str, str]]) -> Rows:
     """Return scan()'s summary with a row for each node (layering, name) that held nothing, too."""
     there = {(row["layering"], row["node"]) for row in summary}
     nothing = dict.fromkeys(SUMMARY.names, 0)

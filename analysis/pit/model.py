@@ -87,11 +87,11 @@ from heapq import heappop, heappush
 import numpy as np
 
 from analysis.decode.schema import FOREVER
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.classic import RECORD_BYTES, ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import RANGE_BYTES, FeedEntry
 from analysis.pit.matching import DIGEST
+from captures.records import Flags, Ints
 
 __all__ = [
     "FOREVER",

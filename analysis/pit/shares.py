@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.decode.tlv_batch import Flags
 from analysis.pit.matching import DIGEST
 from analysis.pit.model import FORK
 from analysis.pit.window import encoded, numbers
+from captures.records import Flags
 
 _DIGEST = DIGEST.encode()
 

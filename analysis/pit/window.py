@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode.schema import MESSAGES
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.entry import Message
 from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
 from analysis.pit.model import FORK, PitModel
 from analysis.pit.vector import MOST_LIFETIME, MOST_ROWS, Rows
+from captures.records import Flags, Ints
 
 COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason"))
 """The columns of packets that are needed."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from analysis.files import write_whole
+from analysis.files import Rows, write_whole
 from analysis.metrics.registry import METRICS, Metric, is_time
 from analysis.report.figures import delay, state, wire
 from analysis.report.figures.journey import journey_data
-from analysis.report.figures.plot import Figure, Rows
+from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.findings import findings, unranked
 from analysis.report.glossary import TERMS

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
 from analysis.decode.reference import Link, decode_payload
 from analysis.decode.schema import COLUMNS, PACKETS
+from analysis.files import Rows
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import By, WholeFile, partition
 from captures import websocket
@@ -115,7 +116,7 @@ def _groups(count: int, spark: "SparkSession | None") -> list[range]:
     return [range(count * task // tasks, count * (task + 1) // tasks) for task in range(tasks)]
 
 
-def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tuple[str, str], Report]:
+def _summed(readings: Sequence[Reading], parts: Rows) -> dict[tuple[str, str], Report]:
     reports: dict[tuple[str, str], Report] = {}
     for reading, part in zip(readings, parts, strict=True):
         key = reading.run, reading.piece.path
@@ -218,7 +219,7 @@ def _write_streams(
     """Put the streams of one run together from its segments, each in a file with the capture that it is of;
     return counts by capture. A capture may go on in the next, at the same interface of the same node."""
     flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     found: dict[str, dict[str, Any]] = {
         capture: {"kinds": Counter(), "problems": Counter(), "gaps": 0, "skipped": 0} for _, capture in paths
     }

@@ -32,12 +32,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.schema import FOREVER, MESSAGES
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.spark.parallel import each
 from analysis.spark.parquet import WholeFile, partition
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import EVENTS, TRANSACTIONS
 from captures.layers import GROUP
+from captures.records import Flags, Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

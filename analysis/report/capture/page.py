@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.files import Rows
 from analysis.report.capture import plots
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import (
@@ -22,7 +23,7 @@ from analysis.report.capture.endpoints import (
 from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
-from analysis.report.figures.plot import Figure, Rows
+from analysis.report.figures.plot import Figure
 from analysis.report.figures.state import MOST_NODES, WHAT, pit_heat, pit_over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume

@@ -7,10 +7,10 @@ nothing to draw.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
     Menu,
-    Rows,
     Scene,
     Spec,
     colour,

@@ -1,8 +1,8 @@
 """The report's plots of time: end to end, hop by hop, after joining, and after a loss or a failure."""
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
-    Rows,
     Spec,
     colour,
     figure,

@@ -11,6 +11,7 @@ from itertools import accumulate, count, product
 from math import ceil, floor, log10
 from typing import Any, NamedTuple, Protocol
 
+from analysis.files import Rows
 from analysis.report.numbers import pretty
 from analysis.run.manifest import Happening
 
@@ -50,7 +51,6 @@ MOST_NAMED_EVENTS = 12
 """Events that are named in a plot over time; of more only the times are marked."""
 
 Spec = dict[str, Any]
-Rows = list[dict[str, Any]]
 
 
 class Turn(Protocol):

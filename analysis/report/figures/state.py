@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
     Menu,
-    Rows,
     Scene,
     Spec,
     colour,
