@@ -8,8 +8,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pcapng_oracle
+from datagrams import parse_udp
 
-from captures.frames import parse_udp
 from captures.pcapng import Direction, Writer
 from forwarder.link import LinkService
 from forwarder.wire.feed import split_item

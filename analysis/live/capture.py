@@ -14,7 +14,8 @@ from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 from analysis.decode.schema import MESSAGES
-from analysis.pit.model import Message, PitModel, State
+from analysis.pit.entry import Message, State
+from analysis.pit.model import PitModel
 from analysis.tables.values import ALL
 from captures.reassembly import Reassembler
 

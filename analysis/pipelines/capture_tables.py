@@ -16,12 +16,12 @@ from analysis.pit import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import WholeFile, directories, partition, read, write, write_by_time
+from analysis.spark.parquet import at_least_empty, read, write, write_by_time
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES, Table
+from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
 
 FEW_BYTES = 4 << 20
 """Parquet of packets, of which this process follows the PITs itself."""
@@ -65,14 +65,4 @@ def write_tables(
         path.unlink()
     for table in TABLES:
         if table is not PACKETS:
-            _at_least_empty(out / table.name, table, runs)
-
-
-def _at_least_empty(path: Path, table: Table, runs: Collection[str]) -> None:
-    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
-    there = {directories(file.relative_to(path))["run"] for file in path.rglob("*.parquet")}
-    schema = table.arrow.remove(table.arrow.get_field_index("layering"))
-    for run in runs:
-        if (run or None) not in there:
-            with WholeFile(path / partition("run", run) / "part-empty.parquet", schema):
-                pass
+            at_least_empty(out / table.name, table.arrow, runs, {"run": "layering"})

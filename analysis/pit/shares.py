@@ -59,7 +59,3 @@ class Share(NamedTuple):
         used[used] = [crc32(name.partition(_DIGEST)[0]) % self.of == self.number for name in names]
         found: Flags = used[codes] & asked
         return found
-
-
-EVERY = Share()
-"""All of a node's entries."""

@@ -8,7 +8,7 @@ beyond ASCII stand for themselves: Spark would take each byte of an escaped one 
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -86,6 +86,16 @@ def write_rows(rows: pa.Table, path: Path, by: By) -> None:
         directory = path.joinpath(*(partition(key, group[name] or "") for key, name in by.items()))
         with WholeFile(directory / "part-0.parquet", own.schema) as file:
             file.write(own)
+
+
+def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By) -> None:
+    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
+    there = {directories(file.relative_to(path))["run"] for file in path.rglob("*.parquet")}
+    kept = pa.schema([field for field in schema if field.name not in by.values()])
+    for run in runs:
+        if (run or None) not in there:
+            with WholeFile(path.joinpath(*(partition(key, run) for key in by), "part-empty.parquet"), kept):
+                pass
 
 
 def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) -> None:

@@ -222,8 +222,7 @@ def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
-    from analysis.pipelines.capture_tables import _at_least_empty
-    from analysis.spark.parquet import directories
+    from analysis.spark.parquet import at_least_empty, directories
     from analysis.tables.schema import LATENCY
 
     # As Spark escapes it: less than analysis.spark.parquet does.
@@ -231,7 +230,7 @@ def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
     there.parent.mkdir()
     there.touch()
     runs = ["a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}", "c/d=e", ""]
-    _at_least_empty(tmp_path, LATENCY, runs)
+    at_least_empty(tmp_path, LATENCY.arrow, runs, {"run": "layering"})
     made = {path: directories(path.relative_to(tmp_path))["run"] for path in tmp_path.rglob("*.parquet")}
     assert sorted(run or "" for run in made.values()) == sorted(runs)
     assert all(not len(pq.read_table(path, partitioning=None)) for path in made.keys() - {there})

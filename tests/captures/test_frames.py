@@ -1,12 +1,13 @@
 import struct
 
 import pytest
+from datagrams import Datagram, parse_udp
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
-from captures.frames import Datagram, parse_udp, udp_frame
+from captures.frames import udp_frame
 
 MAC_A, MAC_B = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
 

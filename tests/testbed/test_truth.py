@@ -18,15 +18,17 @@ import nobody
 import pandas as pd
 import pcapng_oracle
 import pytest
+from datagrams import parse_udp
 from patience import PATIENCE_S
 from simulation import load_of, scenario
 
 from analysis.decode.reference import Link, Network, decode_payload, node_of
+from analysis.decode.schema import FOREVER
 from analysis.pipelines.run import analyze
-from analysis.pit.model import FOREVER, Message, PitModel, Step
+from analysis.pit.entry import Message, Step
+from analysis.pit.model import PitModel
 from analysis.run.context import Case, setting
 from analysis.run.manifest import Run
-from captures.frames import parse_udp
 from captures.pcapng import Direction
 from forwarder.link import LinkService
 from forwarder.wire.tlv import MalformedPacket
