@@ -14,7 +14,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import PARTITIONS
 from analysis.errors import AnalysisError, reason
 from analysis.files import Rows, write_whole
 from analysis.metrics import capture_aggregates, capture_names
@@ -27,7 +26,7 @@ from analysis.report.capture.page import render
 from analysis.run.context import Span
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import read
+from analysis.spark.parquet import read_packets, read_parquet
 from analysis.tables import schema
 from analysis.tables.schema import Table
 
@@ -63,7 +62,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
     A run of which the reports tell but no packet has lasted no time.
     """
     reports = _reports(tables / "summary.json")
-    packets = _read(spark, tables, schema.PACKETS, *PARTITIONS)
+    packets = _read(spark, tables, schema.PACKETS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
     interfaces = _rows(capture_aggregates.interfaces(packets), "layering", "node", "interface")
@@ -104,7 +103,7 @@ class _Given(NamedTuple):
 
     def read(self, table: Table) -> DataFrame:
         """Return a table, empty if it is not there."""
-        found = _read(self.spark, self.tables, table, "run")
+        found = _read(self.spark, self.tables, table)
         return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
 
 
@@ -240,12 +239,12 @@ def _reports(path: Path) -> dict[str, Any]:
         raise AnalysisError(f"{path}: not what feednet analyze writes: {error}") from error
 
 
-def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFrame | None:
+def _read(spark: SparkSession, tables: Path, table: Table) -> DataFrame | None:
     """Read a table; None if it is not there."""
     path = tables / table.name
     if next(path.rglob("*.parquet"), None) is None:
         return None
-    return read(spark, path, table.spark, *by)
+    return (read_packets if table is schema.PACKETS else read_parquet)(spark, path, table.spark)
 
 
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:

@@ -43,7 +43,7 @@ from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import read_parquet, write, write_by_time
+from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
 from analysis.spark.to_parquet import extract
 from analysis.tables import link_transits
 from analysis.tables.events import noted_in_run
@@ -57,7 +57,6 @@ from analysis.tables.values import ALL
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
 
-_BY = {"layering": "layering"}
 _MESSAGES = "messages.parquet"
 
 CURVE_BINS = 300
@@ -174,7 +173,7 @@ class Prepared(NamedTuple):
 
     def settle(self, name: str, table: DataFrame) -> DataFrame:
         """Write a table that may be large; return it as it is read from there."""
-        return _settle(table, self.tables / f"{name}.parquet", here=self.here)
+        return settle(table, self.tables / f"{name}.parquet", here=self.here)
 
     def of_pits(self, name: str, schema: StructType) -> DataFrame:
         """Return a table that analysis.pit.files.scan has written."""
@@ -219,11 +218,11 @@ def _prepared(
     shutil.rmtree(wire, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, _BY, None) if small else None
+        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
         progress(f"starting {chosen}")
         spark = session(chosen, small=small, quick=size <= QUICK_BYTES)
         progress("decoding packets")
-        for report in early.result() if early else extract(pieces, wire, _BY, spark):
+        for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
             strictly(report.path, report.damages)
     packets = read_parquet(spark, wire, PACKETS.spark)
     breaks = frame(spark, known.breaks)
@@ -235,16 +234,16 @@ def _prepared(
     def joined() -> DataFrame:
         whole = reassemble(packets, breaks, here=small)
         # What many cores follow is in files by node.
-        write_by_time(whole, tables / _MESSAGES, _BY if small else _BY | {"node": "node"}, here=small)
+        write_by_time(whole, tables / _MESSAGES, BY[:1] if small else BY[:2], here=small)
         return read_parquet(spark, tables / _MESSAGES, whole.schema)
 
     messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(joined, others)
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        sizes = _settle(item_sizes(messages), tables / "items.parquet", here=small)
+        sizes = settle(item_sizes(messages), tables / "items.parquet", here=small)
         bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
-        return sizes, _settle(bounded, tables / "latency.parquet", here=small)
+        return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
         pit = Path(place)
@@ -277,11 +276,11 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     """Write the tables of PITs; return what every node of the runs held, as levels.scan() tells it."""
     turns = {row["layering"]: row for row in known.runs.to_pylist()}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
-    files.scan(messages, out, spark, key="layering", ends=ends, breaks=known.breaks, keep_steps=True)
+    files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
     spans = {name: Span(turn["start_ns"], turn["end_ns"]) for name, turn in turns.items()}
     over = {name: Span(turn["from_ns"], turn["until_ns"]) for name, turn in turns.items()}
     occupancy = out / PIT_OCCUPANCY.name
-    held = levels.scan(occupancy, spans, levels.HEAT, CURVE_BINS, spark, over, key="layering")
+    held = levels.scan(occupancy, spans, levels.HEAT, CURVE_BINS, spark, over)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
     every = [*nodes, *((name, ALL) for name in turns)]
     return held | {"summary": levels.with_idle(held["summary"], every)}
@@ -450,7 +449,6 @@ def _tell(given: Prepared) -> None:
         given.messages,
         given.tables / _MESSAGES,
         lambda name: given.tables / f"{name}.parquet",
-        "layering",
         given.settle,
         noted,
         here=given.here,
@@ -475,9 +473,3 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
         table = table.append_column("layering", pa.repeat(name, len(table)))
         tables.append(table.append_column("line", pa.array(range(len(table)), pa.int64())))
     return pa.concat_tables(tables)
-
-
-def _settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write a table as Parquet, a directory for each layering; return it as it is read from there."""
-    write(table, path, "layering", here=here)
-    return read_parquet(table.sparkSession, path, table.schema)

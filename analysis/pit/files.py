@@ -65,16 +65,15 @@ def scan(
     out: Path,
     spark: "SparkSession | None" = None,
     *,
-    key: str = "run",
     ends: Mapping[str, int] | None = None,
     breaks: pa.Table | None = None,
     keep_steps: bool = False,
 ) -> None:
-    """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by `key`, from Parquet of packets.
+    """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, from Parquet of packets.
 
-    `packets` is what analysis.spark.to_parquet has written, in directories by `key`, and perhaps by node and
-    interface; of captures with fragments (frag_count > 1), what analysis.tables.reassembly has made of them,
-    written in the same way. Without Spark the work is done here.
+    `packets` is what analysis.spark.to_parquet has written, in directories by layering, perhaps by node and
+    interface, too; of captures with fragments (frag_count > 1), what analysis.tables.reassembly has made of
+    them, written in the same way. Without Spark the work is done here.
 
     `ends` (ns) says until when there may have been packets of a run: by default, until the last one of any of
     its nodes. `breaks` (analysis.run.context.BREAKS) are restarts and links that go down: what happens before
@@ -84,7 +83,7 @@ def scan(
     nodes: dict[tuple[str, str | None], list[Group]] = defaultdict(list)
     last: dict[str, int] = {}
     for texts, path in files_in(packets):
-        run, node = texts.get(key) or "", texts["node"] or "" if "node" in texts else None
+        run, node = texts.get("layering") or "", texts["node"] or "" if "node" in texts else None
         for group, until in row_groups(path, texts):
             nodes[run, node].append(group)
             last[run] = max(last.get(run, until), until)
@@ -97,7 +96,7 @@ def scan(
 
     def follow(number: int) -> dict[str, Any]:
         task = tasks[number]
-        part = Path(partition(key, task.run)) / f"part-{number:05}.parquet"
+        part = Path(partition("layering", task.run)) / f"part-{number:05}.parquet"
         with (
             WholeFile(intervals / part, INTERVALS_ARROW) as ended,
             WholeFile(steps / part, STEPS_ARROW, use_dictionary=["node"]) as changed,
@@ -108,7 +107,7 @@ def scan(
         return {}
 
     each(spark, follow, len(tasks))
-    add_up(steps, out / "pit_occupancy", spark, key=key)
+    add_up(steps, out / "pit_occupancy", spark)
     if not keep_steps:
         shutil.rmtree(steps, ignore_errors=True)
 
@@ -167,18 +166,19 @@ def _together(found: Iterable[tuple[str, Ended]]) -> list[pa.Table]:
     return [pa.concat_tables(parts) for parts in tables]
 
 
-def add_up(steps: Path, out: Path, spark: "SparkSession | None" = None, *, key: str = "run") -> None:
+def add_up(steps: Path, out: Path, spark: "SparkSession | None" = None) -> None:
     """Write analysis.tables.schema.PIT_OCCUPANCY of the steps that scan() has found, a task a run."""
     steps, out = steps.resolve(), out.resolve()
     shutil.rmtree(out, ignore_errors=True)
     files: dict[str, list[Group]] = defaultdict(list)
     for texts, path in files_in(steps):
-        files[texts.get(key) or ""] += [group for group, _ in row_groups(path, {})]
+        files[texts.get("layering") or ""] += [group for group, _ in row_groups(path, {})]
     runs = sorted(files)
 
     def write(number: int) -> dict[str, Any]:
         before: dict[str, Ints] = {}
-        with WholeFile(out / partition(key, runs[number]) / "part-0.parquet", OCCUPANCY_ARROW) as states:
+        place = out / partition("layering", runs[number]) / "part-0.parquet"
+        with WholeFile(place, OCCUPANCY_ARROW) as states:
             for window in in_windows(files[runs[number]], _OF_STATES):
                 states.write(_states(window, before))
         return {}

@@ -172,18 +172,16 @@ def scan(
     bins: int,
     spark: "SparkSession | None",
     over: Mapping[str, Span] | None = None,
-    *,
-    key: str = "run",
 ) -> dict[str, Rows]:
     """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
-    `key`, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
+    layering, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
 
     A task a run; memory is bounded by nodes and a window of states.
     """
     occupancy = occupancy.resolve()  # tasks work in directories of their own
     files: dict[str, list[Group]] = defaultdict(list)
     for texts, path in files_in(occupancy):
-        files[texts.get(key) or ""] += [group for group, _ in row_groups(path, {})]
+        files[texts.get("layering") or ""] += [group for group, _ in row_groups(path, {})]
     runs = sorted(run for run in files if run in spans)
 
     def follow(number: int) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _write_pieces(
     readings: Sequence[Reading], numbers: range, out: Path, by: By, task: int
 ) -> dict[str, Any]:
     """Write what some pieces hold; return for each what was found in it."""
-    grouped = "interface" in by.values()
+    grouped = "interface" in by
     parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
     held = written = 0
     pieces = []
@@ -145,7 +145,7 @@ def _write_pieces(
         for batch in read_packets(readings[number], findings, grouped):
             go_on()
             frames, held = frames + batch.num_rows, held + batch.num_rows
-            for key, part in _split(batch, list(by.values())):
+            for key, part in _split(batch, by):
                 parts[key].append(part)
             if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
                 _write_parts(parts, out, by, f"{task:05}-{written:05}")
@@ -169,7 +169,7 @@ def _write_pieces(
     return {"pieces": pieces}
 
 
-def _split(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
+def _split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
     """Yield the rows of a batch that agree in some columns, and what they have there."""
     codes = np.zeros(batch.num_rows, np.int64)
     for name in columns:
@@ -188,7 +188,7 @@ def _write_parts(parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Pat
         directory = out
         for column, value in zip(by, key, strict=True):
             directory = directory / partition(column, value)
-        table = pa.Table.from_batches(batches).drop_columns(list(by.values()))
+        table = pa.Table.from_batches(batches).drop_columns(list(by))
         _write(table.unify_dictionaries(), directory / f"part-{name}.parquet")
 
 
@@ -248,7 +248,7 @@ def _write_streams(
             ]
             batch = pa.RecordBatch.from_arrays(arrays, table.column_names)
             parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
-            for key, part in _split(batch, list(by.values())):
+            for key, part in _split(batch, by):
                 parts[key].append(part)
             _write_parts(parts, out, by, f"tcp-{number:05}-{written:05}")
             written += 1

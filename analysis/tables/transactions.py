@@ -59,19 +59,19 @@ _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
 _MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
 
 
-def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession | None" = None) -> None:
-    """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories `key`=RUN.
+def scan(packets: Path, out: Path, moments: Path, spark: "SparkSession | None" = None) -> None:
+    """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories by layering.
 
     `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are passed over), in
-    directories of `key` and whatever else; what agrees in all of these is a task. Without Spark the work is
-    done here.
+    directories by layering and whatever else; what agrees in all of these is a task. Without Spark the work
+    is done here.
     """
     packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()  # tasks work elsewhere
     tasks: dict[tuple[str | None, ...], list[Group]] = {}
     runs: dict[tuple[str | None, ...], str] = {}
     for texts, path in files_in(packets):
         values = tuple(texts.values())
-        runs[values] = texts.get(key) or ""
+        runs[values] = texts.get("layering") or ""
         tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, texts))
     order = sorted(tasks, key=str)
     for target in (out, moments):
@@ -79,7 +79,7 @@ def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession
 
     def follow_one(number: int) -> dict[str, Any]:
         values = order[number]
-        part = Path(partition(key, runs[values])) / f"part-{number:05}.parquet"
+        part = Path(partition("layering", runs[values])) / f"part-{number:05}.parquet"
         following = Follower()
         with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as told:
             windows = in_windows(tasks[values], COLUMNS)

@@ -63,7 +63,7 @@ def write(directory, run, node, messages):
         columns["frame"] = [frame for frame, _ in rows]
         stored = [name for name in COLUMNS if name != "interface"]
         table = pa.table({name: pa.array(columns[name], TYPES[name]) for name in stored})
-        place = directory / f"run={run}" / f"node={node}" / f"interface={interface or NO_VALUE}"
+        place = directory / f"layering={run}" / f"node={node}" / f"interface={interface or NO_VALUE}"
         place.mkdir(parents=True)
         parts = [table.slice(start, 40) for start in range(0, len(table), 40)]
         Random(1).shuffle(parts)
@@ -110,7 +110,7 @@ def states(steps):
 def check(out):
     for run in ("x", "y z"):
         intervals, steps = wanted(run)
-        place = f"run={run}"
+        place = f"layering={run}"
         table = ds.dataset(out / "pit_intervals" / place).to_table()
         assert Counter(map(tuple, (row.values() for row in table.to_pylist()))) == Counter(intervals)
         assert table.column_names == ["node", *Interval._fields]
@@ -128,10 +128,10 @@ def check(out):
 @pytest.mark.parametrize("window", [1, 100, 1 << 20])
 def test_files_out_of_order_come_to_what_the_packets_do(packets, tmp_path, monkeypatch, window):
     monkeypatch.setattr(parquet_windows, "WINDOW", window)
-    (tmp_path / "pit_occupancy" / "run=gone").mkdir(parents=True)
+    (tmp_path / "pit_occupancy" / "layering=gone").mkdir(parents=True)
     scan(packets, tmp_path)
     check(tmp_path)
-    assert not (tmp_path / "pit_occupancy" / "run=gone").exists()
+    assert not (tmp_path / "pit_occupancy" / "layering=gone").exists()
 
 
 def test_entries_of_a_node_are_shared_out_by_their_names(packets, tmp_path, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_sweep_holds_no_more_than_it_must(packets, monkeypatch):
     monkeypatch.setattr(parquet_windows, "WINDOW", 80)
     groups = [
         group
-        for path in packets.rglob("run=x/node=a/**/*.parquet")
+        for path in packets.rglob("layering=x/node=a/**/*.parquet")
         for group, _ in parquet_windows.row_groups(path, {"interface": "i"})
     ]
     windows = list(in_windows(groups, COLUMNS))

@@ -28,6 +28,7 @@ from analysis.report.capture.plots import shortened
 from analysis.report.figures.plot import quantiles_of
 from analysis.report.page import unpacked
 from analysis.run.context import Span
+from analysis.spark.parquet import BY
 from analysis.tables import schema as stages
 
 pytestmark = pytest.mark.spark
@@ -186,12 +187,10 @@ ROWS = {
 def write_tables(directory, rows=ROWS, summary=SUMMARY):
     """Write tables as `feednet analyze` does."""
     for table in stages.TABLES:
-        keys = ("run", "node", "interface") if table.name == "packets" else ("run",)
-        whole = pa.Table.from_pylist(rows.get(table.name, []), table.arrow).rename_columns(
-            ["run" if name == "layering" else name for name in table.names]
-        )
+        whole = pa.Table.from_pylist(rows.get(table.name, []), table.arrow)
         if len(whole):
-            pq.write_to_dataset(whole, directory / table.name, partition_cols=list(keys))
+            by = BY if table.name == "packets" else BY[:1]
+            pq.write_to_dataset(whole, directory / table.name, partition_cols=list(by))
     (directory / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     return directory
 
