@@ -20,7 +20,7 @@ from analysis.report.page import page
 from analysis.report.ranks import alike, rank
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.samples import TAILS
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, OUTCOMES
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults that the page counts for each subscriber."""
@@ -91,13 +91,15 @@ def render(manifest: Manifest, tables: Tables) -> str:
     drawing = draw(manifest)
     nodes = [node.name for node in manifest.topology.nodes]
     pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, manifest)
+    ended = [row for row in tables.pit_lives if row["node"] == ALL]
+    outcomes = {(row["layering"], outcome): row[outcome] for row in ended for outcome in OUTCOMES}
     sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
             state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, manifest),
             state.in_flight(tables.in_flight, manifest),
             state.lifetime_cdf(tables.pit_lives, manifest),
-            state.outcomes(tables.pit_lives, manifest),
+            state.outcomes(outcomes, manifest),
         ],
         "latency": [
             delay.latency_cdf(tables.latency, manifest),
@@ -122,7 +124,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
         "first_items": _counts(tables.first_items, "wait_ns", manifest),
         "losses": _counts(tables.losses, "recovery_ns", manifest),
-        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == ALL},
+        "entries": {row["layering"]: row["entries"] for row in ended},
     }
     return page(
         "page.html",

@@ -24,7 +24,7 @@ from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
 from analysis.report.figures.plot import Figure
-from analysis.report.figures.state import MOST_NODES, WHAT, pit_heat, pit_over_time
+from analysis.report.figures.state import MOST_NODES, WHAT, outcomes, pit_heat, pit_over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
@@ -44,6 +44,9 @@ def render(given: Contents) -> str:
     prefixes = _most(given.prefixes, "prefix", "requests")
     feeds = _most(given.feeds, "feed", "arrivals")[:MOST_FEEDS]
     nodes = _most(given.lifetimes, "node", "count")
+    ended: Counter[tuple[str, str]] = Counter()
+    for row in given.outcomes:
+        ended[row["layering"], row["outcome"]] += row["entries"]
     sections: dict[str, list[Figure | None]] = {
         "traffic": [
             plots.traffic(given.load, given.by_node, given.nodes, given),
@@ -67,7 +70,7 @@ def render(given: Contents) -> str:
         "state": [
             pit,
             _pit_heat(given),
-            plots.outcomes(given.outcomes, given),
+            outcomes(ended, given),
             plots.cdf(
                 "lifetimes",
                 "Life of PIT entries",

@@ -1,6 +1,6 @@
 """The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.files import Rows
 from analysis.report.figures.plot import (
@@ -34,8 +34,6 @@ _OUTCOME_LOOKS = {
     "lost": ("lost by the node or its link", "--interest"),
     "open": ("still open at the end", "--other"),
 }
-OUTCOME_STACK = [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES]
-"""Outcomes of PIT entries as wire.share_bars takes them: what each is called, and its colour."""
 
 WHAT = ("entries", "bytes")
 """What a PIT is measured by; captures know of `ranges` and `credit`, too."""
@@ -199,15 +197,16 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
     )
 
 
-def outcomes(lives: Rows, scene: Scene) -> Figure:
-    """Return what ended the PIT entries, in shares."""
-    together = [row for row in lives if row["node"] == ALL]
+def outcomes(amounts: Mapping[tuple[str, str], int], scene: Scene) -> Figure | None:
+    """Return what ended the PIT entries, in shares, of entries by layering and outcome."""
+    if not amounts:
+        return None
     return share_bars(
-        "pit-outcomes",
+        "outcomes",
         "What ended PIT entries",
         "Stacked bars, one for each layering: the share of PIT entries by what ended them",
-        {(row["layering"], outcome): row[outcome] for row in together for outcome in OUTCOMES},
-        OUTCOME_STACK,
+        amounts,
+        [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES],
         "outcome",
         scene,
         "% of the entries",
