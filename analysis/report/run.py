@@ -1,4 +1,4 @@
-"""The report of a run: its numbers; its text is in static/page.html."""
+"""The report of a run: its numbers; its text is in static/run.html."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -127,7 +127,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "entries": {row["layering"]: row["entries"] for row in ended},
     }
     return page(
-        "page.html",
+        "run.html",
         [item for group in plots.values() for item in group],
         {
             "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),
