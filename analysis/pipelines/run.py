@@ -52,7 +52,7 @@ from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, HELD
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
@@ -280,7 +280,7 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     spans = {name: Span(turn["start_ns"], turn["end_ns"]) for name, turn in turns.items()}
     over = {name: Span(turn["from_ns"], turn["until_ns"]) for name, turn in turns.items()}
     occupancy = out / PIT_OCCUPANCY.name
-    held = levels.scan(occupancy, spans, levels.HEAT, CURVE_BINS, spark, over)
+    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, spark, over)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
     every = [*nodes, *((name, ALL) for name in turns)]
     return held | {"summary": levels.with_idle(held["summary"], every)}

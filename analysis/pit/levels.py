@@ -19,7 +19,7 @@ from analysis.pit.window import by_node
 from analysis.run.context import Span
 from analysis.spark.parallel import each
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, HELD
 from captures.records import Ints
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 SLICES = 100
 """Parts of a run in which a mean is taken for the heat map."""
-
-HEAT = ("entries", "bytes")
-"""What the heat map is of."""
 
 SUMMARY = pa.schema(
     [
@@ -99,15 +96,15 @@ class Levels:
         return told
 
     def heat(self) -> Rows:
-        """Return slice and the means of HEAT over it; nothing of what is before the node's first entry."""
+        """Return slice and the means of HELD over it; nothing of what is before the node's first entry."""
         widths = np.diff(self._borders)
         if self._first is None or self._first >= self._end:
             return []
         there = np.flatnonzero((self._borders[1:] > self._first) & (widths > 0))
-        sums = np.diff(self._sums[:-2, : len(HEAT)], axis=0)
+        sums = np.diff(self._sums[:-2, : len(HELD)], axis=0)
         means = (sums[there] / widths[there, None]).astype(float)
         return [
-            {"slice": int(place), **dict(zip(HEAT, values, strict=True))}
+            {"slice": int(place), **dict(zip(HELD, values, strict=True))}
             for place, values in zip(there, means.tolist(), strict=True)
         ]
 

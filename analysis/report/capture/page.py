@@ -24,11 +24,11 @@ from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
 from analysis.report.figures.plot import Figure
-from analysis.report.figures.state import MOST_NODES, WHAT, outcomes, pit_heat, pit_over_time
+from analysis.report.figures.state import MOST_NODES, outcomes, pit_heat, pit_over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, HELD
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""
@@ -159,7 +159,7 @@ def _pit_heat(given: Contents) -> Figure | None:
 def _pit(given: Contents) -> tuple[Figure | None, int]:
     if not given.pit_curves:
         return None, 0
-    what = [*WHAT, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
+    what = [*HELD, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
     return pit_over_time(given.pit_curves, given.pit_summary, _in_rows(given.pit_summary), given, what)
 
 

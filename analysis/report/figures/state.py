@@ -18,7 +18,7 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.wire import share_bars
-from analysis.tables.values import ALL, OUTCOMES
+from analysis.tables.values import ALL, HELD, OUTCOMES
 
 MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
@@ -35,12 +35,9 @@ _OUTCOME_LOOKS = {
     "open": ("still open at the end", "--other"),
 }
 
-WHAT = ("entries", "bytes")
-"""What a PIT is measured by; captures know of `ranges` and `credit`, too."""
-
 
 def pit_over_time(
-    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = WHAT
+    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = HELD
 ) -> tuple[Figure, int]:
     """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
     means: dict[str, float] = {}
@@ -89,7 +86,7 @@ def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> F
     """
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}
     nothing: Rows = [
-        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(WHAT, 0)}
+        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(HELD, 0)}
         for row in summary
         for place in range(1 + max((row["slice"] for row in rows), default=0))
         if (row["layering"], row["node"], place) not in there
@@ -101,7 +98,7 @@ def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> F
         rows + nothing,
         nodes,
         scene,
-        Menu("PIT", list(WHAT)),
+        Menu("PIT", list(HELD)),
         "PIT entries or bytes, mean",
     )
 
