@@ -14,6 +14,9 @@ from analysis.errors import AnalysisError, of_system
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Rows = list[dict[str, Any]]
+"""Rows of a small table, by column."""
+
 _LOCK = ".lock"
 _OLD = ".old"
 _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

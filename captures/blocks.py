@@ -1,8 +1,7 @@
 """pcapng as arrays: a captures.records.RecordReader.
 
-Agrees with captures.pcapng.read(), block for block; sections below are the draft's. Blocks are a multiple
-of 4 bytes, so a window is walked as 32-bit words; a block's length stands at both its ends, which tells a
-broken chain from a whole one for all blocks at once.
+Sections below are the draft's. Blocks are a multiple of 4 bytes, so a window is walked as 32-bit words; a
+block's length stands at both its ends, which tells a broken chain from a whole one for all blocks at once.
 """
 
 import struct
@@ -11,7 +10,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from captures.pcapng import CaptureError, Direction, Interface, Source, read_source
+from captures.pcapng import (
+    BYTE_ORDER_MAGIC,
+    END_OF_OPTIONS,
+    ENHANCED_PACKET,
+    INTERFACE_DESCRIPTION,
+    PACKET_FLAGS,
+    SECOND,
+    SECTION_HEADER,
+    CaptureError,
+    Direction,
+    Interface,
+    Source,
+    read_source,
+)
 from captures.records import (
     LARGEST_TIME,
     MOST_EMPTY,
@@ -25,14 +37,10 @@ from captures.records import (
     note_empty,
 )
 
-SECTION_HEADER = 0x0A0D0D0A
-_INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 1, 2, 3, 6
-_MAGIC = 0x1A2B3C4D
-_VERSIONS = ((1, 0), (1, 2))
+_OBSOLETE, _SIMPLE = 2, 3
+_VERSIONS = ((1, 0), (1, 2))  # a minor version of 2 MUST be read as 0 (section 4.1)
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 _LARGEST_BLOCK = 1 << 24  # Wireshark's limit too
-_FLAGS = 2
-_SECOND = 10**9
 _MISFIT = "a packet does not fit its block"
 _UNDESCRIBED = "a packet of an interface that is not described"
 
@@ -117,14 +125,14 @@ class BlockReader:
     @staticmethod
     def _byte_order(data: Octets, at: int) -> str | None:
         for order in "<>":
-            if struct.unpack_from(order + "I", data.data, at + 8)[0] == _MAGIC:
+            if struct.unpack_from(order + "I", data.data, at + 8)[0] == BYTE_ORDER_MAGIC:
                 return order
         return None
 
     def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:
         """Return the first place from `at` on where there is a whole packet block or section header."""
         raw = data[:size].tobytes()
-        signs = [struct.pack(self._order + "I", kind) for kind in (_ENHANCED, SECTION_HEADER)]
+        signs = [struct.pack(self._order + "I", kind) for kind in (ENHANCED_PACKET, SECTION_HEADER)]
         best = None
         for sign in signs:
             place = raw.find(sign, at)
@@ -155,13 +163,13 @@ class BlockReader:
         kinds = words[places].astype(np.int64)
         broken = (total < 12) | (total & 3 != 0) | (words[places + (total >> 2) - 1] != total)
         heads = np.flatnonzero(kinds == SECTION_HEADER)
-        broken[heads] |= words[np.minimum(places[heads] + 2, len(words) - 1)] != _MAGIC
+        broken[heads] |= words[np.minimum(places[heads] + 2, len(words) - 1)] != BYTE_ORDER_MAGIC
         stops = np.flatnonzero(broken)
         count = int(stops[0]) if len(stops) else len(places)
         stop = start + 4 * (int(places[count]) if count < len(places) else at)
         places, total, kinds = places[:count] * 4 + start, total[:count], kinds[:count]
         # A block that describes the section changes how those after it are read.
-        marks = np.flatnonzero((kinds == SECTION_HEADER) | (kinds == _INTERFACE)).tolist()
+        marks = np.flatnonzero((kinds == SECTION_HEADER) | (kinds == INTERFACE_DESCRIPTION)).tolist()
         for low, high in pairwise([-1, *marks, count]):
             if low >= 0:
                 at, length = int(places[low]), int(total[low])
@@ -183,7 +191,7 @@ class BlockReader:
                 )
         elif self._readable:
             try:
-                source = read_source(block, self._order)
+                source = read_source(block, 0, len(block), self._order)
             except CaptureError as error:
                 self.damages.append(Damage(offset, len(block), f"interface description: {error.reason}"))
                 # It has a number all the same.
@@ -193,9 +201,9 @@ class BlockReader:
             self._header += block
 
     def _packets(self, data: Octets, at: Ints, total: Ints, kinds: Ints, offset: int) -> Records:
-        if (kinds == _ENHANCED).all():
+        if (kinds == ENHANCED_PACKET).all():
             return self._enhanced(data, at, total, offset)
-        packets = np.isin(kinds, (_ENHANCED, _SIMPLE, _OBSOLETE))
+        packets = np.isin(kinds, (ENHANCED_PACKET, _SIMPLE, _OBSOLETE))
         at, total, kinds = at[packets], total[packets], kinds[packets]
         # Runs of one kind, to keep the order of the file.
         cuts = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(kinds)]
@@ -203,7 +211,7 @@ class BlockReader:
         for low, high in pairwise(cuts):
             here = slice(low, high)
             if high > low:
-                read = {_ENHANCED: self._enhanced, _OBSOLETE: self._obsolete, _SIMPLE: self._simple}
+                read = {ENHANCED_PACKET: self._enhanced, _OBSOLETE: self._obsolete, _SIMPLE: self._simple}
                 parts.append(read[int(kinds[low])](data, at[here], total[here], offset))
         return self._joined(parts)
 
@@ -273,7 +281,7 @@ class BlockReader:
         units = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
         used = np.flatnonzero(np.bincount(source)).tolist()
         meanings = {(self._sources[each].per_second, self._sources[each].offset_ns) for each in used}
-        if meanings == {(_SECOND, 0)}:
+        if meanings == {(SECOND, 0)}:
             same: Ints = np.minimum(units, np.uint64(LARGEST_TIME)).astype(np.int64)
             return same
         time = np.empty(len(units), np.int64)
@@ -288,18 +296,18 @@ class BlockReader:
         room = limit - options
         heads = rows[np.minimum(options, len(data) - 8)].view(self._order + "u2").reshape(-1, 4)
         flags = heads[:, 2 if self._order == "<" else 3] & 3
-        is_flags = (heads[:, 0] == _FLAGS) & (heads[:, 1] == 4) & (room >= 8)
+        is_flags = (heads[:, 0] == PACKET_FLAGS) & (heads[:, 1] == 4) & (room >= 8)
         direction = np.where(is_flags & (flags < 3), flags, 0).astype(np.int64)
-        for row in np.flatnonzero(~is_flags & (room >= 8) & (heads[:, 0] != 0)).tolist():
+        for row in np.flatnonzero(~is_flags & (room >= 8) & (heads[:, 0] != END_OF_OPTIONS)).tolist():
             direction[row] = self._later_flags(data, int(options[row]), int(limit[row]))
         return direction
 
     def _later_flags(self, data: Octets, at: int, limit: int) -> int:
         while at + 8 <= limit:
             code, length, flags = struct.unpack_from(self._order + "HHI", data.data, at)
-            if code == _FLAGS and length == 4:
+            if code == PACKET_FLAGS and length == 4:
                 return int(flags & 3) if flags & 3 < 3 else Direction.UNKNOWN
-            if code == 0:
+            if code == END_OF_OPTIONS:
                 break
             at += 4 + length + (-length & 3)
         return Direction.UNKNOWN
@@ -313,7 +321,7 @@ def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int
     other, so words that look like their type, with a length that is there at both ends, are found first, and
     runs of them that lead from one to the next are taken as they are.
     """
-    guess = np.flatnonzero(words[: max(0, len(words) - 2)] == _ENHANCED)
+    guess = np.flatnonzero(words[: max(0, len(words) - 2)] == ENHANCED_PACKET)
     length = words[guess + 1]
     ends = guess + (length >> 2)
     inside = (length >= 12) & (ends <= len(words))
@@ -342,7 +350,7 @@ def _nanoseconds(units: np.ndarray[tuple[int], np.dtype[np.uint64]], source: Sou
     """Return stamps in nanoseconds; by Python's integers where 64 bits do not do."""
     largest = int(units.max(initial=0))
     rate, offset = source.per_second, source.offset_ns
-    if _SECOND % rate == 0 and largest * (_SECOND // rate) + abs(offset) <= LARGEST_TIME:
-        return units.astype(np.int64) * (_SECOND // rate) + offset
-    exact = (unit * _SECOND // rate + offset for unit in units.tolist())
+    if SECOND % rate == 0 and largest * (SECOND // rate) + abs(offset) <= LARGEST_TIME:
+        return units.astype(np.int64) * (SECOND // rate) + offset
+    exact = (unit * SECOND // rate + offset for unit in units.tolist())
     return np.array([max(-LARGEST_TIME, min(time, LARGEST_TIME)) for time in exact], np.int64)

@@ -7,8 +7,10 @@ from random import Random
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from captures import pcapng
-from captures.frames import parse_udp
+import pcapng_oracle
+from datagrams import parse_udp
+
+from captures.pcapng import Direction, Writer
 from forwarder.link import LinkService
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
@@ -96,7 +98,7 @@ def simulate(wanted: Scenario, layering: str, items: int | None = None, until_dr
         wanted = wanted.model_copy(update={"workload": workload})
     published = load_of(wanted)
     file = BytesIO()
-    capture = pcapng.Writer(file, capture_interfaces(wanted.network), application="feednet")
+    capture = Writer(file, capture_interfaces(wanted.network), application="feednet")
     emulation = Emulation(wanted, layering, published, capture=capture)
     emulation.run(emulation.timeline.end if until_drained else emulation.timeline.stop)
     events: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -112,12 +114,12 @@ def _packets(capture: bytes) -> list[Seen]:
     with NamedTemporaryFile() as file:
         file.write(capture)
         file.flush()
-        for captured in pcapng.read(file.name):
+        for captured in pcapng_oracle.read(file.name):
             view = parse_udp(captured.frame)
             if view is None:
                 continue  # TCP
             frame = captured.frame[view.payload_offset : view.payload_offset + view.payload_length]
-            interface, sent = captured.interface.name, captured.direction is pcapng.Direction.OUT
+            interface, sent = captured.interface.name, captured.direction is Direction.OUT
             packet = links[interface, sent].receive(frame, captured.time)
             if packet is not None:
                 seen.append(Seen(interface, sent, captured.time, packet))

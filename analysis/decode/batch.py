@@ -19,7 +19,7 @@ from analysis.decode.columns import Columns
 from analysis.decode.ndn import KINDS, OTHER, decode_packets
 from analysis.decode.reference import NDN_PORTS, decode_frame
 from analysis.decode.schema import COLUMNS
-from analysis.decode.tlv_batch import Flags, Ints, Octets, headers
+from analysis.decode.tlv_batch import Octets, headers
 from captures.layers import (
     ETHERNET,
     EXTENSIONS,
@@ -46,7 +46,7 @@ from captures.layers import (
     Ports,
     mac,
 )
-from captures.records import Records
+from captures.records import Flags, Ints, Records
 
 DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("transport") :])
 """The columns that a frame itself says: those of decode_frame()."""

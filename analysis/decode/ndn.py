@@ -14,7 +14,8 @@ import numpy as np
 from analysis.decode.columns import Columns
 from analysis.decode.names import distinct, read_names
 from analysis.decode.reference import payload_bytes
-from analysis.decode.tlv_batch import NNI, Flags, Grammar, Ints, Octets, headers, is_nni, numbers
+from analysis.decode.tlv_batch import NNI, Grammar, Octets, headers, is_nni, numbers
+from captures.records import Flags, Ints
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
 from forwarder.wire.name import NAME

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.reference import NDN_PORTS, node_of
 from analysis.decode.schema import PACKETS
-from analysis.decode.tlv_batch import Flags, Ints, Octets
+from analysis.decode.tlv_batch import Octets
 from captures.files import Piece, read_piece
 from captures.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
 from captures.pcapng import CaptureError, Direction, Interface
-from captures.records import Damage, Records, Window
+from captures.records import Damage, Flags, Ints, Records, Window
 
 NodeRule = Literal["auto", "interface", "file", "address"]
 """Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the

@@ -15,7 +15,7 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("layering", "string", "", "the capture's name; `run` in what `feednet analyze` writes"),
+    Column("layering", "string", "", "the layering; of captures, their run"),
     Column("interface", "string", "", "where it was captured"),
     Column("node", "string", "", "the node that the interface belongs to"),
     Column("direction", "string", "", "`in` or `out`, seen from the node; null if the capture does not tell"),
@@ -99,6 +99,3 @@ FOREVER = (1 << 63) - 1
 
 MESSAGES = ("interest", "lli", "data", "nack")
 """The kinds of network-layer packets; the others are frames or parts of them."""
-
-PARTITIONS = ("run", "node", "interface")
-"""The columns that `feednet analyze` makes directories of; `run` is `layering`."""

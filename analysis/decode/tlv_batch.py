@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+from captures.records import Flags, Ints
+
 Words: TypeAlias = npt.NDArray[np.uint64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 LARGEST = np.uint64((1 << 63) - 1)
 _LONG, _LONGER = 253, 254

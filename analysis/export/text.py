@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from analysis.files import Rows
 from analysis.metrics.registry import METRICS, why_unranked
 from analysis.metrics.study import STUDIED, Estimate, Point, Study, has_star
-from analysis.report.figures.plot import Rows
 
 _DECIMALS = 9
 """What is nearer to 0 than these can tell is 0: no metric is as small as that."""

@@ -7,15 +7,17 @@ packets of TCP streams are not put together.
 """
 
 from bisect import bisect_right
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 from analysis.decode.schema import MESSAGES
-from analysis.pit.model import Message, PitModel, State
+from analysis.pit.entry import Message, State
+from analysis.pit.model import PitModel
 from analysis.tables.values import ALL
+from captures.reassembly import Reassembler
 
 SLICE_NS = 50_000_000
 MOST_SLICES = 240
@@ -129,8 +131,7 @@ class LiveCapture:
         self._models: dict[str, PitModel] = {}
         self._held: list[tuple[int, str, State]] = []  # changes of the last moment: more may come
         self._state: dict[str, State] = {}
-        self._joining: OrderedDict[tuple[Any, ...], dict[int, Row]] = OrderedDict()
-        self._joined: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+        self._joining: Reassembler[Row] = Reassembler(_MOST_JOINING, once=True)
 
     def count(self, rows: Iterable[Row]) -> None:
         """Add rows of counts()."""
@@ -199,23 +200,12 @@ class LiveCapture:
     def _join(self, row: Row) -> Row | None:
         """Take a fragment; return its message if that is whole now, as analysis.tables.reassembly makes
         it."""
-        if row["lp_sequence"] is None or not row["frag_count"] or row["frag_index"] >= row["frag_count"]:
-            return None
         past = sum(each.interface == row["interface"] for each in self._breaks)
-        first = row["lp_sequence"] - row["frag_index"]
-        key = *map(row.__getitem__, _SENDER), first, row["frag_count"], past
-        if key in self._joined:
+        link = *map(row.__getitem__, _SENDER), past
+        sequence, index, count = map(row.__getitem__, _FRAGMENT)
+        parts = self._joining.add(link, sequence, index, count, row)
+        if parts is None:
             return None
-        parts = self._joining.setdefault(key, {})
-        parts.setdefault(row["frag_index"], row)
-        if len(parts) < row["frag_count"]:
-            if len(self._joining) > _MOST_JOINING:
-                self._joining.popitem(last=False)
-            return None
-        del self._joining[key]
-        self._joined[key] = None
-        if len(self._joined) > _MOST_JOINING:
-            self._joined.popitem(last=False)
         whole = {**parts[0], "time": row["time"], "frame": row["frame"]}
         return whole if whole["kind"] in MESSAGES else None
 

@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.files import Rows
 from analysis.tables.samples import without_tails
 from analysis.tables.values import ALL
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
-
-Rows: TypeAlias = list[dict[str, Any]]
 
 
 def ratio(value: float | None, of: float | None, scale: int = 1) -> float | None:
@@ -87,7 +86,7 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the metrics of state, from analysis.pit.history.summary and
+    """Return the metrics of state, from analysis.pit.levels.SUMMARY and
     analysis.metrics.lower_bounds.feeds_at."""
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}

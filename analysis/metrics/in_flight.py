@@ -5,17 +5,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.tables.latency import SUBSCRIBED
 from analysis.tables.slices import with_span
-from analysis.tables.values import ALL
 
 STEPS = 40
 """How many different numbers of items in flight are kept apart, besides none."""
 
 
-def in_flight(latencies: DataFrame, pit_changes: DataFrame, runs: DataFrame) -> DataFrame:
+def in_flight(latencies: DataFrame, pit_steps: DataFrame, runs: DataFrame) -> DataFrame:
     """Return layering, items, lasted_ns, entries, bytes: how long `items` were in flight in all, and the mean
     over that time of what the PITs of all nodes held together.
 
-    `pit_changes` is analysis.pit.history.changes, with ALL; `runs` has layering, start_ns, end_ns. An item
+    `pit_steps` is analysis.pit.files.STEPS; `runs` has layering, start_ns, end_ns. An item
     is in flight from its publication to its last delivery (analysis.tables.latency). Numbers of items are
     rounded down to STEPS even steps, if there are more.
     """
@@ -24,12 +23,11 @@ def in_flight(latencies: DataFrame, pit_changes: DataFrame, runs: DataFrame) -> 
         .groupBy("layering", "feed", "seq")
         .agg(F.min("published").alias("begun"), F.max("delivered").alias("ended"))
     )
-    network = pit_changes.where(F.col("node") == ALL)
     none, one = (F.lit(number).cast("long") for number in (0, 1))
     rows = (
         each.select("layering", F.col("begun").alias("time"), one.alias("items"), none, none)
         .union(each.select("layering", "ended", -one, none, none))
-        .union(network.select("layering", "time", none, "delta_entries", "delta_bytes"))
+        .union(pit_steps.select("layering", "time", none, "delta_entries", "delta_bytes"))
         .union(runs.select("layering", "start_ns", none, none, none))
         .union(runs.select("layering", "end_ns", none, none, none))
         .toDF("layering", "time", "items", "entries", "bytes")

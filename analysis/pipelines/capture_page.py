@@ -14,21 +14,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import PARTITIONS
 from analysis.errors import AnalysisError, reason
-from analysis.files import write_whole
+from analysis.files import Rows, write_whole
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pit import levels
+from analysis.pit.entry import State
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.capture.findings import Figures, figures
 from analysis.report.capture.page import render
-from analysis.report.figures.plot import Rows
-from analysis.report.figures.state import WHAT
 from analysis.run.context import Span
 from analysis.spark.engine import cached, frame, named
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import read
+from analysis.spark.parquet import read_packets, read_parquet
 from analysis.tables import schema
 from analysis.tables.schema import Table
 
@@ -64,7 +62,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
     A run of which the reports tell but no packet has lasted no time.
     """
     reports = _reports(tables / "summary.json")
-    packets = _read(spark, tables, schema.PACKETS, *PARTITIONS)
+    packets = _read(spark, tables, schema.PACKETS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
     interfaces = _rows(capture_aggregates.interfaces(packets), "layering", "node", "interface")
@@ -105,7 +103,7 @@ class _Given(NamedTuple):
 
     def read(self, table: Table) -> DataFrame:
         """Return a table, empty if it is not there."""
-        found = _read(self.spark, self.tables, table, "run")
+        found = _read(self.spark, self.tables, table)
         return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
 
 
@@ -175,9 +173,10 @@ def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
 def _state(given: _Given, lines: int) -> dict[str, Rows]:
     """What the nodes' PITs held."""
     by_node = ("layering", "node")
-    what = [*WHAT, "ranges", "credit"]
     bins = max(40, min(300, POINTS // (6 * lines)))
-    found = levels.scan(given.tables / schema.PIT_OCCUPANCY.name, given.runs, what, bins, given.spark)
+    found = levels.scan(
+        given.tables / schema.PIT_OCCUPANCY.name, given.runs, State._fields, bins, given.spark
+    )
     intervals = given.read(schema.PIT_INTERVALS)
     lives = capture_aggregates.distribution(capture_aggregates.lifetimes(intervals), "life_ns", *by_node)
     return {
@@ -240,12 +239,12 @@ def _reports(path: Path) -> dict[str, Any]:
         raise AnalysisError(f"{path}: not what feednet analyze writes: {error}") from error
 
 
-def _read(spark: SparkSession, tables: Path, table: Table, *by: str) -> DataFrame | None:
+def _read(spark: SparkSession, tables: Path, table: Table) -> DataFrame | None:
     """Read a table; None if it is not there."""
     path = tables / table.name
     if next(path.rglob("*.parquet"), None) is None:
         return None
-    return read(spark, path, table.spark, *by)
+    return (read_packets if table is schema.PACKETS else read_parquet)(spark, path, table.spark)
 
 
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:

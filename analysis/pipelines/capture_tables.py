@@ -11,17 +11,17 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import MESSAGES, PARTITIONS
-from analysis.pit import history
+from analysis.decode.schema import MESSAGES
+from analysis.pit import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import WholeFile, directories, partition, read, write, write_by_time
+from analysis.spark.parquet import BY, at_least_empty, read_packets, settle, write_by_time
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES, Table
+from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
 
 FEW_BYTES = 4 << 20
 """Parquet of packets, of which this process follows the PITs itself."""
@@ -32,31 +32,30 @@ _MESSAGES = ".messages"
 def write_tables(
     out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
 ) -> None:
-    """Write every table but packets, which are in `out`/packets already, as `out`/NAME/run=RUN/*.parquet.
+    """Write every table but packets, which are in `out`/packets already, into directories of `out`/NAME.
 
     `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
     are so few that tables are collected and written by this process.
     """
     out = out.resolve()  # tasks work in directories of their own
-    packets = read(spark, out / "packets", PACKETS.spark, *PARTITIONS)
+    packets = read_packets(spark, out / "packets", PACKETS.spark)
     size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
     messages = packets.where(F.col("kind").isin(*MESSAGES))
     whole = out / "packets"
     if fragments:
         whole = out / _MESSAGES
         breaks = frame(spark, BREAKS.empty_table())
-        reassembled = reassemble(packets, breaks)
+        reassembled = reassemble(packets, breaks, here=here)
         write_by_time(reassembled, whole, here=here)
-        messages = read(spark, whole, reassembled.schema, *PARTITIONS)
+        messages = read_packets(spark, whole, reassembled.schema)
 
     def keep(name: str, table: DataFrame) -> DataFrame:
-        write(table, out / name, here=here)
-        return read(spark, out / name, next(each.spark for each in TABLES if each.name == name), "run")
+        return settle(table, out / name, here=here)
 
     in_parallel(
         # Spark's Python processes take longer to start than to follow so few.
-        lambda: history.scan(whole, out, None if here or size <= FEW_BYTES else spark),
-        lambda: tell(messages, whole, lambda name: out / name, "run", keep, here=here),
+        lambda: files.scan(whole, out, None if here or size <= FEW_BYTES else spark),
+        lambda: tell(messages, whole, lambda name: out / name, keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
         lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),
     )
@@ -65,14 +64,4 @@ def write_tables(
         path.unlink()
     for table in TABLES:
         if table is not PACKETS:
-            _at_least_empty(out / table.name, table, runs)
-
-
-def _at_least_empty(path: Path, table: Table, runs: Collection[str]) -> None:
-    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
-    there = {directories(file.relative_to(path))["run"] for file in path.rglob("*.parquet")}
-    schema = table.arrow.remove(table.arrow.get_field_index("layering"))
-    for run in runs:
-        if (run or None) not in there:
-            with WholeFile(path / partition("run", run) / "part-empty.parquet", schema):
-                pass
+            at_least_empty(out / table.name, table.arrow, runs, BY[:1])

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from analysis.decode.capture_point import infer
@@ -19,7 +18,7 @@ from analysis.pipelines.capture_summary import copies_among, summarise
 from analysis.pipelines.capture_tables import write_tables
 from analysis.report.capture.findings import Figures
 from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
-from analysis.spark.parquet import BY, WholeFile, directories, partition
+from analysis.spark.parquet import BY, at_least_empty, directories
 from analysis.spark.to_parquet import Report, extract
 from captures.files import EMPTY_FILE, cut
 from captures.layers import Ports
@@ -107,7 +106,8 @@ def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analy
         spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
         reports = early.result() if early else extract(readings, packets, BY, spark)
         reports += unread
-        _at_least_empty(readings, packets)
+        if not any(packets.rglob("*.parquet")):  # no frame at all
+            at_least_empty(packets, PACKETS, [readings[0].run], BY)
         _check_places(choices.local, readings, packets)
         if spark and not choices.packets_only:
             fragments = any("fragment" in report.kinds for report in reports)
@@ -165,13 +165,3 @@ def _check_places(own: Sequence[tuple[str, str]], readings: Sequence[Reading], p
     for where, address in own:
         if where and where not in names | {node_of(name) for name in names}:
             raise UnknownPlace(where, address, sorted(names))
-
-
-def _at_least_empty(readings: Sequence[Reading], packets: Path) -> None:
-    """Write a file without rows if there are no frames at all, so that whoever reads it finds columns."""
-    if not any(packets.rglob("*.parquet")):
-        run = readings[0].run
-        directory = packets.joinpath(*(partition(key, run) for key in BY))
-        kept = pa.schema([field for field in PACKETS if field.name not in BY.values()])
-        with WholeFile(directory / "part.parquet", kept):
-            pass

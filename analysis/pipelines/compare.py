@@ -15,61 +15,14 @@ from analysis.metrics.registry import METRICS
 from analysis.metrics.study import Origin, Record, Study, study
 from analysis.pipelines.run import analyze
 from analysis.report.study import write_study
-from analysis.run.keys import LOSS, NET, SOURCE, VERSION
-from analysis.run.manifest import Manifest, Run
+from analysis.run.keys import SOURCE
+from analysis.run.manifest import Run
+from analysis.run.settings import settings_of, version_of
 from analysis.spark.engine import made_by
 
 SWEEP = "sweep.json"
 MEASURES = "measures.parquet"
 """Files of a sweep's directory: its description, and a row of measures for each run and layering."""
-
-_NETWORKS = {"emulated": "emulator", "mininet": "Mininet"}
-
-
-def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a tree of settings as one level: {"a": {"b": 1}} as {"a.b": 1}."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            flat |= flattened(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
-
-
-def settings_of(run: Run) -> dict[str, Any]:
-    """Return what was set in a run, without its seed: the network, the version, the layerings' parameters,
-    and the rest of its scenario.json, or the loss of its links if it has none."""
-    manifest = run.manifest
-    settings = {
-        NET: network_of(manifest),
-        VERSION: version_of(manifest),
-    }
-    parameters = flattened({"parameters": manifest.parameters})
-    try:
-        told = json.loads((run.directory / "scenario.json").read_bytes())
-    except FileNotFoundError:
-        return settings | {LOSS: loss_of(run)} | parameters
-    except (OSError, ValueError) as error:
-        raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
-    elsewhere = ("name", "title", "seed", "layerings", "parameters")
-    return settings | flattened({k: v for k, v in told.items() if k not in elsewhere}) | parameters
-
-
-def version_of(manifest: Manifest) -> str:
-    """Return the version of feednet that made a run, and its commit if known."""
-    return " ".join(filter(None, (manifest.feednet, manifest.commit)))
-
-
-def network_of(manifest: Manifest) -> str:
-    """Return the network of a run: "emulator", "Mininet (relay)", "Mininet (netem)"."""
-    network = _NETWORKS.get(manifest.net, manifest.net)
-    return network if manifest.impairment in ("", "emulated") else f"{network} ({manifest.impairment})"
-
-
-def loss_of(run: Run) -> float:
-    """Return the loss of a run's worst link, %."""
-    return max((link.loss_percent for link in run.manifest.topology.links), default=0.0)
 
 
 def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = "") -> Origin:

@@ -12,37 +12,38 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
-from analysis.files import whole_directory
+from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates, bottleneck, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.metrics.registry import compare, measure
 from analysis.metrics.saturation import keeping_up
-from analysis.pit import history, levels
+from analysis.pit import files, levels
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
-from analysis.pit.validation import truth, truth_summary
-from analysis.report.figures.plot import Rows
+from analysis.pit.validation import samples, truth, truth_summary
 from analysis.report.run import Tables, write_report
-from analysis.run.context import Case, Cases, Setting, setting
+from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import NDN, Run
 from analysis.spark.batch_source import readings
-from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, cached, choose, frame, session
+from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import read_parquet, write
+from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
 from analysis.spark.to_parquet import extract
 from analysis.tables import link_transits
 from analysis.tables.events import noted_in_run
@@ -50,12 +51,13 @@ from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import PACKETS
+from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.values import ALL, HELD
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
 
-_BY = {"layering": "layering"}
+_MESSAGES = "messages.parquet"
 
 CURVE_BINS = 300
 """Parts of a run, of each of which a curve over time keeps the extremes."""
@@ -149,9 +151,8 @@ class Prepared(NamedTuple):
     messages: DataFrame
     sizes: DataFrame
     latencies: DataFrame
-    pit_histories: DataFrame
-    pit_steps: DataFrame
-    pit_changes: DataFrame
+    pit: Path
+    pit_held: dict[str, Rows]
 
     @property
     def cases_over_ndn(self) -> Cases:
@@ -182,7 +183,11 @@ class Prepared(NamedTuple):
 
     def settle(self, name: str, table: DataFrame) -> DataFrame:
         """Write a table that may be large; return it as it is read from there."""
-        return _settle(table, self.tables / f"{name}.parquet", here=self.here)
+        return settle(table, self.tables / f"{name}.parquet", here=self.here)
+
+    def of_pits(self, name: str, schema: StructType) -> DataFrame:
+        """Return a table that analysis.pit.files.scan has written."""
+        return read_parquet(self.packets.sparkSession, self.pit / name, schema)
 
     def frame(self, table: pa.Table) -> DataFrame:
         """Return a collected table for Spark."""
@@ -223,11 +228,11 @@ def _prepared(
     shutil.rmtree(wire, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, _BY, None) if small else None
+        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
         progress(f"starting {chosen}")
         spark = session(chosen, small=small, quick=size <= QUICK_BYTES)
         progress("decoding packets")
-        for report in early.result() if early else extract(pieces, wire, _BY, spark):
+        for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
             strictly(report.path, report.damages)
     packets = read_parquet(spark, wire, PACKETS.spark)
     breaks = frame(spark, known.breaks)
@@ -236,51 +241,69 @@ def _prepared(
         known_tables = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
         return [frame(spark, table) for table in known_tables]
 
-    messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(
-        lambda: _settle(reassemble(packets, breaks), tables / "messages.parquet", here=small), others
-    )
+    def joined() -> DataFrame:
+        whole = reassemble(packets, breaks, here=small)
+        # What many cores follow is in files by node.
+        write_by_time(whole, tables / _MESSAGES, BY[:1] if small else BY[:2], here=small)
+        return read_parquet(spark, tables / _MESSAGES, whole.schema)
+
+    messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(joined, others)
     progress("following every PIT")
-    with cached(history.reconstruct(messages, breaks, runs, here=small)) as histories:
-        steps = history.steps(histories)
-        with cached(history.changes(history.with_network(steps))) as changes:
 
-            def latencies() -> tuple[DataFrame, DataFrame]:
-                sizes = _settle(item_sizes(messages), tables / "items.parquet", here=small)
-                bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
-                return sizes, _settle(bounded, tables / "latency.parquet", here=small)
+    def latencies() -> tuple[DataFrame, DataFrame]:
+        sizes = settle(item_sizes(messages), tables / "items.parquet", here=small)
+        bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
+        return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
-            (sizes, late), _ = in_parallel(latencies, changes.count)
-            yield Prepared(
-                cases=cases,
-                tables=tables,
-                engine=str(chosen),
-                here=small,
-                runs=runs,
-                nodes=nodes,
-                feeds=feeds,
-                hops=hops,
-                timeline=timeline,
-                setting=known,
-                noted=events,
-                events=noted,
-                packets=packets,
-                messages=messages,
-                sizes=sizes,
-                latencies=late,
-                pit_histories=histories,
-                pit_steps=steps,
-                pit_changes=changes,
-            )
+    with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
+        pit = Path(place)
+        (sizes, late), held = in_parallel(
+            latencies, lambda: _pits(tables / _MESSAGES, pit, known, None if small else spark)
+        )
+        yield Prepared(
+            cases=cases,
+            tables=tables,
+            engine=str(chosen),
+            here=small,
+            runs=runs,
+            nodes=nodes,
+            feeds=feeds,
+            hops=hops,
+            timeline=timeline,
+            setting=known,
+            noted=events,
+            events=noted,
+            packets=packets,
+            messages=messages,
+            sizes=sizes,
+            latencies=late,
+            pit=pit,
+            pit_held=held,
+        )
+
+
+def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None) -> dict[str, Rows]:
+    """Write the tables of PITs; return what every node of the runs held, as levels.scan() tells it."""
+    turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
+    ends = {name: turn["end_ns"] for name, turn in turns.items()}
+    files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
+    spans = {name: Span(turn["start_ns"], turn["end_ns"]) for name, turn in turns.items()}
+    over = {name: Span(turn["from_ns"], turn["until_ns"]) for name, turn in turns.items()}
+    occupancy = out / PIT_OCCUPANCY.name
+    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, spark, over)
+    nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
+    every = [*((name, node) for name, node in nodes if name in turns), *((name, ALL) for name in turns)]
+    return held | {"summary": levels.with_idle(held["summary"], every)}
 
 
 def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
     def state() -> tuple[pa.Table, pa.Table]:
-        summary = history.summary(given.pit_changes, given.runs_over_ndn, given.nodes)
-        lived = lives(history.intervals(given.pit_histories))
         by_node = ("layering", "node")
-        return keep("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
+        summary = pa.Table.from_pylist(given.pit_held["summary"], levels.SUMMARY)
+        lived = lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark))
+        return given.sorted("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
@@ -366,25 +389,20 @@ def _queue_step(given: Prepared) -> int:
 def _report_tables(given: Prepared) -> Tables:
     """Measure the layerings of one run, and all else that its report shows."""
     keep, frame = given.keep, given.frame
-    by_time = ("layering", "node", "time")
-
-    def over_time() -> tuple[pa.Table, pa.Table]:
-        curves, heat = levels.drawn(given.pit_changes, given.runs_over_ndn, CURVE_BINS, here=given.here)
-        return (
-            given.sorted("pit_curves", curves, *by_time),
-            given.sorted("pit_heat", heat, "layering", "node", "slice"),
-        )
+    steps = given.of_pits("pit_steps", from_arrow_schema(files.STEPS))
+    for name in ("curves", "heat"):
+        given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
 
     def flying() -> pa.Table:
-        items = in_flight(given.latencies, given.pit_changes, given.runs_over_ndn)
+        items = in_flight(given.latencies, steps, given.runs_over_ndn)
         return keep("in_flight", items, "layering", "items")
 
     def check() -> pa.Table:
         counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        samples = keep("pit_samples", history.samples(given.pit_steps, frame(counted), slack), *by_time)
-        compared = given.write("pit_truth", truth(samples, counted))
+        sampled = keep("pit_samples", samples(steps, frame(counted), slack), "layering", "node", "time")
+        compared = given.write("pit_truth", truth(sampled, counted))
         return given.write("pit_truth_summary", truth_summary(compared))
 
     def links() -> dict[str, pa.Table]:
@@ -403,9 +421,7 @@ def _report_tables(given: Prepared) -> Tables:
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
         }
 
-    measured, (curve, heat), flown, trusted, linked = in_parallel(
-        partial(_measured, given), over_time, flying, check, links
-    )
+    measured, flown, trusted, linked = in_parallel(partial(_measured, given), flying, check, links)
     layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", given.signed(compare(measured.measures)))
     return Tables(
@@ -415,7 +431,7 @@ def _report_tables(given: Prepared) -> Tables:
         traffic=measured.traffic.to_pylist(),
         pit_summary=measured.pit_summary.to_pylist(),
         pit_lives=measured.pit_lives.to_pylist(),
-        pit_curves=curve.to_pylist(),
+        pit_curves=given.pit_held["curves"],
         pit_truth=trusted.to_pylist(),
         in_flight=flown.to_pylist(),
         recovery=measured.recovery.to_pylist(),
@@ -424,7 +440,7 @@ def _report_tables(given: Prepared) -> Tables:
         flows=measured.flows.to_pylist(),
         queue=measured.queue.to_pylist(),
         keeping_up=measured.keeping_up.to_pylist(),
-        pit_heat=heat.to_pylist(),
+        pit_heat=given.pit_held["heat"],
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),
         losses=linked["losses"].to_pylist(),
@@ -439,19 +455,16 @@ def _report_tables(given: Prepared) -> Tables:
 def _tell(given: Prepared) -> None:
     """Write the tables that are there for others, and not shown by the report."""
     noted = noted_in_run(given.events, given.timeline)
-    in_parallel(
-        lambda: tell(
-            given.messages,
-            given.tables / "messages.parquet",
-            lambda name: given.tables / f"{name}.parquet",
-            "layering",
-            given.settle,
-            noted,
-            here=given.here,
-        ),
-        lambda: given.settle("pit_intervals", history.intervals(given.pit_histories)),
-        lambda: given.settle("pit_occupancy", history.occupancy(given.pit_changes)),
+    tell(
+        given.messages,
+        given.tables / _MESSAGES,
+        lambda name: given.tables / f"{name}.parquet",
+        given.settle,
+        noted,
+        here=given.here,
     )
+    for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):
+        (given.pit / name).rename(given.tables / f"{name}.parquet")
 
 
 def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:
@@ -471,9 +484,3 @@ def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], P
         table = table.append_column("layering", pa.repeat(name, len(table)))
         tables.append(table.append_column("line", pa.array(range(len(table)), pa.int64())))
     return pa.concat_tables(tables)
-
-
-def _settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write a table as Parquet, a directory for each layering; return it as it is read from there."""
-    write(table, path, "layering", here=here)
-    return read_parquet(table.sparkSession, path, table.schema)

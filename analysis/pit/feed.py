@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from analysis.decode.schema import FOREVER
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.entry import Entry, Ledger, Message
+from captures.records import Flags, Ints
 
 RANGE_BYTES = 28
 """State of a range: face 4, next 8, limit 8, expiry 8 bytes."""

@@ -1,38 +1,38 @@
 """PIT reconstruction of captures of any size: Parquet of packets in, Parquet of entries and of changes out.
 
-Theory of operation. Nodes are independent, so each is a task; Spark hands tasks out, if there is Spark, and
-no row passes through its JVM. A task reads its node's files by time (analysis/spark/parquet_windows.py). So
-memory is bounded by a few row groups and by the entries that are open, whatever the capture's size, and no
-file has to be sorted.
+Theory of operation. Nodes are independent, so each is a task if its packets are in files of their own; Spark
+hands tasks out, if there is Spark, and no row passes through its JVM. A task reads its files by time
+(analysis/spark/parquet_windows.py). So memory is bounded by a few row groups and by the entries that are
+open, whatever the capture's size, and no file has to be sorted.
 
 A node with most of the packets is several tasks, which share out its entries by their names
-(analysis/pit/shares.py). Each of them has to read all packets, so it is done where cores would be idle. The
-changes of all nodes of a run, and of all shares of a node, are then added up by a second round of tasks, one
-a run, in the same way.
+(analysis/pit/shares.py). Each of them has to read all packets, so it is done where cores would be idle. What
+tasks find is steps of nodes. A second round of tasks, one a run, adds them up to the states of each node and
+of all nodes together, in the same way.
 
 On several machines, input and output must be on a file system that they share.
 """
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from analysis.pit.entry import State
-from analysis.pit.scan import PitScan
+from analysis.files import Rows
+from analysis.pit.entry import COUNTED, State
+from analysis.pit.scan import Ended, PitScan
 from analysis.pit.shares import Share
-from analysis.pit.window import COLUMNS
+from analysis.pit.window import COLUMNS, by_node, compact, encoded, numbers
 from analysis.spark.parallel import at_once, each
-from analysis.spark.parquet import WholeFile, directories, partition
-from analysis.spark.parquet_windows import Group, in_windows, row_groups
+from analysis.spark.parquet import WholeFile, partition
+from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.values import ALL
+from captures.records import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,162 +43,171 @@ SPLIT_ROWS = 1 << 20
 INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.name != "layering"])
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
 
-_STATE = State._fields
+
+DELTAS = tuple(f"delta_{name}" for name in COUNTED)
+STEPS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node")),
+        *((name, pa.int64()) for name in ("time", *DELTAS)),
+    ]
+)
+"""Changes of nodes' tables, several of which may be of one time: layering, node, time (ns), and the change of
+each of entries, bytes, ranges and credit, of classic entries satisfied by Data that came in since the node's
+start, and expired since then."""
+
+STEPS_ARROW = STEPS.remove(0)
+
+_OF_STATES = ("node", "time", *(f"delta_{name}" for name in State._fields))
 
 
-def scan(packets: Path, out: Path, spark: "SparkSession | None" = None) -> None:
-    """Write `out`/pit_intervals and `out`/pit_occupancy, partitioned by run, from Parquet of packets.
+def scan(
+    packets: Path,
+    out: Path,
+    spark: "SparkSession | None" = None,
+    *,
+    ends: Mapping[str, int] | None = None,
+    breaks: pa.Table | None = None,
+    keep_steps: bool = False,
+) -> None:
+    """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, from Parquet of packets.
 
-    `packets` is what analysis.spark.to_parquet has written, in directories by run, node and, if any,
-    interface; of captures with fragments (frag_count > 1), what analysis.tables.reassembly has made of them,
-    written in the same way. Without Spark the work is done here. A run's packets end with the last one of any
-    of its nodes.
+    `packets` is what analysis.spark.to_parquet has written, in directories by layering, perhaps by node and
+    interface, too; of captures with fragments (frag_count > 1), what analysis.tables.reassembly has made of
+    them, written in the same way. Without Spark the work is done here.
+
+    `ends` (ns) says until when there may have been packets of a run: by default, until the last one of any of
+    its nodes. `breaks` (analysis.run.context.BREAKS) are restarts and links that go down: what happens before
+    all packets of its time. `keep_steps`: leave STEPS in `out`/pit_steps, too.
     """
     packets, out = packets.resolve(), out.resolve()  # tasks work in directories of their own
-    nodes: dict[tuple[str, str], list[Group]] = defaultdict(list)
-    ends: dict[str, int] = {}
-    for path in sorted(packets.rglob("*.parquet")):
-        if any(part.startswith(("_", ".")) for part in path.relative_to(packets).parts):
-            continue
-        texts = directories(path.relative_to(packets))
-        key = texts.get("run") or "", texts.get("node") or ""
-        for group, last in row_groups(path, texts):
-            nodes[key].append(group)
-            ends[key[0]] = max(ends.get(key[0], last), last)
-    for table in ("pit_intervals", "pit_occupancy"):
-        shutil.rmtree(out / table, ignore_errors=True)
+    nodes: dict[tuple[str, str | None], list[Group]] = defaultdict(list)
+    last: dict[str, int] = {}
+    for texts, path in files_in(packets):
+        run, node = texts.get("layering") or "", texts["node"] or "" if "node" in texts else None
+        for group, until in row_groups(path, texts):
+            nodes[run, node].append(group)
+            last[run] = max(last.get(run, until), until)
+    last |= ends or {}
+    broken = _broken(breaks)
+    intervals, steps = out / "pit_intervals", out / "pit_steps"
+    for table in (intervals, steps):
+        shutil.rmtree(table, ignore_errors=True)
     tasks = list(tasks_of(nodes, at_once(spark)))
-    runs = sorted(ends)
 
     def follow(number: int) -> dict[str, Any]:
         task = tasks[number]
-        paths = (_part(out, table, task.run, number) for table in ("pit_intervals", "pit_occupancy"))
-        _follow(task, nodes[task.run, task.node], ends[task.run], *paths)
-        return {}
-
-    def add_up(number: int) -> dict[str, Any]:
-        run = runs[number]
-        parts = {_part(out, "pit_occupancy", run, n): task for n, task in enumerate(tasks) if task.run == run}
-        split = sorted({task.node for task in parts.values() if task.share.of > 1})
-        targets = {node: _part(out, "pit_occupancy", run, len(tasks) + n) for n, node in enumerate(split)}
-        _add_up(parts, targets | {ALL: _part(out, "pit_occupancy", run, len(tasks) + len(split))})
+        part = Path(partition("layering", task.run)) / f"part-{number:05}.parquet"
+        with (
+            WholeFile(intervals / part, INTERVALS_ARROW) as ended,
+            WholeFile(steps / part, STEPS_ARROW, use_dictionary=["node"]) as changed,
+        ):
+            for entries, changes in _followed(task, nodes[task.run, task.node], broken, last[task.run]):
+                ended.write(entries)
+                changed.write(changes)
         return {}
 
     each(spark, follow, len(tasks))
-    each(spark, add_up, len(runs))
-    for number, task in enumerate(tasks):
-        if task.share.of > 1:
-            _part(out, "pit_occupancy", task.run, number).unlink()
+    add_up(steps, out / "pit_occupancy", spark)
+    if not keep_steps:
+        shutil.rmtree(steps, ignore_errors=True)
 
 
 class Task(NamedTuple):
-    """A share of a node's entries to be followed."""
+    """A share of a node's entries to be followed, or all entries of all nodes of a run (None)."""
 
     run: str
-    node: str
+    node: str | None
     share: Share
 
 
-def tasks_of(nodes: Mapping[tuple[str, str], Sequence[Group]], cores: int) -> Iterator[Task]:
+def tasks_of(nodes: Mapping[tuple[str, str | None], Sequence[Group]], cores: int) -> Iterator[Task]:
     """Yield what is done at once. More shares of a node than there are cores for it would only read more."""
     rows = {key: sum(group.rows for group in groups) for key, groups in nodes.items()}
-    for (run, node), count in sorted(rows.items()):
+    for (run, node), count in sorted(rows.items(), key=str):
         fair = round(cores * count / sum(rows.values()))
         shares = fair if count >= SPLIT_ROWS and fair > 1 else 1
         has_prefixes = any(group.has_prefixes for group in nodes[run, node])
         yield from (Task(run, node, Share(number, shares, has_prefixes)) for number in range(shares))
 
 
-def _part(out: Path, table: str, run: str, number: int) -> Path:
-    return out / table / partition("run", run) / f"part-{number:05}.parquet"
+def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
+    """Return what PitScan takes of the breaks of each run's nodes."""
+    found: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in [] if breaks is None else breaks.to_pylist():
+        if row["event"] != "peer-restart":
+            told = {"time": row["time"], "interface": row["interface"], "kind": row["event"]}
+            found[row["layering"], row["node"]].append(told)
+    return {place: pa.Table.from_pylist(rows) for place, rows in found.items()}
 
 
-def _follow(task: Task, groups: Sequence[Group], end: int, intervals: Path, occupancy: Path) -> None:
-    model = PitScan()
-    with WholeFile(intervals, INTERVALS_ARROW) as ended, WholeFile(occupancy, OCCUPANCY_ARROW) as changed:
-        states = _States(changed, task.node)
-        for window in in_windows(groups, COLUMNS, task.share.kept):
-            entries, steps = model.push(window)
-            ended.write(_at(task.node, entries))
-            states.write(steps)
-        entries, steps = model.finish(end)
-        ended.write(_at(task.node, entries))
-        states.write(steps)
+def _followed(
+    task: Task, groups: Sequence[Group], broken: Mapping[tuple[str, str], pa.Table], end: int
+) -> Iterator[list[pa.Table]]:
+    """Yield entries that have ended, and steps."""
+    models: dict[str, PitScan] = {}
+    for window in in_windows(groups, (*COLUMNS, "node"), task.share.kept):
+        found = []
+        for node, rows in by_node(window):
+            if node not in models:
+                models[node] = PitScan(broken.get((task.run, node)))
+            own = rows if len(rows) == len(window) else compact(rows)
+            found.append((node, models[node].push(own)))
+        yield _together(found)
+    yield _together((node, model.finish(end)) for node, model in models.items())
 
 
-def _add_up(parts: Mapping[Path, Task], targets: Mapping[str, Path]) -> None:
-    """Write the states of nodes that were followed in shares, and of all nodes together."""
-    groups = [group for path in parts for group, _ in row_groups(path, {"part": str(path)})]
-    of_node = {
-        node: pa.array([str(path) for path, task in parts.items() if node in (task.node, ALL)])
-        for node in targets
-    }
-    before: dict[str, tuple[int, ...]] = {}
-    with ExitStack() as files:
-        states = {
-            node: _States(files.enter_context(WholeFile(path, OCCUPANCY_ARROW)), node)
-            for node, path in targets.items()
-        }
-        for window in in_windows(groups, ["time", "part", *_STATE]):
-            deltas = _deltas(window, before)
-            for node, of_it in of_node.items():
-                states[node].write(deltas.filter(pc.is_in(deltas["part"], of_it)))
+def _together(found: Iterable[tuple[str, Ended]]) -> list[pa.Table]:
+    """Return the entries and the steps of some nodes."""
+    tables: list[list[pa.Table]] = [[INTERVALS_ARROW.empty_table()], [STEPS_ARROW.empty_table()]]
+    for node, ended in found:
+        for parts, rows in zip(tables, ended, strict=True):
+            named = rows.add_column(0, "node", pa.repeat(node, len(rows)))
+            parts.append(named.rename_columns(parts[0].column_names))
+    return [pa.concat_tables(parts) for parts in tables]
 
 
-def _deltas(window: pa.Table, before: dict[str, tuple[int, ...]]) -> pa.Table:
-    """Return what each row's state adds to its part's row before; `before` is kept from window to window."""
-    parts = window["part"].unify_dictionaries().combine_chunks()
-    codes = parts.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=-1))
-    last = np.append(first[1:], len(ordered)) - 1
-    names = [parts.dictionary[int(ordered[place])].as_py() for place in first]
-    columns = [window["time"].combine_chunks(), parts]
-    ends = []
-    for place, name in enumerate(_STATE):
-        values = window[name].to_numpy()[order]
-        changes = np.diff(values, prepend=0)
-        changes[first] = values[first] - [before.get(part, (0,) * len(_STATE))[place] for part in names]
-        ends.append(values[last])
-        back = np.empty_like(changes)
-        back[order] = changes
-        columns.append(pa.array(back))
-    for part, *state in zip(names, *(values.tolist() for values in ends), strict=True):
-        before[part] = tuple(state)
-    return pa.Table.from_arrays(columns, names=["time", "part", *_STATE])
+def add_up(steps: Path, out: Path, spark: "SparkSession | None" = None) -> None:
+    """Write analysis.tables.schema.PIT_OCCUPANCY of the steps that scan() has found, a task a run."""
+    steps, out = steps.resolve(), out.resolve()
+    shutil.rmtree(out, ignore_errors=True)
+    files: dict[str, list[Group]] = defaultdict(list)
+    for texts, path in files_in(steps):
+        files[texts.get("layering") or ""] += [group for group, _ in row_groups(path, {})]
+    runs = sorted(files)
+
+    def write(number: int) -> dict[str, Any]:
+        before: dict[str, Ints] = {}
+        place = out / partition("layering", runs[number]) / "part-0.parquet"
+        with WholeFile(place, OCCUPANCY_ARROW) as states:
+            for window in in_windows(files[runs[number]], _OF_STATES):
+                states.write(_states(window, before))
+        return {}
+
+    each(spark, write, len(runs))
 
 
-class _States:
-    """The states of a node as they are written: each comes of the one before by steps."""
-
-    def __init__(self, target: WholeFile, node: str) -> None:
-        self._target = target
-        self._node = node
-        self._last = np.zeros(len(_STATE), np.int64)
-
-    def write(self, steps: pa.Table) -> None:
-        """Write the states after the next steps, of which several may be of one time."""
-        times = steps["time"].to_numpy()
-        if not len(times):
-            return
-        first = np.flatnonzero(np.diff(times, prepend=times[0] - 1))
-        deltas = np.stack([np.add.reduceat(steps[name].to_numpy(), first) for name in _STATE], axis=1)
-        states = np.cumsum(deltas, axis=0) + self._last
-        self._last = states[-1]
-        changed = deltas.any(axis=1)
-        count = int(changed.sum())
-        self._target.write(
-            pa.Table.from_arrays(
-                [
-                    pa.array([self._node] * count, pa.string()),
-                    pa.array(times[first][changed]),
-                    *(pa.array(np.ascontiguousarray(column)) for column in states[changed].T),
-                ],
-                schema=OCCUPANCY_ARROW,
-            )
-        )
+def _states(steps: pa.Table, before: dict[str, Ints]) -> pa.Table:
+    """Return the states after some steps, of which none but these are of their times; `before` are the states
+    of nodes, and kept from window to window."""
+    nodes = encoded(steps["node"])
+    codes, times = numbers(nodes), steps["time"].to_numpy()
+    deltas = np.stack([steps[name].to_numpy() for name in _OF_STATES[2:]])
+    order = np.argsort(codes.astype(np.int32), kind="stable")
+    own = _cumulated(nodes.dictionary, codes[order], times[order], deltas[:, order], before)
+    network = _cumulated(pa.array([ALL]), np.zeros(len(times), np.int64), times, deltas, before)
+    return pa.concat_tables([own, network])
 
 
-def _at(node: str, intervals: pa.Table) -> pa.Table:
-    return intervals.add_column(0, "node", pa.array([node] * len(intervals), pa.string()))
+def _cumulated(names: pa.Array, codes: Ints, times: Ints, deltas: Ints, before: dict[str, Ints]) -> pa.Table:
+    """Return the states of nodes after deltas in the order of node and time."""
+    first = np.flatnonzero((np.diff(codes, prepend=-1) != 0) | (np.diff(times, prepend=0) != 0))
+    codes, times, deltas = codes[first], times[first], np.add.reduceat(deltas, first, axis=1)
+    states = np.cumsum(deltas, axis=1)
+    begins = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
+    for low, high in zip(begins, [*begins[1:], len(codes)], strict=True):
+        name = names[int(codes[low])].as_py()
+        states[:, low:high] += (before.get(name, 0) - (states[:, low] - deltas[:, low]))[:, None]
+        before[name] = states[:, high - 1].copy()
+    changed = deltas.any(axis=0)
+    columns = [names.take(pa.array(codes[changed])), times[changed], *states[:, changed]]
+    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=OCCUPANCY_ARROW)

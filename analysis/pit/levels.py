@@ -1,29 +1,26 @@
 """What PITs held over time: each state for as long as it lasted, means of that, and curves for drawing.
 
 A mean over samples would be another figure, and one over all nodes could not be had: nodes are sampled at
-different moments. A node's states are taken in windows of ascending times (Levels), by Spark's tasks or by
-this process, from a DataFrame (drawn) or right from Parquet of any size (scan).
+different moments. A node's states are taken in windows of ascending times (Levels), right from Parquet of any
+size (scan).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from analysis.decode.tlv_batch import Ints
+from analysis.files import Rows
+from analysis.pit.entry import State
+from analysis.pit.window import by_node
 from analysis.run.context import Span
-from analysis.spark.parallel import by_group, each
-from analysis.spark.parquet import directories
-from analysis.spark.parquet_windows import Group, in_windows, row_groups
-from analysis.tables.slices import with_span
-from analysis.tables.values import ALL
+from analysis.spark.parallel import each
+from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
+from analysis.tables.values import ALL, HELD
+from captures.records import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,36 +28,38 @@ if TYPE_CHECKING:
 SLICES = 100
 """Parts of a run in which a mean is taken for the heat map."""
 
-HELD = ("entries", "bytes")
-"""What the means are of."""
-
-_NODE = ("layering", "node")
-_DRAWN = StructType(
+SUMMARY = pa.schema(
     [
-        *(StructField(name, StringType()) for name in _NODE),
-        *(StructField(name, LongType()) for name in ("slice", "time")),
-        *(StructField(name, DoubleType()) for name in HELD),
+        *((name, pa.string()) for name in ("layering", "node")),
+        ("peak_ns", pa.int64()),
+        *((f"mean_{what}", pa.float64()) for what in State._fields),
+        *((f"peak_{what}", pa.int64()) for what in State._fields),
     ]
 )
+"""The rows of scan()'s summary: Levels.summary() of each node."""
 
 
 class Levels:
-    """A node's states over a run.
+    """A node's states over a run; means are over the time `over`, the run's if it is None.
 
-    `of` names the columns of states, HELD first; a curve of them keeps the first, last, least and greatest
-    of each in `bins` parts of the run. What lies outside the run does not count, but that a curve's first
-    point may be before it.
+    A curve of the first columns of states, `of`, keeps the first, last, least and greatest of each in `bins`
+    parts of the run. What lies outside the run does not count, but that a curve's first point may be before
+    it.
     """
 
-    def __init__(self, span: Span, of: Sequence[str], bins: int, slices: int = SLICES) -> None:
+    def __init__(
+        self, span: Span, of: Sequence[str], bins: int, slices: int = SLICES, over: Span | None = None
+    ) -> None:
         self._start, self._end = span
+        self._over = over or span
         self._of = tuple(of)
         self._bins = bins
         # Rounded to whole ns, the parts of a run are alike within 1 ns; of the shortest runs some are empty.
         steps = np.floor(np.arange(slices + 1) * float(self._end - self._start) / slices).astype(np.int64)
         self._borders: Ints = self._start + steps
-        # Wide enough for the largest state over the longest run.
-        self._sums = np.zeros((slices, len(HELD)), np.longdouble)
+        # What was held up to each border, and to the ends of `over`. Wide enough for the largest state over
+        # the longest run.
+        self._sums = np.zeros((slices + 3, len(State._fields)), np.longdouble)
         self._first: int | None = None
         self._last: tuple[Ints, Ints] | None = None
         self._peaks: list[int] = []
@@ -68,11 +67,11 @@ class Levels:
         self._points: list[tuple[Ints, Ints]] = []
 
     def push(self, times: Ints, states: Ints) -> None:
-        """Take states (rows of `of`'s columns) in the order of their times, of which no two are the same."""
+        """Take rows of State in the order of their times, of which no two are the same."""
         if not len(times):
             return
         within = times <= self._end
-        self._points.append(self._thinned(times[within], states[within]))
+        self._points.append(self._thinned(times[within], states[within, : len(self._of)]))
         if self._last is not None:
             times, states = np.append(self._last[0], times), np.append(self._last[1], states, axis=0)
         self._last = times[-1:], states[-1:]
@@ -85,23 +84,25 @@ class Levels:
             self._hold(times, np.maximum(times, self._end), states)
 
     def summary(self) -> dict[str, Any] | None:
-        """Return mean and peak of HELD, and peak_ns, when into the run there were most entries; None if
-        nothing was held in the run."""
+        """Return mean and peak of each field of State, and peak_ns, when into the run there were most
+        entries; None if nothing was held in the run."""
         if self._first is None:
             return None
         told: dict[str, Any] = {"peak_ns": self._peak_ns}
-        for place, what in enumerate(HELD):
-            told[f"mean_{what}"] = float(self._sums[:, place].sum() / (self._end - self._start))
-            told[f"peak_{what}"] = self._peaks[place]
+        sums = (self._sums[-1] - self._sums[-2]).astype(float)
+        for what, total, peak in zip(State._fields, sums.tolist(), self._peaks, strict=True):
+            told[f"mean_{what}"] = total / (self._over.end_ns - self._over.start_ns)
+            told[f"peak_{what}"] = peak
         return told
 
-    def heat(self) -> list[dict[str, Any]]:
+    def heat(self) -> Rows:
         """Return slice and the means of HELD over it; nothing of what is before the node's first entry."""
         widths = np.diff(self._borders)
         if self._first is None or self._first >= self._end:
             return []
         there = np.flatnonzero((self._borders[1:] > self._first) & (widths > 0))
-        means = (self._sums[there] / widths[there, None]).astype(float)
+        sums = np.diff(self._sums[:-2, : len(HELD)], axis=0)
+        means = (sums[there] / widths[there, None]).astype(float)
         return [
             {"slice": int(place), **dict(zip(HELD, values, strict=True))}
             for place, values in zip(there, means.tolist(), strict=True)
@@ -123,7 +124,7 @@ class Levels:
         until = np.minimum(until, self._end)
         begun = np.maximum(begun, self._start)
         kept = (begun <= self._end) & (until >= self._start)
-        begun, until, held = begun[kept], until[kept], states[kept, : len(HELD)]
+        begun, until, held = begun[kept], until[kept], states[kept]
         if not len(begun):
             return
         if self._first is None:
@@ -133,14 +134,14 @@ class Levels:
             self._peak_ns = int(begun[np.argmax(held[:, 0])]) - self._start
         self._peaks = [max(pair) for pair in zip(self._peaks or peaks, peaks, strict=True)]
         lasted = (until - begun).astype(np.longdouble)
-        so_far = np.zeros((len(begun) + 1, len(HELD)), np.longdouble)
+        so_far = np.zeros((len(begun) + 1, held.shape[1]), np.longdouble)
         np.cumsum(held * lasted[:, None], axis=0, out=so_far[1:])
         # Up to each border: what was held whole, and the part of the state that the border is in.
-        place = np.searchsorted(begun, self._borders, "right") - 1
+        borders = np.append(self._borders, self._over)
+        place = np.searchsorted(begun, borders, "right") - 1
         inside = np.clip(place, 0, None)
-        part = np.clip(self._borders - begun[inside], 0, until[inside] - begun[inside])
-        total = np.where((place >= 0)[:, None], so_far[inside] + held[inside] * part[:, None], 0)
-        self._sums += np.diff(total, axis=0)
+        part = np.clip(borders - begun[inside], 0, until[inside] - begun[inside])
+        self._sums += np.where((place >= 0)[:, None], so_far[inside] + held[inside] * part[:, None], 0)
 
     def _thinned(self, times: Ints, states: Ints) -> tuple[Ints, Ints]:
         if not len(times):
@@ -161,55 +162,34 @@ class Levels:
         return times[places], states[places]
 
 
-def drawn(changes: DataFrame, runs: DataFrame, bins: int, *, here: bool) -> tuple[pa.Table, pa.Table]:
-    """Return curves and heat of analysis.pit.history.changes: layering, node and Levels'; of heat, no ALL.
-
-    `runs` has layering, start_ns, end_ns; `here`: changes are few, and come to this process.
-    """
-    states = with_span(changes.select(*_NODE, "time", *HELD), runs)
-    schema = to_arrow_schema(_DRAWN)
-
-    def draw(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        layering, node = (value.as_py() for value in key)
-        levels = Levels(Span(rows["start_ns"][0].as_py(), rows["end_ns"][0].as_py()), HELD, bins)
-        levels.push(*_arrays(rows.sort_by("time"), HELD))
-        levels.finish()
-        told = [*levels.curve(), *(levels.heat() if node != ALL else [])]
-        return pa.Table.from_pylist([{"layering": layering, "node": node} | row for row in told], schema)
-
-    found = by_group(states, _NODE, draw, _DRAWN, here=here).toArrow()
-    is_point = pc.is_valid(found["time"])
-    curves = found.filter(is_point).drop_columns(["slice"])
-    for what in HELD:
-        place = curves.schema.get_field_index(what)
-        curves = curves.set_column(place, what, curves[what].cast(pa.int64()))
-    return curves, found.filter(pc.invert(is_point)).drop_columns(["time"])
-
-
 def scan(
-    occupancy: Path, spans: Mapping[str, Span], of: Sequence[str], bins: int, spark: "SparkSession | None"
-) -> dict[str, list[dict[str, Any]]]:
+    occupancy: Path,
+    spans: Mapping[str, Span],
+    of: Sequence[str],
+    bins: int,
+    spark: "SparkSession | None",
+    over: Mapping[str, Span] | None = None,
+) -> dict[str, Rows]:
     """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
-    run: layering, node and Levels'. A task a run; memory is bounded by nodes and a window of states."""
+    layering, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
+
+    A task a run; memory is bounded by nodes and a window of states.
+    """
     occupancy = occupancy.resolve()  # tasks work in directories of their own
     files: dict[str, list[Group]] = defaultdict(list)
-    for path in sorted(occupancy.rglob("*.parquet")):
-        place = path.relative_to(occupancy)
-        if not any(part.startswith(("_", ".")) for part in place.parts):
-            files[directories(place).get("run") or ""] += [group for group, _ in row_groups(path, {})]
+    for texts, path in files_in(occupancy):
+        files[texts.get("layering") or ""] += [group for group, _ in row_groups(path, {})]
     runs = sorted(run for run in files if run in spans)
 
     def follow(number: int) -> dict[str, Any]:
         run = runs[number]
         nodes: dict[str, Levels] = {}
-        for window in in_windows(files[run], ["time", "node", *of]):
-            names = window["node"].combine_chunks().dictionary_encode()
-            codes = names.indices.to_numpy()
-            times, states = _arrays(window, of)
-            for code, node in enumerate(names.dictionary.to_pylist()):
-                own = codes == code
-                levels = nodes.setdefault(node, Levels(spans[run], of, bins))
-                levels.push(times[own], states[own])
+        for window in in_windows(files[run], ("time", "node", *State._fields)):
+            for node, rows in by_node(window):
+                if node not in nodes:
+                    nodes[node] = Levels(spans[run], of, bins, over=over[run] if over else None)
+                states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
+                nodes[node].push(rows["time"].to_numpy(), states)
         told: dict[str, Any] = {"summary": [], "curves": [], "heat": []}
         for node, levels in sorted(nodes.items()):
             levels.finish()
@@ -226,8 +206,9 @@ def scan(
     }
 
 
-def _arrays(rows: pa.Table, of: Sequence[str]) -> tuple[Ints, Ints]:
-    columns = [rows[name].to_numpy() for name in of]
-    return rows["time"].to_numpy(), np.stack(columns, axis=1) if len(rows) else np.zeros(
-        (0, len(of)), np.int64
-    )
+def with_idle(summary: Rows, nodes: Iterable[tuple[str, str]]) -> Rows:
+    """Return scan()'s summary with a row for each node (layering, name) that held nothing, too."""
+    there = {(row["layering"], row["node"]) for row in summary}
+    nothing = dict.fromkeys(SUMMARY.names, 0)
+    idle = [nothing | {"layering": run, "node": node} for run, node in nodes if (run, node) not in there]
+    return summary + idle

@@ -81,29 +81,16 @@ What packets do not show: the Data's digest (any Data of the name is taken to be
 that a forwarder suppressed towards every face.
 """
 
-from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 import numpy as np
 
 from analysis.decode.schema import FOREVER
-from analysis.decode.tlv_batch import Flags, Ints
-from analysis.pit.classic import RECORD_BYTES, ClassicEntry, Key, key_of
+from analysis.pit.classic import ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
-from analysis.pit.feed import RANGE_BYTES, FeedEntry
+from analysis.pit.feed import FeedEntry
 from analysis.pit.matching import DIGEST
-
-__all__ = [
-    "FOREVER",
-    "RANGE_BYTES",
-    "RECORD_BYTES",
-    "Interval",
-    "Message",
-    "PitModel",
-    "State",
-    "Step",
-    "follow",
-]
+from captures.records import Flags, Ints
 
 FORK = "/32=fork/seq="
 """In the name of a fork's proof, between its feed and its number."""
@@ -378,11 +365,3 @@ class PitModel:
     def _take_closed(self) -> list[Interval]:
         closed, self._closed = self._closed, []
         return closed
-
-
-def follow(messages: Iterable[Message], end: int | None = None) -> Iterator[Interval]:
-    """Yield the intervals of a node's PIT from its packets, which are in order, until `end` (ns)."""
-    model = PitModel()
-    for message in messages:
-        yield from model.receive(message)
-    yield from model.finish(end)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from analysis.decode.tlv_batch import Ints
 from analysis.pit.entry import Interval, Step
 from analysis.pit.matching import KEYS
 from analysis.pit.vector import Episodes, Rows
 from analysis.tables.schema import PIT_INTERVALS
+from captures.records import Ints
 
 INTERVALS = pa.schema([PIT_INTERVALS.arrow.field(name) for name in Interval._fields])
 """Entries, of one node."""

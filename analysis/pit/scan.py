@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from analysis.decode.tlv_batch import Ints
 from analysis.pit.entry import Interval, Message
 from analysis.pit.model import PitModel
 from analysis.pit.results import INTERVALS, STEPS, columns_of, intervals_of, merged, steps_of, table_of
 from analysis.pit.vector import MOST_ROWS, cut
 from analysis.pit.window import COLUMNS, Window, coded, compact, messages
+from captures.records import Ints
 
 
 class Ended(NamedTuple):

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.decode.tlv_batch import Flags
 from analysis.pit.matching import DIGEST
 from analysis.pit.model import FORK
 from analysis.pit.window import encoded, numbers
+from captures.records import Flags
 
 _DIGEST = DIGEST.encode()
 
@@ -59,7 +59,3 @@ class Share(NamedTuple):
         used[used] = [crc32(name.partition(_DIGEST)[0]) % self.of == self.number for name in names]
         found: Flags = used[codes] & asked
         return found
-
-
-EVERY = Share()
-"""All of a node's entries."""

@@ -4,16 +4,52 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.entry import COUNTED, State
+from analysis.pit.files import DELTAS
 
 _KEY = ["layering", "node", "time"]
+_NODE = ("layering", "node")
+
+
+def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFrame:
+    """Return the state of each node at given times, from analysis.pit.files.STEPS.
+
+    `times` has layering, node, time (ns). To these columns are added entries, bytes, ranges, credit,
+    satisfied and expired, and for each with _low and _high: the least and the most within `slack_ns` of the
+    time, for clocks and packets in flight.
+    """
+    asked = times.select(*_NODE, "time").distinct()
+    nothing = [F.lit(0).cast("long").alias(name) for name in DELTAS]
+    rows = pit_steps.select(*_NODE, "time", *DELTAS, F.lit(False).alias("asked")).union(
+        asked.select("*", *nothing, F.lit(True))
+    )
+    if slack_ns:
+        # A second mark, `slack_ns` earlier, holds the state with which the time around a sample begins.
+        earlier = asked.withColumn("time", F.col("time") - slack_ns)
+        rows = rows.union(earlier.select("*", *nothing, F.lit(False)))
+    by_time = Window.partitionBy(*_NODE).orderBy("time")
+    around = by_time.rangeBetween(-slack_ns, slack_ns)
+    extremes = [
+        (extreme(what).over(around) if slack_ns else F.col(what)).alias(f"{what}_{which}")
+        for what in COUNTED
+        for which, extreme in (("low", F.min), ("high", F.max))
+    ]
+    return (
+        # The default frame of an ordered window is by range: rows of the same time count, too.
+        rows.select("*", *(F.sum(f"delta_{what}").over(by_time).alias(what) for what in COUNTED))
+        .select(*_NODE, "time", "asked", *COUNTED, *extremes)
+        .where("asked")
+        .drop("asked")
+    )
 
 
 def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
     """Set the derived state beside the forwarders' own counters, sample by sample.
 
-    `pit_samples` is analysis.pit.history.samples; `counters` has layering, node, time (ns), pit_entries,
+    `pit_samples` is samples(); `counters` has layering, node, time (ns), pit_entries,
     pit_bytes, pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted.
     Returns layering, node, time, for each of these derived_ and counted_, and `agrees`: whether what the
     table holds (entries, bytes, ranges, credit) lies between the least and the most that samples() allows.

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.classic import RECORD_BYTES
+from captures.records import Flags, Ints
 
 MOST_LIFETIME = 1 << 38
 """Lifetimes from here on (4 minutes) are not plain, ns."""

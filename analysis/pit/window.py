@@ -1,17 +1,17 @@
 """A window of a node's packets as numbers: what is plain in it, and what the careful model is to be shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode.schema import MESSAGES
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.pit.entry import Message
 from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
 from analysis.pit.model import FORK, PitModel
 from analysis.pit.vector import MOST_LIFETIME, MOST_ROWS, Rows
+from captures.records import Flags, Ints
 
 COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason"))
 """The columns of packets that are needed."""
@@ -209,6 +209,17 @@ def messages(rows: pa.Table) -> list[Message]:
     """Return rows as the careful model wants them."""
     columns = [rows[name].to_pylist() for name in COLUMNS[1:]]
     return [Message(*values) for values in zip(*columns, strict=True)]
+
+
+def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of each node, in their order."""
+    nodes = encoded(rows["node"])
+    codes = numbers(nodes)
+    order = np.argsort(codes.astype(np.int32), kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for low, high in zip(starts, [*starts[1:], len(order)], strict=True):
+        own = rows if len(starts) == 1 else rows.take(pa.array(order[low:high]))
+        yield nodes.dictionary[int(codes[order[low]])].as_py(), own
 
 
 def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:

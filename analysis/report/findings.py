@@ -7,8 +7,9 @@ than another seed would change it is no finding.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from analysis.files import Rows
 from analysis.metrics.registry import why_unranked
 from analysis.report.numbers import compared, duration, excess, pretty, with_unit
 from analysis.report.ranks import Axis, alike
@@ -68,11 +69,11 @@ PHRASES = (
 
 
 def findings(
-    comparison: list[dict[str, Any]],
+    comparison: Rows,
     axes: list[Axis],
     manifest: Manifest,
-    losses: list[dict[str, Any]],
-    subscribers: list[dict[str, Any]],
+    losses: Rows,
+    subscribers: Rows,
 ) -> Findings:
     """Return the findings of a comparison: the rows of analysis.metrics.registry.compare, and their ranks.
 
@@ -148,7 +149,7 @@ def _delivery(values: Values, manifest: Manifest) -> Told:
     )
 
 
-def _behind(subscribers: list[dict[str, Any]], manifest: Manifest) -> Iterator[Told]:
+def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Told]:
     """Say which layerings did not keep up, or were cut off, by the subscriber for whom it was worst."""
     behind, cut_off = [], []
     for layering in manifest.layerings:
@@ -186,7 +187,7 @@ def _defects(values: Values, manifest: Manifest) -> Iterator[Told]:
             yield Told("A defect:", f"{joined(counts)} delivered {what}.")
 
 
-def _recoveries(losses: list[dict[str, Any]], manifest: Manifest) -> Iterator[Told]:
+def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Told]:
     """Say how soon an item that a link has lost was there all the same."""
     times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
     never: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from analysis.live.capture import NOTHING, LiveCapture
-from analysis.pit.model import State
+from analysis.pit.entry import State
 from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.figures.wire import KINDS
 from analysis.report.numbers import pretty

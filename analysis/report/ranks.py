@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from analysis.files import Rows
 from analysis.metrics.registry import METRICS, Metric, is_time, why_unranked
-from analysis.report.figures.plot import Rows
 
 ALIKE = 1.01
 """Values within this factor of the best of a rank share it: less is chance, not design."""

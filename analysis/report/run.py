@@ -1,4 +1,4 @@
-"""The report of a run: its numbers; its text is in static/page.html."""
+"""The report of a run: its numbers; its text is in static/run.html."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from analysis.files import write_whole
+from analysis.files import Rows, write_whole
 from analysis.metrics.registry import METRICS, Metric, is_time
 from analysis.report.figures import delay, state, wire
 from analysis.report.figures.journey import journey_data
-from analysis.report.figures.plot import Figure, Rows
+from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.findings import findings, unranked
 from analysis.report.glossary import TERMS
@@ -20,7 +20,7 @@ from analysis.report.page import page
 from analysis.report.ranks import alike, rank
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.samples import TAILS
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, OUTCOMES
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults that the page counts for each subscriber."""
@@ -92,13 +92,15 @@ def render(manifest: Manifest, tables: Tables) -> str:
     nodes = [node.name for node in manifest.topology.nodes]
     with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
     pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, with_pits)
+    ended = [row for row in tables.pit_lives if row["node"] == ALL]
+    outcomes = {(row["layering"], outcome): row[outcome] for row in ended for outcome in OUTCOMES}
     sections: dict[str, list[Figure | None]] = {
         "state": [
             pit,
             state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, with_pits),
             state.in_flight(tables.in_flight, with_pits),
             state.lifetime_cdf(tables.pit_lives, with_pits),
-            state.outcomes(tables.pit_lives, with_pits),
+            state.outcomes(outcomes, with_pits),
         ]
         if with_pits.layerings
         else [],
@@ -125,10 +127,10 @@ def render(manifest: Manifest, tables: Tables) -> str:
         "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
         "first_items": _counts(tables.first_items, "wait_ns", manifest),
         "losses": _counts(tables.losses, "recovery_ns", manifest),
-        "entries": {row["layering"]: row["entries"] for row in tables.pit_lives if row["node"] == ALL},
+        "entries": {row["layering"]: row["entries"] for row in ended},
     }
     return page(
-        "page.html",
+        "run.html",
         [item for group in plots.values() for item in group],
         {
             "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),

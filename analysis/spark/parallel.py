@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from analysis.files import Rows
 from analysis.spark.engine import frame, is_sail
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def go_on() -> None:
         raise InterruptedError("interrupted")
 
 
-def each(
-    spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int
-) -> list[dict[str, Any]]:
+def each(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int) -> Rows:
     """Do a task for each number below `count`, each a Spark task of its own if there is Spark on the JVM;
     return what they return, in that order: what JSON can say."""
     if spark is None or is_sail(spark) or not count:

@@ -1,14 +1,14 @@
 """Tables as Parquet in directories: what those are called, who reads and writes them, files whole or not.
 
-A run stands in a column `layering` in memory and in a directory `run=NAME` on disk. Values are escaped as in
-URLs, by Spark and by partition(), though not in the same letters; whoever reads them unescapes all. Letters
-beyond ASCII stand for themselves: Spark would take each byte of an escaped one for a letter of its own.
+A directory is called after a column and its value, as in layering=lli. Values are escaped as in URLs, by
+Spark and by partition(), though not in the same letters; whoever reads them unescapes all. Letters beyond
+ASCII stand for themselves: Spark would take each byte of an escaped one for a letter of its own.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,17 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
-from analysis.decode.schema import PARTITIONS
 from analysis.spark.engine import is_sail
 
-By = Mapping[str, str]
-"""The columns that directories are made of: name of the directory's key, name of the column."""
+By = Sequence[str]
+"""The columns that directories stand for."""
 
-BY = dict(zip(PARTITIONS, ("layering", "node", "interface"), strict=True))
-"""The directories of packets, and the column of each."""
+BY = ("layering", "node", "interface")
+"""Those of packets."""
 
 _SPECIAL = re.compile(r"[\0-\x7f](?<![A-Za-z0-9_.~ -])")
 _PATTERN = re.compile(r"[][{}*?\\]")
@@ -51,55 +49,59 @@ def directories(path: Path) -> dict[str, str | None]:
     return {key: None if value == NO_VALUE else unquote(value) for key, sign, value in parts if sign}
 
 
-def read(spark: SparkSession, path: Path, schema: StructType, *by: str) -> DataFrame:
-    """Read a table of this schema that is in directories of `by`; node and interface are null nowhere if
-    they are among these."""
-    fields = [
-        StructField("run" if field.name == "layering" else field.name, field.dataType) for field in schema
-    ]
-    found = read_parquet(spark, path, StructType(fields)).withColumnRenamed("run", "layering")
+def read_packets(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
+    """Read packets of this schema that are in directories of BY; node and interface are null nowhere."""
     # A directory for nothing reads as null.
-    texts = {BY[key]: F.coalesce(BY[key], F.lit("")) for key in by if key != "run"}
-    return found.select(*(texts.get(name, F.col(name)).alias(name) for name in schema.names))
+    return read_parquet(spark, path, schema).na.fill("", ["node", "interface"])
 
 
-def write(table: DataFrame, path: Path, key: str = "run", *, here: bool) -> None:
-    """Write a table anew, in directories that are called `key` and stand for `layering`.
+def settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
+    """Write a table anew, a directory for each layering; return it as it is read from there.
 
     `here`: it is small enough to be collected, which takes less time than to have Spark write it.
     """
     if here:
         shutil.rmtree(path, ignore_errors=True)
-        write_rows(table.toArrow(), path, {key: "layering"})
+        write_rows(table.toArrow(), path, BY[:1])
     else:
-        renamed = table.withColumnRenamed("layering", key)
-        renamed.write.mode("overwrite").partitionBy(key).parquet(str(path.resolve()))
+        table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
+    return read_parquet(table.sparkSession, path, table.schema)
 
 
 def write_rows(rows: pa.Table, path: Path, by: By) -> None:
     """Write rows in directories of `by`, a file each."""
-    columns = list(by.values())
+    columns = list(by)
     places = pa.array(np.arange(len(rows)))
     groups = rows.select(columns).append_column("place", places).group_by(columns)
     for group in groups.aggregate([("place", "list")]).to_pylist():
         own = rows.take(group["place_list"]).drop_columns(columns)
-        directory = path.joinpath(*(partition(key, group[name] or "") for key, name in by.items()))
+        directory = path.joinpath(*(partition(name, group[name] or "") for name in by))
         with WholeFile(directory / "part-0.parquet", own.schema) as file:
             file.write(own)
 
 
-def write_by_time(packets: DataFrame, path: Path, *, here: bool) -> None:
-    """Write packets in directories of PARTITIONS so that few row groups of a node overlap in time:
-    whoever reads them by time (analysis.pit.files) holds no more than these. `here` is write()'s."""
+def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By) -> None:
+    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
+    there = {directories(file.relative_to(path))["layering"] for file in path.rglob("*.parquet")}
+    kept = pa.schema([field for field in schema if field.name not in by])
+    for run in runs:
+        if (run or None) not in there:
+            with WholeFile(path.joinpath(*(partition(key, run) for key in by), "part-empty.parquet"), kept):
+                pass
+
+
+def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) -> None:
+    """Write packets anew in directories of `by` so that few row groups of a node overlap in time:
+    whoever reads them by time (analysis.pit.files) holds no more than these. `here` is settle()'s."""
     if here:
+        shutil.rmtree(path, ignore_errors=True)
         in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
-        write_rows(in_order, path, BY)
+        write_rows(in_order, path, by)
         return
     # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
-    renamed = packets.withColumnRenamed("layering", "run")
-    ordered = renamed.repartitionByRange("run", "node", "time")
-    ordered = ordered.sortWithinPartitions(*PARTITIONS, "time", "frame")
-    writer = ordered.write.partitionBy(*PARTITIONS).option("parquet.block.size", _ROW_GROUP)
+    ordered = packets.repartitionByRange("layering", "node", "time")
+    ordered = ordered.sortWithinPartitions(*by, "time", "frame")
+    writer = ordered.write.mode("overwrite").partitionBy(*by).option("parquet.block.size", _ROW_GROUP)
     writer.parquet(str(path.resolve()))
 
 

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from analysis.spark.parquet import directories
+
 WINDOW = 1 << 19
 """Rows that are read, at least, before a window is given out."""
 
-_TEXTS = ("interface", "direction", "kind", "name", "feed")
+_TEXTS = ("node", "interface", "direction", "kind", "name", "feed")
 
 
 class Group(NamedTuple):
@@ -82,6 +84,14 @@ def _read(file: pq.ParquetFile, group: Group, columns: Sequence[str]) -> pa.Tabl
         else:
             arrays.append(table[name])
     return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def files_in(table: Path) -> Iterator[tuple[dict[str, str | None], Path]]:
+    """Yield the files of a table, in order, each with what its directories stand for."""
+    for path in sorted(table.rglob("*.parquet")):
+        place = path.relative_to(table)
+        if not any(part.startswith(("_", ".")) for part in place.parts):
+            yield directories(place), path
 
 
 def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Group, int]]:

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
 from analysis.decode.reference import Link, decode_payload
 from analysis.decode.schema import COLUMNS, PACKETS
+from analysis.files import Rows
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import By, WholeFile, partition
 from captures import websocket
@@ -115,7 +116,7 @@ def _groups(count: int, spark: "SparkSession | None") -> list[range]:
     return [range(count * task // tasks, count * (task + 1) // tasks) for task in range(tasks)]
 
 
-def _summed(readings: Sequence[Reading], parts: list[dict[str, Any]]) -> dict[tuple[str, str], Report]:
+def _summed(readings: Sequence[Reading], parts: Rows) -> dict[tuple[str, str], Report]:
     reports: dict[tuple[str, str], Report] = {}
     for reading, part in zip(readings, parts, strict=True):
         key = reading.run, reading.piece.path
@@ -134,7 +135,7 @@ def _write_pieces(
     readings: Sequence[Reading], numbers: range, out: Path, by: By, task: int
 ) -> dict[str, Any]:
     """Write what some pieces hold; return for each what was found in it."""
-    grouped = "interface" in by.values()
+    grouped = "interface" in by
     parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
     held = written = 0
     pieces = []
@@ -144,7 +145,7 @@ def _write_pieces(
         for batch in read_packets(readings[number], findings, grouped):
             go_on()
             frames, held = frames + batch.num_rows, held + batch.num_rows
-            for key, part in _split(batch, list(by.values())):
+            for key, part in _split(batch, by):
                 parts[key].append(part)
             if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
                 _write_parts(parts, out, by, f"{task:05}-{written:05}")
@@ -168,7 +169,7 @@ def _write_pieces(
     return {"pieces": pieces}
 
 
-def _split(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
+def _split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
     """Yield the rows of a batch that agree in some columns, and what they have there."""
     codes = np.zeros(batch.num_rows, np.int64)
     for name in columns:
@@ -187,7 +188,7 @@ def _write_parts(parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Pat
         directory = out
         for column, value in zip(by, key, strict=True):
             directory = directory / partition(column, value)
-        table = pa.Table.from_batches(batches).drop_columns(list(by.values()))
+        table = pa.Table.from_batches(batches).drop_columns(list(by))
         _write(table.unify_dictionaries(), directory / f"part-{name}.parquet")
 
 
@@ -218,7 +219,7 @@ def _write_streams(
     """Put the streams of one run together from its segments, each in a file with the capture that it is of;
     return counts by capture. A capture may go on in the next, at the same interface of the same node."""
     flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     found: dict[str, dict[str, Any]] = {
         capture: {"kinds": Counter(), "problems": Counter(), "gaps": 0, "skipped": 0} for _, capture in paths
     }
@@ -247,7 +248,7 @@ def _write_streams(
             ]
             batch = pa.RecordBatch.from_arrays(arrays, table.column_names)
             parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
-            for key, part in _split(batch, list(by.values())):
+            for key, part in _split(batch, by):
                 parts[key].append(part)
             _write_parts(parts, out, by, f"tcp-{number:05}-{written:05}")
             written += 1

@@ -24,7 +24,6 @@ def tell(
     messages: DataFrame,
     whole: Path,
     place: Callable[[str], Path],
-    key: str,
     keep: Keep,
     noted: DataFrame | None = None,
     *,
@@ -32,8 +31,8 @@ def tell(
 ) -> None:
     """Keep schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of some packets (analysis.tables.reassembly).
 
-    The packets are in `whole`, too, as Parquet in directories of `key` (for `layering`); `place` says where
-    a table belongs that is not made by DataFrames. `noted` are EVENTS from elsewhere. `here`: packets are so
+    The packets are in `whole`, too, as Parquet in directories by layering; `place` says where a table
+    belongs that is not made by DataFrames. `noted` are EVENTS from elsewhere. `here`: packets are so
     few that they are followed by this process.
     """
     spark = messages.sparkSession
@@ -41,10 +40,10 @@ def tell(
     with cached(sightings(messages)) as items:
         progress, _ = in_parallel(
             lambda: keep(FEED_PROGRESS.name, feed_progress(items, messages)),
-            lambda: scan(whole, place(TRANSACTIONS.name), moments, key, None if here else spark),
+            lambda: scan(whole, place(TRANSACTIONS.name), moments, None if here else spark),
         )
-        schema = from_arrow_schema(MOMENTS.insert(0, pa.field(key, pa.string())))
-        told = read_parquet(spark, moments, schema).withColumnRenamed(key, "layering")
+        schema = from_arrow_schema(MOMENTS.insert(0, pa.field("layering", pa.string())))
+        told = read_parquet(spark, moments, schema)
         by_packets = told_by_packets(told, items, progress, messages)
         keep(EVENTS.name, noted.unionByName(by_packets) if noted is not None else by_packets)
     shutil.rmtree(moments)

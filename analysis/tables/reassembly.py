@@ -5,10 +5,16 @@ arrived (or left) when its last fragment has, and one of which a fragment is mis
 that the link has doubled counts once. Every sender counts its fragments by itself.
 """
 
-from pyspark.sql import Column, DataFrame
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
 from analysis.decode.schema import MESSAGES
+from analysis.spark.parallel import by_group
+from captures.reassembly import Reassembler
 
 _WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
 _NETWORK = (
@@ -31,47 +37,54 @@ _NETWORK = (
 _SIZES = ("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes")
 
 
-def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
+_PART = ("lp_sequence", "frag_index", "frag_count")
+_COLUMNS = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
+_PACKETS_OF_A_TASK = 1 << 16
+
+
+def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
     """Return one row a network-layer packet from the rows of analysis.decode.schema.PACKETS.
 
     `breaks` is analysis.run.context.BREAKS: fragments from before and after one of their interface's do not
-    join, and Sequence may begin again.
+    join, and Sequence may begin again. `here`: packets are few, and fragments come to this process.
 
     The columns are those of a packet without NDNLPv2's, and `frames`, the number of frames it took; sizes
     are sums. `time` and `frame` are those of the frame that completed it.
     """
-    columns = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
     whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*MESSAGES))
     parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *MESSAGES))
     # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
     times = breaks.groupBy("layering", "interface").agg(F.collect_list("time").alias("breaks"))
-    past = F.size(F.filter("breaks", lambda time: time <= F.col("time")))
-    arrivals = F.array_sort(F.collect_list(F.struct("frag_index", "time", "frame", *_SIZES)))
-    joined = (
-        parts.withColumn("first", first)
-        .where(F.col("first").isNotNull())
-        .join(F.broadcast(times), ["layering", "interface"], "left")
-        .groupBy(*_WHERE, "first", "frag_count", past.alias("era"))
-        .agg(arrivals.alias("arrivals"), F.min_by(F.struct(*_NETWORK), "frag_index").alias("network"))
-        .withColumn("arrivals", F.filter("arrivals", _is_first))
-        .withColumn("frames", F.size("arrivals").cast("long"))
-        .where(F.col("frames") == F.col("frag_count"))
-        .withColumn(
-            "last", F.array_max(F.transform("arrivals", lambda part: F.struct(part.time, part.frame)))
-        )
-        .select("*", F.col("last.time").alias("time"), F.col("last.frame").alias("frame"), "network.*")
-        .withColumns({size: _sum(size) for size in _SIZES})
-        .where(F.col("kind").isin(*MESSAGES))
+    past = F.coalesce(F.size(F.filter("breaks", lambda time: time <= F.col("time"))), F.lit(0))
+    parts = (
+        parts.join(F.broadcast(times), ["layering", "interface"], "left")
+        .select(*_WHERE, "frame", "time", *_SIZES, *_NETWORK, *_PART, past.alias("past"))
+        .withColumn("some", F.floor(first / _PACKETS_OF_A_TASK))
+        .where(F.col("some").isNotNull())
     )
-    return whole.withColumn("frames", F.lit(1).cast("long")).select(*columns).union(joined.select(*columns))
+    whole = whole.withColumn("frames", F.lit(1).cast("long")).select(*_COLUMNS)
+    return whole.union(by_group(parts, ("layering", "interface", "some"), _joined, whole.schema, here=here))
 
 
-def _is_first(part: Column, place: Column) -> Column:
-    """Tell whether a fragment is the first of its index, where they are sorted."""
-    before = F.get("arrivals", place - 1)
-    return (place == 0) | (before.frag_index != part.frag_index)
-
-
-def _sum(size: str) -> Column:
-    return F.aggregate(F.col(f"arrivals.{size}"), F.lit(0).cast("long"), lambda total, part: total + part)
+def _joined(_: tuple[pa.Scalar, ...], parts: pa.Table) -> pa.Table:
+    """Return the packets that some fragments make."""
+    parts = parts.sort_by([("time", "ascending"), ("frame", "ascending")])
+    reassembler: Reassembler[int] = Reassembler(len(parts), once=True)
+    links = zip(*(parts[name].to_pylist() for name in (*_WHERE, "past")), strict=True)
+    numbers = zip(*(parts[name].to_pylist() for name in _PART), strict=True)
+    packets = []
+    for place, (link, (sequence, index, count)) in enumerate(zip(links, numbers, strict=True)):
+        whole = reassembler.add(link, sequence, index, count, place)
+        if whole is not None and parts["kind"][whole[0]].as_py() in MESSAGES:
+            packets.append(whole)
+    first, last = (parts.take(pa.array(map(of, packets), pa.int64())) for of in (itemgetter(0), max))
+    frames = np.array([*map(len, packets)], np.int64)
+    columns = {name: first[name] for name in (*_WHERE, *_NETWORK)}
+    columns |= {"frame": last["frame"], "time": last["time"], "frames": frames}
+    if packets:
+        starts, rows = np.cumsum(frames) - frames, np.concatenate(packets)
+        columns |= {name: np.add.reduceat(parts[name].to_numpy()[rows], starts) for name in _SIZES}
+    else:
+        columns |= {name: first[name] for name in _SIZES}
+    return pa.table({name: columns[name] for name in _COLUMNS})

@@ -266,8 +266,8 @@ directory, as a file or directory `NAME.parquet` each; those that the report doe
 entries and occupancy of PITs, progress of feeds, events) with `--all-tables` only. What else is in that
 directory is the report's own, and may be another with the next version.
 
-The column `layering`, which every table has, is called `run` in what `feednet analyze` writes: it is RUN of
-`RUN=CAPTURE`, or else the name, less its suffixes, of the file or directory that was given.
+Every table has a column `layering`. In what `feednet analyze` writes, it is RUN of `RUN=CAPTURE`, or else the
+name, less its suffixes, of the file or directory that was given.
 
 pandas, DuckDB, polars and Spark read the tables as they are:
 

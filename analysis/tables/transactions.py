@@ -32,12 +32,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.schema import FOREVER, MESSAGES
-from analysis.decode.tlv_batch import Flags, Ints
 from analysis.spark.parallel import each
-from analysis.spark.parquet import WholeFile, directories, partition
-from analysis.spark.parquet_windows import Group, in_windows, row_groups
+from analysis.spark.parquet import WholeFile, partition
+from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import EVENTS, TRANSACTIONS
 from captures.layers import GROUP
+from captures.records import Flags, Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,32 +59,27 @@ _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
 _MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
 
 
-def scan(packets: Path, out: Path, moments: Path, key: str, spark: "SparkSession | None" = None) -> None:
-    """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories `key`=RUN.
+def scan(packets: Path, out: Path, moments: Path, spark: "SparkSession | None" = None) -> None:
+    """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories by layering.
 
     `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are passed over), in
-    directories of `key` and whatever else; what agrees in all of these is a task. Without Spark the work is
-    done here.
+    directories by layering and whatever else; what agrees in all of these is a task. Without Spark the work
+    is done here.
     """
     packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()  # tasks work elsewhere
     tasks: dict[tuple[str | None, ...], list[Group]] = {}
     runs: dict[tuple[str | None, ...], str] = {}
-    for path in sorted(packets.rglob("*.parquet")):
-        place = path.relative_to(packets)
-        if any(part.startswith(("_", ".")) for part in place.parts):
-            continue
-        texts = directories(place)
+    for texts, path in files_in(packets):
         values = tuple(texts.values())
-        runs[values] = texts.get(key) or ""
-        kept = {name: value for name, value in texts.items() if name in COLUMNS}
-        tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, kept))
+        runs[values] = texts.get("layering") or ""
+        tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, texts))
     order = sorted(tasks, key=str)
     for target in (out, moments):
         shutil.rmtree(target, ignore_errors=True)
 
     def follow_one(number: int) -> dict[str, Any]:
         values = order[number]
-        part = Path(partition(key, runs[values])) / f"part-{number:05}.parquet"
+        part = Path(partition("layering", runs[values])) / f"part-{number:05}.parquet"
         following = Follower()
         with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as told:
             windows = in_windows(tasks[values], COLUMNS)

@@ -11,6 +11,9 @@ later fragments count as Data, since an Interest fits a frame."""
 OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
 """Outcomes of analysis.tables.schema.PIT_INTERVALS, in the order in which they are shown."""
 
+HELD = ("entries", "bytes")
+"""What pages show of PITs; of captures, also `ranges` and `credit`."""
+
 SLICES = 120
 """Parts of a run in what is drawn over time."""
 

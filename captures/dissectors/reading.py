@@ -18,8 +18,8 @@ from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, PP
 from captures.dissectors.fields import printable
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
-from captures.dissectors.reassembly import Reassembler
 from captures.dissectors.summary import Fields, Whole, describe, fields_of, short_name
+from captures.reassembly import Reassembler
 from forwarder.wire.lp import FRAGMENT, LP_PACKET
 from forwarder.wire.name import NAME, to_uri
 from forwarder.wire.packet import DATA, INTEREST
@@ -71,7 +71,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     propagates, log.propagate = log.propagate, False
     handlers, log.handlers = log.handlers, [complaints]
     number = start = 0
-    reassembler = Reassembler()
+    reassembler: Reassembler[bytes] = Reassembler()
     try:
         with PcapReader(str(path)) as reader:
             for number, frame in enumerate(reader, 1):
@@ -105,7 +105,7 @@ class _Complaints(logging.Handler):
             self.text = text.partition(": ")[2].rstrip(" !")
 
 
-def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassembler) -> Row:
+def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassembler[bytes]) -> Row:
     interface = printable(frame.sniffed_on) if isinstance(frame.sniffed_on, str) else ""
     src, dst = _addresses(frame)
     packets = _ndn_packets(frame)
@@ -118,9 +118,15 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
     for packet in packets:
         whole = None
         if isinstance(packet, LpPacket):
-            joined = reassembler.add((interface, src, dst, _ports(frame)), packet)
-            if joined is not None:
-                whole = Whole(_network_layer(joined[0]), joined[1])
+            pieces = reassembler.add(
+                (interface, src, dst, _ports(frame)),
+                packet.sequence,
+                packet.frag_index or 0,
+                packet.frag_count or 1,
+                bytes(packet.payload),
+            )
+            if pieces is not None:
+                whole = Whole(_network_layer(b"".join(pieces)), len(pieces))
                 wholes.append(whole)
         cut = _cut(packet, frame)
         lines.append(cut.line if cut else describe(packet, whole))

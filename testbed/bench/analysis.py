@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.pit import history
+from analysis.pit.files import scan
 from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
 from analysis.spark.parquet import BY
@@ -192,8 +192,8 @@ def by_duckdb(packets: Path, out: Path) -> float:
 _MEASURED = """
 import resource, sys
 from pathlib import Path
-from analysis.pit import history
-history.scan(Path(sys.argv[1]), Path(sys.argv[2]))
+from analysis.pit.files import scan
+scan(Path(sys.argv[1]), Path(sys.argv[2]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """
 
@@ -240,7 +240,7 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
             ):
                 shutil.rmtree(ours, ignore_errors=True)
                 before = time.perf_counter()
-                history.scan(source, ours, session)
+                scan(source, ours, session)
                 took[name].append(time.perf_counter() - before)
                 if name == "spark":
                     took["duckdb"].append(by_duckdb(classic, theirs))

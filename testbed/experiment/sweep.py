@@ -271,11 +271,12 @@ def measure(
     """
     from analysis.metrics.registry import METRICS
     from analysis.metrics.study import Record, study
-    from analysis.pipelines.compare import origin_of, record_of, settings_of, write_sweep
+    from analysis.pipelines.compare import origin_of, record_of, write_sweep
     from analysis.pipelines.run import measure_cases
     from analysis.report.study import write_study
     from analysis.run.context import Case
     from analysis.run.manifest import Run
+    from analysis.run.settings import settings_of
 
     runs = [Run(directory / job.place) for job in jobs]
     records: list[Record] = []

@@ -2,13 +2,13 @@
 
 import pytest
 from handmade import poll, write_capture
+from pcapng_oracle import read
 from pyspark.errors import PySparkException
 
 from analysis.decode.reader import Findings, read_packets
 from analysis.decode.reference import decode_frame, node_of
 from analysis.spark import batch_source as source
 from analysis.tables.schema import PACKETS
-from captures.pcapng import read
 
 pytestmark = pytest.mark.spark
 

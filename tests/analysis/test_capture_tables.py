@@ -39,7 +39,7 @@ def analyzed(spark, tmp_path_factory):
 
 class TestAllTables:
     def test_every_table_has_the_documented_columns(self, analyzed):
-        from analysis.decode.schema import PARTITIONS
+        from analysis.spark.parquet import BY
         from analysis.tables.schema import TABLES
 
         out, _ = analyzed
@@ -49,14 +49,14 @@ class TestAllTables:
             "report.html",
         }
         for each in TABLES:
-            by = PARTITIONS if each.name == "packets" else ("run",)
-            kinds = {field.name: field.type for field in each.arrow if field.name not in (*by, "layering")}
+            by = BY if each.name == "packets" else BY[:1]
+            kinds = {field.name: field.type for field in each.arrow if field.name not in by}
             files = list((out / each.name).rglob("*.parquet"))
             assert files
             # A run without rows has a file without rows.
             assert {path.relative_to(out / each.name).parts[0] for path in files} == {
-                "run=exp",
-                "run=nothing",
+                "layering=exp",
+                "layering=nothing",
             }
             # Some programs read a directory only if there is nothing else in it.
             assert sorted(files) == sorted(path for path in (out / each.name).rglob("*") if path.is_file())
@@ -118,7 +118,7 @@ class TestAllTables:
         assert duckdb.sql(
             "SELECT kind, count(*) FROM"
             f" read_parquet('{out}/packets/**/*.parquet', hive_partitioning = true, union_by_name = true)"
-            " WHERE run = 'exp' GROUP BY kind ORDER BY kind"
+            " WHERE layering = 'exp' GROUP BY kind ORDER BY kind"
         ).fetchall() == [("data", 2), ("interest", 6)]
 
 
@@ -155,7 +155,7 @@ def test_runs_and_nodes_of_any_name(spark, tmp_path):
     assert f"\n{run_name}: 4 Interests, 0 % without an answer" in said.output
     for name, more in (("transactions", set()), ("pit_intervals", set()), ("pit_occupancy", {"*"})):
         rows = table(tmp_path / "out", name)
-        assert {(row["run"], row["node"]) for row in rows} == {
+        assert {(row["layering"], row["node"]) for row in rows} == {
             (run_name, node) for node in {*nodes, NO_VALUE, *more}
         }, name
     with pytest.raises(UserError, match="stands for none in tables: name it, RUN="):
@@ -214,7 +214,7 @@ def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
     )
     partitions.write_by_time(packets.repartition(3), tmp_path / "out", here=False)
     groups = []
-    for path in (tmp_path / "out").glob("run=x/node=n0/interface=i0/*.parquet"):
+    for path in (tmp_path / "out").glob("layering=x/node=n0/interface=i0/*.parquet"):
         groups += [(group.least, last) for group, last in row_groups(path, {})]
     groups.sort()
     assert len(groups) > 4
@@ -222,17 +222,16 @@ def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):
-    from analysis.pipelines.capture_tables import _at_least_empty
-    from analysis.spark.parquet import directories
+    from analysis.spark.parquet import BY, at_least_empty, directories
     from analysis.tables.schema import LATENCY
 
     # As Spark escapes it: less than analysis.spark.parquet does.
-    there = tmp_path / "run=a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}" / "part-0.parquet"
+    there = tmp_path / "layering=a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}" / "part-0.parquet"
     there.parent.mkdir()
     there.touch()
     runs = ["a+b, \N{LATIN SMALL LETTER U WITH DIAERESIS}", "c/d=e", ""]
-    _at_least_empty(tmp_path, LATENCY, runs)
-    made = {path: directories(path.relative_to(tmp_path))["run"] for path in tmp_path.rglob("*.parquet")}
+    at_least_empty(tmp_path, LATENCY.arrow, runs, BY[:1])
+    made = {path: directories(path.relative_to(tmp_path))["layering"] for path in tmp_path.rglob("*.parquet")}
     assert sorted(run or "" for run in made.values()) == sorted(runs)
     assert all(not len(pq.read_table(path, partitioning=None)) for path in made.keys() - {there})
     assert {len(path.relative_to(tmp_path).parts) for path in made} == {2}

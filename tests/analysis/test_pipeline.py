@@ -158,7 +158,7 @@ class TestReport:
             "pit-heat",
             "in-flight",
             "pit-lifetimes",
-            "pit-outcomes",
+            "outcomes",
             "latency-cdf",
             "latency-boxes",
             "hop-cdf",

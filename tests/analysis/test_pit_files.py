@@ -11,9 +11,8 @@ import pytest
 from analysis.decode.schema import ARROW_TYPES
 from analysis.decode.schema import COLUMNS as PACKETS
 from analysis.pit import files as pit_files
-from analysis.pit import history
 from analysis.pit.entry import Interval, Message
-from analysis.pit.files import OCCUPANCY_ARROW
+from analysis.pit.files import OCCUPANCY_ARROW, scan
 from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.shares import Share
@@ -64,7 +63,7 @@ def write(directory, run, node, messages):
         columns["frame"] = [frame for frame, _ in rows]
         stored = [name for name in COLUMNS if name != "interface"]
         table = pa.table({name: pa.array(columns[name], TYPES[name]) for name in stored})
-        place = directory / f"run={run}" / f"node={node}" / f"interface={interface or NO_VALUE}"
+        place = directory / f"layering={run}" / f"node={node}" / f"interface={interface or NO_VALUE}"
         place.mkdir(parents=True)
         parts = [table.slice(start, 40) for start in range(0, len(table), 40)]
         Random(1).shuffle(parts)
@@ -111,7 +110,7 @@ def states(steps):
 def check(out):
     for run in ("x", "y z"):
         intervals, steps = wanted(run)
-        place = f"run={run}"
+        place = f"layering={run}"
         table = ds.dataset(out / "pit_intervals" / place).to_table()
         assert Counter(map(tuple, (row.values() for row in table.to_pylist()))) == Counter(intervals)
         assert table.column_names == ["node", *Interval._fields]
@@ -129,10 +128,10 @@ def check(out):
 @pytest.mark.parametrize("window", [1, 100, 1 << 20])
 def test_files_out_of_order_come_to_what_the_packets_do(packets, tmp_path, monkeypatch, window):
     monkeypatch.setattr(parquet_windows, "WINDOW", window)
-    (tmp_path / "pit_occupancy" / "run=gone").mkdir(parents=True)
-    history.scan(packets, tmp_path)
+    (tmp_path / "pit_occupancy" / "layering=gone").mkdir(parents=True)
+    scan(packets, tmp_path)
     check(tmp_path)
-    assert not (tmp_path / "pit_occupancy" / "run=gone").exists()
+    assert not (tmp_path / "pit_occupancy" / "layering=gone").exists()
 
 
 def test_entries_of_a_node_are_shared_out_by_their_names(packets, tmp_path, monkeypatch):
@@ -151,7 +150,7 @@ def test_entries_of_a_node_are_shared_out_by_their_names(packets, tmp_path, monk
     followed = []
     push = PitScan.push
     monkeypatch.setattr(PitScan, "push", lambda self, rows: followed.append(push(self, rows)) or followed[-1])
-    history.scan(packets, tmp_path)
+    scan(packets, tmp_path)
     check(tmp_path)
     assert len(followed) == len(tasks)
     assert all(len(ended.intervals) > 10 for ended in followed), [len(ended.intervals) for ended in followed]
@@ -172,7 +171,7 @@ def test_a_node_is_split_where_cores_would_be_idle():
 
 @pytest.mark.spark
 def test_with_spark_as_without(jvm, packets, tmp_path):
-    history.scan(packets, tmp_path, jvm)
+    scan(packets, tmp_path, jvm)
     check(tmp_path)
 
 
@@ -180,7 +179,7 @@ def test_a_sweep_holds_no_more_than_it_must(packets, monkeypatch):
     monkeypatch.setattr(parquet_windows, "WINDOW", 80)
     groups = [
         group
-        for path in packets.rglob("run=x/node=a/**/*.parquet")
+        for path in packets.rglob("layering=x/node=a/**/*.parquet")
         for group, _ in parquet_windows.row_groups(path, {"interface": "i"})
     ]
     windows = list(in_windows(groups, COLUMNS))
@@ -191,5 +190,5 @@ def test_a_sweep_holds_no_more_than_it_must(packets, monkeypatch):
 
 
 def test_no_packets_no_tables(tmp_path):
-    history.scan(tmp_path / "none", tmp_path / "out")
+    scan(tmp_path / "none", tmp_path / "out")
     assert not (tmp_path / "out").exists()

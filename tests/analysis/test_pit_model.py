@@ -1,6 +1,8 @@
 """The PIT model against cases computed by hand: times are small numbers, each rule of its text has a test."""
 
-from analysis.pit.model import FOREVER, Interval, Message, PitModel, State, Step, follow
+from analysis.decode.schema import FOREVER
+from analysis.pit.entry import Interval, Message, State, Step
+from analysis.pit.model import PitModel
 
 FEED = "/f/key"
 FEED_LENGTH = 10
@@ -40,6 +42,14 @@ def lli(time, way, interface, first, credit, *, nonce, lifetime=1000, hop_limit=
 
 def item(time, way, interface, seq):
     return Message(time, interface, way, "data", f"{FEED}/seq={seq}", FEED_LENGTH + 3, feed=FEED, seq=seq)
+
+
+def follow(messages, end=None):
+    """Yield the intervals of a node's PIT from its packets, which are in order, until `end`."""
+    model = PitModel()
+    for message in messages:
+        yield from model.receive(message)
+    yield from model.finish(end)
 
 
 def spans(*messages):

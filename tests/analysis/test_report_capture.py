@@ -11,6 +11,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.metrics import capture_aggregates, capture_names
 from analysis.pipelines.capture_page import write_capture_report
+from analysis.pit.entry import State
 from analysis.pit.levels import Levels
 from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
@@ -27,6 +28,7 @@ from analysis.report.capture.plots import shortened
 from analysis.report.figures.plot import quantiles_of
 from analysis.report.page import unpacked
 from analysis.run.context import Span
+from analysis.spark.parquet import BY
 from analysis.tables import schema as stages
 
 pytestmark = pytest.mark.spark
@@ -185,12 +187,10 @@ ROWS = {
 def write_tables(directory, rows=ROWS, summary=SUMMARY):
     """Write tables as `feednet analyze` does."""
     for table in stages.TABLES:
-        keys = ("run", "node", "interface") if table.name == "packets" else ("run",)
-        whole = pa.Table.from_pylist(rows.get(table.name, []), table.arrow).rename_columns(
-            ["run" if name == "layering" else name for name in table.names]
-        )
+        whole = pa.Table.from_pylist(rows.get(table.name, []), table.arrow)
         if len(whole):
-            pq.write_to_dataset(whole, directory / table.name, partition_cols=list(keys))
+            by = BY if table.name == "packets" else BY[:1]
+            pq.write_to_dataset(whole, directory / table.name, partition_cols=list(by))
     (directory / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     return directory
 
@@ -290,10 +290,9 @@ def test_hops_are_as_long_as_the_clocks_say(packets):
 
 def held(rows, start, end, slices=100, window=10**6):
     """Return the Levels of one node's PIT_OCCUPANCY, taken in windows."""
-    of = ("entries", "bytes")
-    levels = Levels(Span(start, end), of, 2, slices)
+    levels = Levels(Span(start, end), ("entries", "bytes"), 2, slices)
     times = np.array([row["time"] for row in rows])
-    states = np.array([[row[name] for name in of] for row in rows])
+    states = np.array([[row.get(name, 0) for name in State._fields] for row in rows])
     for begin in range(0, len(times), window):
         levels.push(times[begin : begin + window], states[begin : begin + window])
     levels.finish()

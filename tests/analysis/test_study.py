@@ -13,13 +13,14 @@ from analysis.errors import AnalysisError
 from analysis.export.text import comparison_text, number, study_text
 from analysis.metrics.registry import METRICS
 from analysis.metrics.study import EXTRA, Estimate, Origin, Point, Record, estimate, study
-from analysis.pipelines.compare import compare_runs, flattened, loss_of, read_sweep, records_of, write_sweep
+from analysis.pipelines.compare import compare_runs, read_sweep, records_of, write_sweep
 from analysis.report.figures.plot import places
 from analysis.report.numbers import NARROW_SPACE
 from analysis.report.study import render_study
 from analysis.report.study_words import findings, told
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
+from analysis.run.settings import flattened, loss_of
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
 

@@ -1,6 +1,7 @@
 """Each transformation on tables small enough to work out by hand."""
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -9,15 +10,17 @@ from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.metrics.registry import METRICS, compare, measure
-from analysis.pit import history, levels
+from analysis.pit import files, levels
 from analysis.pit.outcomes import lives
-from analysis.pit.validation import truth, truth_summary
+from analysis.pit.validation import samples, truth, truth_summary
 from analysis.run import context
+from analysis.run.context import Span
 from analysis.run.manifest import NDN
+from analysis.spark.parquet import BY, settle, write_by_time
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.schema import PACKETS, PIT_INTERVALS
 from analysis.tables.values import ALL, LAYERS
 
 pytestmark = pytest.mark.spark
@@ -161,30 +164,48 @@ def test_a_break_parts_fragments_of_one_number(spark, packets):
 # --- pit --------------------------------------------------------------------------------------------------
 
 
-def test_reconstruct_orders_by_time_then_frame_and_keeps_nodes_apart(spark, packets, whole, no_breaks):
+def test_packets_are_followed_by_time_then_frame_and_node_by_node(spark, packets, whole, tmp_path):
     asked = {"kind": "interest", "name": "/n", "name_length": 3, "nonce": 1, "lifetime_ns": 1000}
     table = packets(
         {"kind": "data", "name": "/n", "name_length": 3, "time": 10, "frame": 4, "direction": "out"},
         asked | {"time": 10, "frame": 3},
         asked | {"time": 10, "frame": 2, "node": "b", "interface": "b-eth0", "direction": "out"},
     )
-    runs = spark.createDataFrame([("x", 0, 0, 2000, 0, 1, None, 0, 2000)], RUNS)
-    told = history.reconstruct(whole(table), no_breaks, runs).cache()
-    assert history.intervals(told).schema == PIT_INTERVALS.spark
-    assert rows(history.intervals(told)) == [
-        ("x", "a", "classic", "/n", 10, 10, "satisfied", 1, 0, 1, 0, 0, 1, 0, 0, 0),
-        ("x", "b", "classic", "/n", 10, 1010, "expired", 0, 1, 0, 1, 0, 0, 0, 19, 0),
-    ]
-    assert rows(history.steps(told)) == [
-        ("x", "b", 10, 1, 19, 0, 0, 0, 0),
-        ("x", "b", 1010, -1, -19, 0, 0, 0, 1),
-    ]
-    assert rows(history.reconstruct(whole(table), no_breaks, runs, here=True)) == rows(told)
-    early = history.reconstruct(whole(table), no_breaks)
-    assert rows(history.intervals(early), "node", "closed", "outcome") == [
-        ("a", 10, "satisfied"),
-        ("b", 1010, "open"),
-    ]
+    for by in (BY[:1], BY):
+        write_by_time(whole(table), tmp_path / "packets", by, here=True)
+        files.scan(tmp_path / "packets", tmp_path, ends={"x": 2000}, keep_steps=True)
+        assert of(tmp_path / "pit_intervals") == [
+            ("a", "classic", "/n", 10, 10, "satisfied", 1, 0, 1, 0, 0, 1, 0, 0, 0),
+            ("b", "classic", "/n", 10, 1010, "expired", 0, 1, 0, 1, 0, 0, 0, 19, 0),
+        ]
+        assert of(tmp_path / "pit_steps") == [
+            ("b", 10, 1, 19, 0, 0, 0, 0),
+            ("b", 1010, -1, -19, 0, 0, 0, 1),
+        ]
+        files.scan(tmp_path / "packets", tmp_path)
+        assert not (tmp_path / "pit_steps").exists()
+        ended = [(row[0], row[4], row[5]) for row in of(tmp_path / "pit_intervals")]
+        assert ended == [("a", 10, "satisfied"), ("b", 1010, "open")]
+
+
+def of(table):
+    """Return the rows of a table of run x that the analysis has written, sorted."""
+    (place,) = table.iterdir()
+    assert place.name == "layering=x"
+    return sorted(tuple(row.values()) for row in ds.dataset(place).to_table().to_pylist())
+
+
+def added_up(steps, place):
+    """Write the PIT_OCCUPANCY of steps; return where."""
+    settle(steps, place / "steps", here=True)
+    files.add_up(place / "steps", place / "occupancy")
+    return place / "occupancy"
+
+
+def summaries(steps, place, span, over=None):
+    """Return each node's summary over a run."""
+    runs = {"x": Span(*span)}, ("entries", "bytes"), 40, None, over and {"x": Span(*over)}
+    return {row["node"]: row for row in levels.scan(added_up(steps, place), *runs)["summary"]}
 
 
 @pytest.fixture(scope="module")
@@ -203,38 +224,29 @@ def steps(spark):
     )
 
 
-def test_changes_are_states_after_each_moment(spark, steps):
+def test_states_are_added_up_of_steps_of_nodes_and_of_all_together(spark, steps, tmp_path):
     at_once = spark.createDataFrame(
         [("x", "a", 15, 1, 9, 0, 0, 0, 0), ("x", "a", 15, -1, -9, 0, 0, 1, 0)], STEPS
     )
-    assert rows(history.changes(steps.union(at_once)), "node", "time", "entries", "bytes") == [
-        ("a", 10, 1, 22),
-        ("a", 20, 2, 52),
-        ("a", 40, 0, 0),
-        ("b", 20, 1, 50),
-        ("b", 30, 0, 0),
-    ]
-    table = history.occupancy(history.changes(steps))
-    assert table.schema == PIT_OCCUPANCY.spark
-    assert rows(table)[1] == ("x", "a", 20, 2, 52, 1, 8)
-
-
-def test_the_network_is_all_nodes_together(steps):
-    network = history.changes(history.with_network(steps)).where(F.col("node") == ALL)
-    assert rows(network, "time", "entries", "bytes") == [
-        (10, 1, 22),
-        (20, 3, 102),
-        (30, 2, 52),
-        (40, 0, 0),
+    assert of(added_up(steps.union(at_once), tmp_path)) == [
+        (ALL, 10, 1, 22, 0, 0),
+        (ALL, 20, 3, 102, 1, 8),
+        (ALL, 30, 2, 52, 1, 8),
+        (ALL, 40, 0, 0, 0, 0),
+        ("a", 10, 1, 22, 0, 0),
+        ("a", 20, 2, 52, 1, 8),
+        ("a", 40, 0, 0, 0, 0),
+        ("b", 20, 1, 50, 0, 0),
+        ("b", 30, 0, 0, 0, 0),
     ]
 
 
-def samples(spark, *times, node="a"):
+def moments(spark, *times, node="a"):
     return spark.createDataFrame([("x", node, t) for t in times], "layering string, node string, time long")
 
 
 def test_samples_are_the_state_after_all_up_to_the_time(spark, steps):
-    got = history.samples(steps, samples(spark, 0, 9, 10, 20, 39, 40, 99))
+    got = samples(steps, moments(spark, 0, 9, 10, 20, 39, 40, 99))
     assert rows(got, "time", "entries", "bytes", "entries_low", "entries_high") == [
         (0, 0, 0, 0, 0),
         (10, 1, 22, 1, 1),
@@ -247,12 +259,12 @@ def test_samples_are_the_state_after_all_up_to_the_time(spark, steps):
 
 
 def test_samples_of_a_node_without_entries_is_zero(spark, steps):
-    assert rows(history.samples(steps, samples(spark, 20, node="c")), "entries", "bytes") == [(0, 0)]
+    assert rows(samples(steps, moments(spark, 20, node="c")), "entries", "bytes") == [(0, 0)]
 
 
 def test_samples_bound_what_may_be_in_flight(spark, steps):
     columns = ("time", "entries", "entries_low", "entries_high", "bytes_low", "bytes_high")
-    assert rows(history.samples(steps, samples(spark, 15, 22, 38, 60), 5), *columns) == [
+    assert rows(samples(steps, moments(spark, 15, 22, 38, 60), 5), *columns) == [
         (15, 1, 1, 2, 22, 52),
         (22, 2, 1, 2, 22, 52),
         (38, 2, 0, 2, 0, 52),
@@ -270,7 +282,7 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
         "layering string, node string, time long, pit_entries long, pit_bytes long, pit_ranges long, "
         "pit_credit long, pit_satisfied long, pit_expired long",
     )
-    exact = truth(history.samples(steps, counters).toArrow(), counters.toArrow())
+    exact = truth(samples(steps, counters).toArrow(), counters.toArrow())
     whats = ("entries", "bytes", "ranges", "credit", "satisfied", "expired")
     pairs = [f"{side}_{what}" for what in whats for side in ("derived", "counted")]
     assert exact.column_names == ["layering", "node", "time", *pairs, "agrees"]
@@ -281,38 +293,36 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
     ]
     (summary,) = truth_summary(exact).to_pylist()
     assert tuple(summary.values()) == ("x", 3, 1, 1, 1, 30, 0, 3, 1, 0)
-    lenient = truth(history.samples(steps, counters, 5).toArrow(), counters.toArrow())
+    lenient = truth(samples(steps, counters, 5).toArrow(), counters.toArrow())
     (summary,) = truth_summary(lenient).to_pylist()
     assert tuple(summary.values()) == ("x", 3, 1, 2, 1, 30, 0, 3, 1, 0)
 
 
-def test_summary_weighs_by_time(spark, steps):
-    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)
-    changes = history.changes(history.with_network(steps))
-    got = {row.node: row for row in history.summary(changes, runs, nodes(spark, "a", "b", "c")).collect()}
+def test_summary_weighs_by_time(steps, tmp_path):
+    got = summaries(steps, tmp_path, (0, 100))
     # a: one entry for 10, two for 20 of 100; bytes 22 for 10 and 52 for 20.
-    assert got["a"].mean_entries == pytest.approx(0.5)
-    assert got["a"].mean_bytes == pytest.approx((22 * 10 + 52 * 20) / 100)
-    assert (got["a"].peak_entries, got["a"].peak_bytes) == (2, 52)
-    assert (got["a"].mean_credit, got["a"].peak_credit) == (pytest.approx(8 * 20 / 100), 8)
-    assert got["b"].mean_entries == pytest.approx(0.1)
-    assert tuple(got["c"])[2:] == (0,) * 6
-    assert got[ALL].mean_entries == pytest.approx(0.6)
-    assert (got[ALL].peak_entries, got[ALL].peak_bytes) == (3, 102)
+    assert got["a"]["mean_entries"] == pytest.approx(0.5)
+    assert got["a"]["mean_bytes"] == pytest.approx((22 * 10 + 52 * 20) / 100)
+    assert (got["a"]["peak_entries"], got["a"]["peak_bytes"]) == (2, 52)
+    assert (got["a"]["mean_credit"], got["a"]["peak_credit"]) == (pytest.approx(8 * 20 / 100), 8)
+    assert got["b"]["mean_entries"] == pytest.approx(0.1)
+    assert got[ALL]["mean_entries"] == pytest.approx(0.6)
+    assert (got[ALL]["peak_entries"], got[ALL]["peak_bytes"]) == (3, 102)
+    everywhere = levels.with_idle([*got.values()], [("x", "a"), ("x", "c")])
+    assert everywhere[:-1] == [*got.values()]
+    assert everywhere[-1] == {"layering": "x", "node": "c"} | dict.fromkeys(levels.SUMMARY.names[2:], 0)
 
 
-def test_summary_leaves_out_what_is_after_the_run(spark, steps):
-    runs = spark.createDataFrame([("x", 0, 0, 15, 0, 1, None, 0, 15)], RUNS)
-    row = history.summary(history.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
-    assert row.mean_entries == pytest.approx(5 / 15)
-    assert row.peak_entries == 1
+def test_summary_leaves_out_what_is_after_the_run(steps, tmp_path):
+    row = summaries(steps, tmp_path, (0, 15))["a"]
+    assert row["mean_entries"] == pytest.approx(5 / 15)
+    assert row["peak_entries"] == 1
 
 
-def test_means_are_over_the_time_of_publishing_and_peaks_over_the_run(spark, steps):
-    runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 15, 25)], RUNS)
-    row = history.summary(history.changes(steps), runs, nodes(spark, "a")).where("node = 'a'").first()
-    assert row.mean_entries == pytest.approx(1.5)
-    assert row.peak_entries == 2
+def test_means_are_over_the_time_of_publishing_and_peaks_over_the_run(steps, tmp_path):
+    row = summaries(steps, tmp_path, (0, 100), (15, 25))["a"]
+    assert row["mean_entries"] == pytest.approx(1.5)
+    assert row["peak_entries"] == 2
 
 
 def test_lives_are_what_entries_came_to(spark):
@@ -353,20 +363,23 @@ def test_lives_are_what_entries_came_to(spark):
     }
 
 
-def test_curves_keep_the_extremes_of_each_slice(spark):
-    runs = spark.createDataFrame([("x", 0, 0, 1000, 0, 1, None, 0, 1000)], RUNS)
+def test_curves_keep_the_extremes_of_each_slice(spark, tmp_path):
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
-    changes = history.changes(table)
-    curve, _ = levels.drawn(changes, runs, 1, here=True)
-    assert [tuple(row.values())[2:] for row in curve.to_pylist()] == [
+    occupancy = added_up(table, tmp_path)
+
+    def curve(bins):
+        rows = levels.scan(occupancy, {"x": Span(0, 1000)}, ("entries", "bytes"), bins, None)["curves"]
+        return [tuple(row.values())[2:] for row in rows if row["node"] == "a"]
+
+    assert curve(1) == [
         (0, 1, 10),
         (1, 4, 40),
         (4, 0, 0),  # the first of the two least
         (7, 1, 10),
     ]
-    assert len(levels.drawn(changes, runs, 1000, here=True)[0]) == len(shape)
+    assert len(curve(1000)) == len(shape)
 
 
 # --- latency ----------------------------------------------------------------------------------------------
@@ -731,7 +744,7 @@ def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencie
     # Item 1 is in flight from 0 to 40, item 2 from 5 to 25. All nodes together have one entry from 10, three
     # from 20 to 30 and two from then to 40; they change, and would be sampled, at different moments.
     runs = spark.createDataFrame([("x", 0, 0, 100, 0, 1, None, 0, 100)], RUNS)
-    assert rows(in_flight(latencies, history.changes(history.with_network(steps)), runs)) == [
+    assert rows(in_flight(latencies, steps, runs)) == [
         ("x", 0, 60, 0.0, 0.0),
         ("x", 1, 20, (5 * 3 + 10 * 2) / 20, (5 * 102 + 10 * 52) / 20),
         ("x", 2, 20, (10 * 1 + 5 * 3) / 20, (10 * 22 + 5 * 102) / 20),
@@ -740,7 +753,7 @@ def test_items_in_flight_beside_the_state_that_the_network_holds(spark, latencie
 
 def test_state_before_and_after_the_run_is_not_beside_items_in_flight(spark, latencies, steps):
     runs = spark.createDataFrame([("x", 0, 15, 35, 0, 1, None, 0, 100)], RUNS)
-    assert rows(in_flight(latencies, history.changes(history.with_network(steps)), runs)) == [
+    assert rows(in_flight(latencies, steps, runs)) == [
         ("x", 1, 10, (5 * 3 + 5 * 2) / 10, (5 * 102 + 5 * 52) / 10),
         ("x", 2, 10, (5 * 1 + 5 * 3) / 10, (5 * 22 + 5 * 102) / 10),
     ]

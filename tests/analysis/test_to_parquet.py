@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from handmade import lli, poll, write_capture
 from ndn import encoding
+from pcapng_oracle import read
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import CookedLinuxV2, Ether
 from scapy.packet import Raw
@@ -25,7 +26,7 @@ from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import extract
 from analysis.tables.schema import document
 from captures.files import cut
-from captures.pcapng import Direction, Interface, Writer, read
+from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
@@ -33,10 +34,7 @@ IP4 = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1
 
 
 def rows_of(directory):
-    table = pq.read_table(directory, partitioning="hive")
-    rows = table.to_pylist()
-    for row in rows:
-        row["layering"] = row.pop("run")
+    rows = pq.read_table(directory, partitioning="hive").to_pylist()
     names = set(PACKETS.names)
     assert all(set(row) == names for row in rows)
     return sorted(rows, key=lambda row: (row["layering"], row["frame"]))
@@ -80,7 +78,7 @@ def test_every_frame_is_a_row_in_its_directory(captures, tmp_path, size):
         name: len(list(read(path))) for name, path in captures.items()
     }
     assert all(sum(report.kinds.values()) == report.frames for report in reports)
-    assert (out / "run=lli" / "node=r" / "interface=r-eth1").is_dir()
+    assert (out / "layering=lli" / "node=r" / "interface=r-eth1").is_dir()
 
 
 @pytest.mark.spark
@@ -97,7 +95,7 @@ def test_duckdb_reads_it(captures, tmp_path):
     extract(pieces(captures), tmp_path / "packets", BY, None)
     files = str(tmp_path / "packets" / "**" / "*.parquet")
     count = duckdb.sql(
-        f"select count(*) from read_parquet('{files}', hive_partitioning = true) where run = 'lli'"
+        f"select count(*) from read_parquet('{files}', hive_partitioning = true) where layering = 'lli'"
     )
     assert count.fetchall() == [(len(list(read(captures["lli"]))),)]
 

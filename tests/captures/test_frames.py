@@ -1,13 +1,14 @@
 import struct
 
 import pytest
+from datagrams import Datagram, parse_udp
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
-from captures.frames import Datagram, ipv4_frame, parse_udp, udp_frame
+from captures.frames import ipv4_frame, udp_frame
 
 MAC_A, MAC_B = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
 

@@ -8,25 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import pcapng_oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pcapng_oracle import Packet, Statistics, read, statistics
 from scapy.utils import RawPcapNgReader
 
 from captures.frames import udp_frame
-from captures.pcapng import (
-    SNAPLEN,
-    CaptureError,
-    Direction,
-    Interface,
-    Packet,
-    Statistics,
-    Writer,
-    read,
-    read_range,
-    scan,
-    statistics,
-)
+from captures.pcapng import SNAPLEN, CaptureError, Direction, Interface, Writer
 
 Thing = TypeVar("Thing")
 
@@ -243,30 +233,6 @@ def test_what_is_written_is_read(capture: tuple[list[Interface], list[Packet]]) 
     assert file_of(*capture) == data
 
 
-@given(st.lists(captures(), min_size=1, max_size=3), st.integers(1, 400))
-def test_ranges_together_are_the_whole(files: list[tuple[list[Interface], list[Packet]]], size: int) -> None:
-    data = b"".join(file_of(*capture) for capture in files)  # files end to end make one of several sections
-    with on_disk(data) as path:
-        ranges = list(scan(path, size))
-        assert [each.start for each in ranges] == [0, *(each.end for each in ranges[:-1])]
-        assert ranges[-1].end == len(data)
-        assert all(each.end - each.start >= size for each in ranges[:-1])
-        apart = [found for each in ranges for found in read_range(path, *each)]
-        assert apart == list(read(path)) == [found for _, packets in files for found in packets]
-
-
-def test_a_range_is_no_longer_than_it_must_be() -> None:
-    data = written(*((0, i, bytes(100), Direction.IN) for i in range(50)), interfaces=TWO)
-    with on_disk(data) as path:
-        assert all(each.end - each.start < 1000 + 144 for each in scan(path, 1000))
-        assert len(list(scan(path))) == 1
-
-
-def test_a_range_outside_the_file_is_refused() -> None:
-    with on_disk(section("<")) as path, pytest.raises(ValueError, match=r"capture\.pcapng: bytes 0 to 999"):
-        list(read_range(path, 0, 999, b""))
-
-
 # --- reading what others write ---
 
 # (if_tsresol, units, seconds they are)
@@ -323,11 +289,13 @@ def test_both_directions_set_is_no_direction() -> None:
     assert read_bytes(data)[0][0].direction is Direction.UNKNOWN
 
 
-def test_interfaces_are_numbered_anew_in_each_section_and_may_come_late() -> None:
+def late_interfaces() -> bytes:
+    """A file in which each interface is described right before its packet."""
+
     def name(order: str, text: str) -> bytes:
         return option(order, 2, text.encode())
 
-    data = (
+    return (
         section("<", minor=2)
         + interface("<", name("<", "a"))
         + packet("<", 0, 0, b"1")
@@ -337,14 +305,12 @@ def test_interfaces_are_numbered_anew_in_each_section_and_may_come_late() -> Non
         + interface(">", name(">", "c"))
         + packet(">", 0, 0, b"3")
     )
-    for size in range(1, len(data)):
-        with on_disk(data) as path:
-            found = [each for cut in scan(path, size) for each in read_range(path, *cut)]
-        assert [(each.interface.name, each.frame) for each in found] == [
-            ("a", b"1"),
-            ("b", b"2"),
-            ("c", b"3"),
-        ]
+
+
+def test_interfaces_are_numbered_anew_in_each_section_and_may_come_late() -> None:
+    found, damage = read_bytes(late_interfaces())
+    assert damage is None
+    assert [(each.interface.name, each.frame) for each in found] == [("a", b"1"), ("b", b"2"), ("c", b"3")]
 
 
 def test_unknown_blocks_and_options_are_skipped() -> None:
@@ -371,9 +337,7 @@ def test_a_section_of_another_version_is_skipped_to_the_next() -> None:
         + interface(">")
         + packet(">", 0, 0, b"ours")
     )
-    for size in (1, 100, 10_000):
-        with on_disk(data) as path:
-            assert [each.frame for cut in scan(path, size) for each in read_range(path, *cut)] == [b"ours"]
+    assert [each.frame for each in read_bytes(data)[0]] == [b"ours"]
 
 
 @pytest.mark.parametrize(
@@ -435,7 +399,7 @@ def sample() -> bytes:
 
 def boundaries(data: bytes) -> list[int]:
     with on_disk(data) as path:
-        return [cut.end for cut in scan(path, 1)]
+        return pcapng_oracle.boundaries(path)
 
 
 def test_a_file_cut_at_any_byte_gives_all_before_the_cut() -> None:
@@ -453,11 +417,6 @@ def test_a_file_cut_at_any_byte_gives_all_before_the_cut() -> None:
             assert damage is not None
             assert damage.offset == max([0, *(end for end in ends if end <= size)])
             assert str(damage).startswith(f"{damage.path}: byte {damage.offset}: ")
-            with on_disk(data[:size]) as path:
-                ranges, scan_damage = until_damage(scan(path, 100))
-                assert scan_damage is not None
-                assert (scan_damage.offset, scan_damage.reason) == (damage.offset, damage.reason)
-                assert [each for cut in ranges for each in read_range(path, *cut)] == packets
 
 
 @given(st.data())
@@ -466,10 +425,8 @@ def test_a_file_with_any_byte_changed_is_read_or_refused(data: st.DataObject) ->
     for _ in range(data.draw(st.integers(1, 3))):
         octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
     with on_disk(bytes(octets)) as path:  # until_damage lets no other exception pass than CaptureError
-        packets, _ = until_damage(read(path))
-        ranges, _ = until_damage(scan(path, 100))
+        until_damage(read(path))
         until_damage(statistics(path))
-        assert until_damage(each for cut in ranges for each in read_range(path, *cut))[0] == packets
 
 
 @given(st.binary(max_size=200), st.booleans())

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datagrams import parse_udp
 from network_box import box, why_not
 from patience import PATIENCE_S
+from pcapng_oracle import Packet, read, statistics
 from recorder_drill import payload
 
 from captures import recorder
-from captures.frames import parse_udp
-from captures.pcapng import Direction, Interface, Packet, Writer, read, statistics
+from captures.pcapng import Direction, Interface, Writer
 from captures.recorder import RecorderError, Recording, Spec, load
 from captures.ring import Frame
 

@@ -65,11 +65,11 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     assert lines[4].startswith("  damage   1 x cut off in a record, ")
     assert lines[5] == "again: 4 frames"
     rows = pq.read_table(out / "packets").to_pylist()
-    assert {(row["run"], row["node"], row["interface"]) for row in rows} == {
+    assert {(row["layering"], row["node"], row["interface"]) for row in rows} == {
         ("a-eth0", "a", "a-eth0"),
         ("again", "a", "a-eth0"),
     }
-    assert sorted(row["kind"] for row in rows if row["run"] == "again") == sorted(
+    assert sorted(row["kind"] for row in rows if row["layering"] == "again") == sorted(
         ["data", "interest", "malformed", "segment", "segment"]
     )
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
@@ -213,7 +213,7 @@ def test_captures_of_one_run(tmp_path):
         said = decode(*named, *local, "--out", out)
         run = "exp" if number == 0 else "x"
         assert said.output.count(f"{run}: 2 frames in ") == 2
-        assert {(row["run"], row["node"], row["frame"]) for row in table(out)} == {
+        assert {(row["layering"], row["node"], row["frame"]) for row in table(out)} == {
             (run, node, frame) for node in "ab" for frame in (1, 2)
         }
         assert directions(out) == ["out", "in", "in", "out"]

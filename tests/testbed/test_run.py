@@ -6,11 +6,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import pcapng_oracle
 import pytest
 from click.testing import CliRunner
 from simulation import load_of, scenario
 
-from captures import pcapng
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import provenance
@@ -50,10 +50,10 @@ def test_a_run_leaves_everything_that_an_analysis_needs(tmp_path: Path) -> None:
     assert manifest["layerings"] == ["poll", "lli"]
     assert manifest["workload"]["items"] == 20
     for layering in ("poll", "lli"):
-        packets = list(pcapng.read(run / layering / "capture.pcapng"))
+        packets = list(pcapng_oracle.read(run / layering / "capture.pcapng"))
         assert len(packets) == manifest["runs"][layering]["capture"]["frames"] > 0
         assert {p.interface.name for p in packets} >= {"pub-eth0", "r1-eth0", "r1-eth1", "s1-eth0"}
-        assert {s.dropped for s in pcapng.statistics(run / layering / "capture.pcapng")} == {0}
+        assert {s.dropped for s in pcapng_oracle.statistics(run / layering / "capture.pcapng")} == {0}
         events = [json.loads(line) for line in (run / layering / "events.jsonl").read_text().splitlines()]
         assert sum(event["event"] == "published" for event in events) == 20
         counters = [json.loads(line) for line in (run / layering / "counters.jsonl").read_text().splitlines()]

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.pipelines.compare import read_sweep, settings_of
+from analysis.pipelines.compare import read_sweep
 from analysis.run.keys import LOSS, PARAMETERS, WORDS, words
 from analysis.run.manifest import Run
+from analysis.run.settings import settings_of
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import sweep

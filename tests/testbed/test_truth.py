@@ -16,17 +16,20 @@ from typing import Any
 
 import nobody
 import pandas as pd
+import pcapng_oracle
 import pytest
+from datagrams import parse_udp
 from patience import PATIENCE_S
 from simulation import load_of, scenario
 
 from analysis.decode.reference import Link, Network, decode_payload, node_of
+from analysis.decode.schema import FOREVER
 from analysis.pipelines.run import analyze
-from analysis.pit.model import FOREVER, Message, PitModel, Step
+from analysis.pit.entry import Message, Step
+from analysis.pit.model import PitModel
 from analysis.run.context import Case, setting
 from analysis.run.manifest import Run
-from captures import pcapng
-from captures.frames import parse_udp
+from captures.pcapng import Direction
 from forwarder.link import LinkService
 from forwarder.wire.tlv import MalformedPacket
 from testbed.experiment import run as running
@@ -161,7 +164,7 @@ def _derived(run: Run, layering: str) -> dict[str, _Curve]:
     breaks = [row for row in breaks if row["event"] != "peer-restart"]  # it forgets, its peers do not
     breaks.sort(key=lambda row: row["time"], reverse=True)
     links: dict[tuple[str, bool], LinkService] = defaultdict(LinkService)
-    for captured in pcapng.read(run.capture(layering)):
+    for captured in pcapng_oracle.read(run.capture(layering)):
         while breaks and breaks[-1]["time"] <= captured.time:
             row = breaks.pop()
             for way in (False, True):
@@ -169,7 +172,7 @@ def _derived(run: Run, layering: str) -> dict[str, _Curve]:
             messages[row["node"]].append(Message(row["time"], row["interface"], "", row["event"], "", 0))
         view = parse_udp(captured.frame)
         assert view is not None
-        interface, is_out = captured.interface.name, captured.direction is pcapng.Direction.OUT
+        interface, is_out = captured.interface.name, captured.direction is Direction.OUT
         payload = captured.frame[view.payload_offset : view.payload_offset + view.payload_length]
         with suppress(MalformedPacket):
             packet = links[interface, is_out].receive(payload, captured.time)

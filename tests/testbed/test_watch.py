@@ -79,13 +79,12 @@ def pit_peaks(spark, captures, directory):
     ]
     none = spark.createDataFrame([], "layering string, interface string, time long")
     packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none).toArrow()
-    packets = packets.rename_columns({"layering": "run"})
-    pq.write_to_dataset(packets, directory / "packets", ["run", "node"])
+    pq.write_to_dataset(packets, directory / "packets", ["layering", "node"])
     scan(directory / "packets", directory / "pit")
     found = {}
     rows = pq.read_table(directory / "pit" / "pit_occupancy").to_pylist()
     for row in rows:
-        most = found.setdefault(row["run"], {}).setdefault(row["node"], [0, 0])
+        most = found.setdefault(row["layering"], {}).setdefault(row["node"], [0, 0])
         most[:] = max(most[0], row["entries"]), max(most[1], row["bytes"])
     return {name: {node: most for node, most in peaks.items() if most[0]} for name, peaks in found.items()}
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from analysis.files import Rows
 from analysis.report.capture.endpoints import natural
-from analysis.report.figures.plot import Rows
 from analysis.run.context import Span
 from analysis.run.manifest import Happening
 

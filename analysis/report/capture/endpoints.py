@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from analysis.report.figures.plot import Rows
+from analysis.files import Rows
 from analysis.report.figures.topology import Drawing, PlacedNode, lane, lay_out, size_of
 from captures.layers import is_group
 
@@ -78,7 +78,7 @@ def _once(same: list[Way]) -> Iterator[Way]:
         yield min(seen, key=lambda way: (-way.packets, way.node, way.interface))
 
 
-def askers(ways: Rows) -> list[dict[str, Any]]:
+def askers(ways: Rows) -> Rows:
     """Return layering, node, interface, direction of the transactions that count once.
 
     Those out of a node, and those into one from somebody who was not captured.

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
-from analysis.report.figures.plot import Rows
 from analysis.report.findings import Told
 from analysis.report.numbers import duration, pretty
 from analysis.tables.values import ALL

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.decode.schema import MESSAGES
+from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.findings import NACKS
-from analysis.report.figures.plot import Rows, Scene, Spec
+from analysis.report.figures.plot import Scene, Spec
 from analysis.tables.matching import match
 from analysis.tables.values import MOST_FRAMES
 
@@ -60,7 +61,7 @@ def names_data(
     return {"nodes": list(nodes), "words": list(words), "kinds": MESSAGES, "most": MOST_FRAMES, "runs": told}
 
 
-def _arrows(frames: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int]) -> list[dict[str, Any]]:
+def _arrows(frames: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int]) -> Rows:
     """Return the arrows of one chart, in the order in which they were sent."""
     links: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in frames:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.files import Rows
 from analysis.report.capture import plots
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import (
@@ -22,12 +23,12 @@ from analysis.report.capture.endpoints import (
 from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
-from analysis.report.figures.plot import Figure, Rows
-from analysis.report.figures.state import MOST_NODES, WHAT, pit_heat, pit_over_time
+from analysis.report.figures.plot import Figure
+from analysis.report.figures.state import MOST_NODES, outcomes, pit_heat, pit_over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, HELD
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""
@@ -43,6 +44,9 @@ def render(given: Contents) -> str:
     prefixes = _most(given.prefixes, "prefix", "requests")
     feeds = _most(given.feeds, "feed", "arrivals")[:MOST_FEEDS]
     nodes = _most(given.lifetimes, "node", "count")
+    ended: Counter[tuple[str, str]] = Counter()
+    for row in given.outcomes:
+        ended[row["layering"], row["outcome"]] += row["entries"]
     sections: dict[str, list[Figure | None]] = {
         "traffic": [
             plots.traffic(given.load, given.by_node, given.nodes, given),
@@ -66,7 +70,7 @@ def render(given: Contents) -> str:
         "state": [
             pit,
             _pit_heat(given),
-            plots.outcomes(given.outcomes, given),
+            outcomes(ended, given),
             plots.cdf(
                 "lifetimes",
                 "Life of PIT entries",
@@ -155,7 +159,7 @@ def _pit_heat(given: Contents) -> Figure | None:
 def _pit(given: Contents) -> tuple[Figure | None, int]:
     if not given.pit_curves:
         return None, 0
-    what = [*WHAT, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
+    what = [*HELD, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
     return pit_over_time(given.pit_curves, given.pit_summary, _in_rows(given.pit_summary), given, what)
 
 

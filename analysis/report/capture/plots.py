@@ -7,13 +7,14 @@ nothing to draw.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
+    FENCES,
     Figure,
     Menu,
-    Rows,
     Scene,
     Spec,
-    colour,
+    box,
     figure,
     grouped_bars,
     line,
@@ -26,7 +27,7 @@ from analysis.report.figures.plot import (
     shares_within,
     with_menus,
 )
-from analysis.report.figures.state import MOST_NODES, OUTCOME_STACK, node_heat
+from analysis.report.figures.state import MOST_NODES, node_heat
 from analysis.report.figures.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
 from analysis.tables.samples import TAILS, are_enough
 from analysis.tables.values import LAYERS, SLICES
@@ -46,7 +47,6 @@ _TROUBLES = {
     "repair": ("repairs of gaps", "--data"),
     "duplicate": ("items that were there", "--idle"),
 }
-_BOX = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
 
 
 def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
@@ -136,26 +136,6 @@ def layers(overhead: Rows, scene: Scene) -> Figure | None:
     )
 
 
-def outcomes(rows: Rows, scene: Scene) -> Figure | None:
-    """Return how PIT entries ended: bars stacked by outcome, in percent."""
-    amounts: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        amounts[row["layering"], row["outcome"]] += row["entries"]
-    if not amounts:
-        return None
-    return share_bars(
-        "outcomes",
-        "How PIT entries ended",
-        "Stacked bars, one for each capture: the share of PIT entries that were satisfied, expired, or other",
-        amounts,
-        OUTCOME_STACK,
-        "outcome",
-        scene,
-        "% of the entries",
-        "share of the entries, %",
-    )
-
-
 def cdf(
     name: str, title: str, text: str, rows: Rows, by: str, options: Sequence[str], what: str, scene: Scene
 ) -> Figure | None:
@@ -195,27 +175,11 @@ def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure |
     labels = shortened(prefixes)
     for layering, place in places(scene.layerings).items():
         found = {prefix: quantiles_of(buckets.get((layering, prefix), [])) for prefix in prefixes}
-        there = [prefix for prefix in prefixes if found[prefix]]
-        fences = {
-            key: [found[prefix][round(share * (len(found[prefix]) - 1))] for prefix in there]
-            for key, share in _BOX.items()
-        }
-        data.append(
-            {
-                "type": "box",
-                "orientation": "h",
-                "name": layering,
-                "meta": place,
-                "y": [labels[prefix] for prefix in there],
-                **fences,
-                "line": {"color": colour(place), "width": 1.5},
-                "fillcolor": f"{colour(place)}-soft",
-            }
-        )
+        data.append(box(place, layering, {labels[prefix]: of for prefix, of in found.items() if of}))
     known = sum(bool(trace["y"]) for trace in data)
     if not known:
         return None
-    scale = logarithmic(data, *_BOX)
+    scale = logarithmic(data, *FENCES)
     told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
     layout = {
         "boxmode": "group",

@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from analysis.files import Rows
 from analysis.report.capture.contents import Contents
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
-from analysis.report.figures.plot import Rows
 from analysis.report.numbers import volume
 
 MOST_ROWS = 24

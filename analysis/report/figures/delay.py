@@ -1,10 +1,11 @@
 """The report's plots of time: end to end, hop by hop, after joining, and after a loss or a failure."""
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
+    FENCES,
     Figure,
-    Rows,
     Spec,
-    colour,
+    box,
     figure,
     grouped_bars,
     logarithmic,
@@ -17,8 +18,6 @@ from analysis.tables.values import ALL
 
 MOST_BY_NODE = 4
 """Layerings whose subscribers are drawn side by side; of more, all subscribers together."""
-
-_BOX = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
 
 
 def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
@@ -96,22 +95,9 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
     for layering, place in places(manifest.layerings).items():
         quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
         nodes = [name for name in (manifest.nodes("subscriber") if by_node else [ALL]) if name in quantiles]
-        fences = {
-            name: [quantiles[node][round(share * (len(quantiles[node]) - 1))] for node in nodes]
-            for name, share in _BOX.items()
-        }
-        data.append(
-            {
-                "type": "box",
-                "name": layering,
-                "meta": place,
-                **({"x": nodes} if by_node else {"orientation": "h", "y": [layering] * len(nodes)}),
-                **fences,
-                "line": {"color": colour(place), "width": 1.5},
-                "fillcolor": f"{colour(place)}-soft",
-            }
-        )
-    scale = logarithmic(data, *_BOX)
+        shown = {node if by_node else layering: quantiles[node] for node in nodes}
+        data.append(box(place, layering, shown, "x" if by_node else "y"))
+    scale = logarithmic(data, *FENCES)
     told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
     values = {"title": {"text": told}, **scale}
     if by_node:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from analysis.files import Rows
 from analysis.report.figures.plot import Spec
 from analysis.run.manifest import Manifest
 from analysis.run.paths import delivery_paths
@@ -136,10 +137,10 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
         "paths": _paths(manifest, places, numbers),
         "layerings": {},
     }
-    rows: dict[str, list[dict[str, Any]]] = {layering: [] for layering in manifest.layerings}
+    rows: dict[str, Rows] = {layering: [] for layering in manifest.layerings}
     for row in crossed.to_pylist():
         rows[row["layering"]].append(row)
-    made: dict[str, list[dict[str, Any]]] = {layering: [] for layering in manifest.layerings}
+    made: dict[str, Rows] = {layering: [] for layering in manifest.layerings}
     for row in deliveries.to_pylist():
         if row["feed"] in numbers and row["layering"] in made:
             made[row["layering"]].append(row)
@@ -170,7 +171,7 @@ def _paths(manifest: Manifest, places: Mapping[str, int], numbers: Mapping[str, 
 
 
 def _packets(
-    rows: list[dict[str, Any]], start: int, places: Mapping[str, int], numbers: Mapping[str, int]
+    rows: Rows, start: int, places: Mapping[str, int], numbers: Mapping[str, int]
 ) -> dict[str, list[Any]]:
     """Return columns: t sent and d its time under way, µs; a, b sender and receiver; w why; f feed; s item; c
     credit of an LLI, reason of a Nack; p, l tip and limit of FeedState."""
@@ -208,7 +209,7 @@ def _packets(
 
 
 def _items(
-    rows: list[dict[str, Any]], start: int, places: Mapping[str, int], numbers: Mapping[str, int]
+    rows: Rows, start: int, places: Mapping[str, int], numbers: Mapping[str, int]
 ) -> dict[str, list[int]]:
     """Return columns: f feed, s item, n node, p published and d delivered there, µs."""
     ordered = sorted(

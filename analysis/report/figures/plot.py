@@ -11,6 +11,7 @@ from itertools import accumulate, count, product
 from math import ceil, floor, log10
 from typing import Any, NamedTuple, Protocol
 
+from analysis.files import Rows
 from analysis.report.numbers import pretty
 from analysis.run.manifest import Happening
 
@@ -47,11 +48,13 @@ _OWN_PLACES = (
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order."""
 
+FENCES = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
+"""The quantiles that box() shows."""
+
 MOST_NAMED_EVENTS = 12
 """Events that are named in a plot over time; of more only the times are marked."""
 
 Spec = dict[str, Any]
-Rows = list[dict[str, Any]]
 
 
 class Turn(Protocol):
@@ -162,6 +165,24 @@ def line(
         "x": x,
         "y": y,
         "line": {"color": colour(place), "width": width, "shape": shape, "dash": DASHES[place % COLOURS]},
+    }
+
+
+def box(place: int, name: str, quantiles: Mapping[str, Sequence[float]], labels: str = "y") -> Spec:
+    """Return the boxes of the layering in a place, of a quantile function each: quartiles, and whiskers from
+    5 to 95 %."""
+    return {
+        "type": "box",
+        "orientation": "h" if labels == "y" else "v",
+        "name": name,
+        "meta": place,
+        labels: list(quantiles),
+        **{
+            fence: [values[round(share * (len(values) - 1))] for values in quantiles.values()]
+            for fence, share in FENCES.items()
+        },
+        "line": {"color": colour(place), "width": 1.5},
+        "fillcolor": f"{colour(place)}-soft",
     }
 
 

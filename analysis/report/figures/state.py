@@ -1,11 +1,11 @@
 """The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
     Menu,
-    Rows,
     Scene,
     Spec,
     colour,
@@ -18,7 +18,7 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.wire import share_bars
-from analysis.tables.values import ALL, OUTCOMES
+from analysis.tables.values import ALL, HELD, OUTCOMES
 
 MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
@@ -34,15 +34,10 @@ _OUTCOME_LOOKS = {
     "lost": ("lost by the node or its link", "--interest"),
     "open": ("still open at the end", "--other"),
 }
-OUTCOME_STACK = [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES]
-"""Outcomes of PIT entries as wire.share_bars takes them: what each is called, and its colour."""
-
-WHAT = ("entries", "bytes")
-"""What a PIT is measured by; captures know of `ranges` and `credit`, too."""
 
 
 def pit_over_time(
-    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = WHAT
+    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = HELD
 ) -> tuple[Figure, int]:
     """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
     means: dict[str, float] = {}
@@ -91,7 +86,7 @@ def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> F
     """
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}
     nothing: Rows = [
-        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(WHAT, 0)}
+        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(HELD, 0)}
         for row in summary
         for place in range(1 + max((row["slice"] for row in rows), default=0))
         if (row["layering"], row["node"], place) not in there
@@ -103,7 +98,7 @@ def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> F
         rows + nothing,
         nodes,
         scene,
-        Menu("PIT", list(WHAT)),
+        Menu("PIT", list(HELD)),
         "PIT entries or bytes, mean",
     )
 
@@ -199,15 +194,16 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
     )
 
 
-def outcomes(lives: Rows, scene: Scene) -> Figure:
-    """Return what ended the PIT entries, in shares."""
-    together = [row for row in lives if row["node"] == ALL]
+def outcomes(amounts: Mapping[tuple[str, str], int], scene: Scene) -> Figure | None:
+    """Return what ended the PIT entries, in shares, of entries by layering and outcome."""
+    if not amounts:
+        return None
     return share_bars(
-        "pit-outcomes",
+        "outcomes",
         "What ended PIT entries",
         "Stacked bars, one for each layering: the share of PIT entries by what ended them",
-        {(row["layering"], outcome): row[outcome] for row in together for outcome in OUTCOMES},
-        OUTCOME_STACK,
+        amounts,
+        [(outcome, *_OUTCOME_LOOKS[outcome]) for outcome in OUTCOMES],
         "outcome",
         scene,
         "% of the entries",

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from math import hypot
 from typing import NamedTuple
 
-from analysis.report.figures.plot import Rows, Scene, Spec
+from analysis.files import Rows
+from analysis.report.figures.plot import Scene, Spec
 from analysis.run.manifest import Link, Manifest
 
 COLUMN = 150

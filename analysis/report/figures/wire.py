@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
     Menu,
-    Rows,
     Scene,
     Spec,
     Turn,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from dissect_packets import EXAMPLES, FEED, packets
 from hypothesis import Phase, given, settings
+from pcapng_oracle import read
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
@@ -31,7 +32,6 @@ from captures.dissectors import (
 )
 from captures.dissectors.reading import Row, read_rows
 from captures.dissectors.summary import FIELD_NAMES, value_text
-from captures.pcapng import read
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import to_uri
