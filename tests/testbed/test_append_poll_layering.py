@@ -4,10 +4,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pcapng_oracle
 import pytest
 from simulation import Result, scenario, simulate
 
-from captures import pcapng
+from captures.pcapng import Direction
 from testbed.errors import UserError
 from testbed.scenario.model import available, load
 
@@ -77,7 +78,7 @@ def test_a_link_that_is_down_for_a_while_delays_and_loses_nothing() -> None:
 def test_every_link_on_the_way_carries_it(tmp_path: Path) -> None:
     result = run(topology=LINE, subscribers=("s1",))
     (tmp_path / "capture.pcapng").write_bytes(result.capture)
-    frames = [p for p in pcapng.read(tmp_path / "capture.pcapng") if p.direction is pcapng.Direction.OUT]
+    frames = [p for p in pcapng_oracle.read(tmp_path / "capture.pcapng") if p.direction is Direction.OUT]
     assert {frame.frame[23] for frame in frames} == {6}
     counts = Counter(frame.interface.name for frame in frames)
     assert len(counts) == 2 * 3

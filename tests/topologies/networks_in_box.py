@@ -13,11 +13,11 @@ import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import pcapng_oracle
 from patience import PATIENCE_S
 from stream_programs import PORT as STREAM_PORT
 from stream_programs import Echo, Source
 
-from captures import pcapng
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
 from topologies.endpoint import Closed, DatagramPort, Program, StreamPort
@@ -339,7 +339,7 @@ def programs_over_tcp():
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         recorder.finish()
-        frames = [packet.frame for packet in pcapng.read(capture)]
+        frames = [packet.frame for packet in pcapng_oracle.read(capture)]
     return {
         "failures": failures,
         "is_whole": source.received(1) == CONTENT,
