@@ -17,7 +17,7 @@ from short_runs import emulate
 
 from analysis.pipelines.run import analyze
 from analysis.run.manifest import Run
-from topologies import emulated
+from topologies.emulator import network
 from topologies.model import Link
 from topologies.pipe import Pipe, pipe_rng
 
@@ -153,8 +153,8 @@ def told(spark, tmp_path_factory):
     (directory / "two.toml").write_text(SCENARIO)
     found = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(emulated, "Pipe", TellingPipe)
-        patch.setattr(emulated, "pipe_rng", telling_rng)
+        patch.setattr(network, "Pipe", TellingPipe)
+        patch.setattr(network, "pipe_rng", telling_rng)
         for seed in SEEDS:
             TellingPipe.made = []
             run = emulate(directory / str(seed), str(directory / "two.toml"), seed=seed)
