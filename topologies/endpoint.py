@@ -35,21 +35,13 @@ class DatagramPort(NamedTuple):
     number: int
 
 
-class GroupPort(NamedTuple):
-    """Datagrams from and to all members of a medium: UDP port `number` of a multicast group."""
-
-    medium: str
-    group: str
-    number: int
-
-
 class StreamPort(NamedTuple):
     """Streams that others open: TCP port `number` at the node's address."""
 
     number: int
 
 
-Port = LinkPort | DatagramPort | GroupPort | StreamPort
+Port = LinkPort | DatagramPort | StreamPort
 
 
 class Opened(NamedTuple):
@@ -68,7 +60,7 @@ class Received(NamedTuple):
 
 
 class Full(NamedTuple):
-    """More has been sent than the connection takes now."""
+    """The connection cannot take all that was sent; it may be told before the stream is open."""
 
     stream: int
 

@@ -226,7 +226,6 @@ async def _drive(
         lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
     )
     sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock())
-    await sockets.start()
     samples: list[dict[str, Any]] = []
 
     def sample() -> None:
@@ -245,6 +244,7 @@ async def _drive(
     ]
     agenda += [(at, sample) for at in sample_times(scenario, timeline) if since is None or at >= since]
     try:
+        await sockets.start()
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
             if at > end:
                 break

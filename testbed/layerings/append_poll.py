@@ -1,5 +1,6 @@
 """Append-poll over TCP: each subscriber connects to the publishers of its feeds every so often."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -28,13 +29,15 @@ from topologies.endpoint import (
 
 PORT = 8008
 _MS = 1_000_000
+_PATIENCE = 100_000 * _MS
+"""How long a poll may bring nothing before it is broken off: as long as TCP itself would send again."""
 
 
 class AppendPollParameters(Parameters):
     """Parameters of `append-poll`."""
 
     poll_ms: int = Field(default=1000, ge=1, le=3_600_000)
-    """From the begin of a poll to the begin of the next one; a poll that is not over by then goes on."""
+    """From the start of one poll to the start of the next; a poll still under way goes on."""
 
 
 class AppendPollLayering(NamedTuple):
@@ -53,6 +56,17 @@ class AppendPollLayering(NamedTuple):
         return AppendPollNode(context)
 
 
+class Report(NamedTuple):
+    """Something that has happened; see ssb_over_ndn.events.Event."""
+
+    time: int
+    event: str
+    feed: Feed
+    seq: int = 0
+    size: int = 0
+    detail: str = ""
+
+
 class Publisher:
     """The feeds that a node publishes, each message at its time, and the streams of those who ask for them.
 
@@ -61,15 +75,17 @@ class Publisher:
     """
 
     def __init__(self, feeds: Sequence[tuple[Feed, Sequence[int]]]) -> None:
-        self._due = sorted(
-            (time, number, seq)
-            for number, (_, times) in enumerate(feeds)
-            for seq, time in enumerate(times, start=1)
+        self._due = deque(
+            sorted(
+                (time, number, seq)
+                for number, (_, times) in enumerate(feeds)
+                for seq, time in enumerate(times, start=1)
+            )
         )
         self._feeds = [feed for feed, _ in feeds]
         self._logs: dict[str, list[Message]] = {feed.messages[0].author: [] for feed in self._feeds}
         self._servers: dict[int, Server] = {}
-        self.events: list[tuple[int, str, Feed, int, int]] = []
+        self.events: list[Report] = []
         self.actions: list[StreamAction] = []
 
     @property
@@ -84,11 +100,11 @@ class Publisher:
     def wake(self, now: int) -> None:
         """Publish what is due."""
         while self._due and self._due[0][0] <= now:
-            _, number, seq = self._due.pop(0)
+            _, number, seq = self._due.popleft()
             feed = self._feeds[number]
             message = feed.messages[seq - 1]
             self._logs[message.author].append(message)
-            self.events.append((now, "published", feed, seq, len(message.encoded)))
+            self.events.append(Report(now, "published", feed, seq, len(message.encoded)))
 
     def on_stream(self, event: StreamEvent) -> None:
         """Answer on a stream that another has opened."""
@@ -106,6 +122,15 @@ class Publisher:
                 self.actions.append(Close(stream, abort=True))
             else:
                 self.actions.append(Send(stream, answer))
+
+
+class _Poll:
+    """A stream to a publisher; `heard` is when something came last, or it was asked for, ns."""
+
+    def __init__(self, address: Address, client: Client, heard: int) -> None:
+        self.address = address
+        self.client = client
+        self.heard = heard
 
 
 class Subscriber:
@@ -135,8 +160,8 @@ class Subscriber:
         self._stop: int | None = stop
         self._has_joined = False
         self._numbers = count(1)
-        self._polls: dict[int, tuple[Address, Client]] = {}
-        self.events: list[tuple[int, str, Feed, int, int]] = []
+        self._polls: dict[int, _Poll] = {}
+        self.events: list[Report] = []
         self.actions: list[StreamAction] = []
 
     @property
@@ -159,39 +184,49 @@ class Subscriber:
                 self._has_joined = True
                 self._tell_all(now, "joined")
             self._next += self._interval
-            busy = {address for address, _ in self._polls.values()}
+            for stream, poll in self._polls.items():
+                if now >= poll.heard + _PATIENCE:
+                    self.actions.append(Close(stream, abort=True))
+            busy = {poll.address for poll in self._polls.values()}
             for address in self._feeds:
                 if address not in busy:
-                    self._poll(address)
+                    self._poll(address, now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """Take in what has happened to a stream of this subscriber's."""
         poll = self._polls.get(event.stream)
         if poll is None:
             return
-        address, client = poll
         if isinstance(event, Closed):
             del self._polls[event.stream]
+        elif isinstance(event, Ended):
+            self.actions.append(Close(event.stream))
         elif isinstance(event, Received) and self._stop is not None:
-            try:
-                for message in client.receive(event.data):
-                    self._tips[message.author] = message
-                    feed = self._feeds[address][message.author]
-                    self.events.append((now, "delivered", feed, message.sequence, len(message.encoded)))
-            except (ProtocolError, InvalidMessage, ForkedFeed):
-                self.actions.append(Close(event.stream, abort=True))
-            else:
-                if client.is_done:
-                    self.actions.append(Close(event.stream))
+            self._read(event, poll, now)
 
-    def _poll(self, address: Address) -> None:
+    def _read(self, event: Received, poll: _Poll, now: int) -> None:
+        poll.heard = now
+        feeds = self._feeds[poll.address]
+        try:
+            for message in poll.client.receive(event.data):
+                self._tips[message.author] = message
+                feed = feeds[message.author]
+                self.events.append(Report(now, "delivered", feed, message.sequence, len(message.encoded)))
+        except (ProtocolError, InvalidMessage, ForkedFeed) as error:
+            self.actions.append(Close(event.stream, abort=True))
+            self.events += [Report(now, "error", feed, detail=str(error)) for feed in feeds.values()]
+        else:
+            if poll.client.is_done:
+                self.actions.append(Close(event.stream))
+
+    def _poll(self, address: Address, now: int) -> None:
         client = Client({author: self._tips[author] for author in self._feeds[address]})
         stream = next(self._numbers)
-        self._polls[stream] = (address, client)
+        self._polls[stream] = _Poll(address, client, now)
         self.actions += [Connect(stream, address), Send(stream, client.requests())]
 
     def _tell_all(self, now: int, event: str) -> None:
-        self.events += [(now, event, feed, 0, 0) for feeds in self._feeds.values() for feed in feeds.values()]
+        self.events += [Report(now, event, feed) for feeds in self._feeds.values() for feed in feeds.values()]
 
 
 class AppendPollNode:
@@ -228,7 +263,7 @@ class AppendPollNode:
         """See Endpoint: there are no datagrams."""
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint: TCP finds out by itself."""
+        """See Endpoint: TCP notices by itself."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint: there are no datagrams."""
@@ -267,21 +302,20 @@ class AppendPollNode:
         rows = []
         kept = {"published": self.state.published, "delivered": self.state.delivered}
         for part in self._parts():
-            for time, event, feed, seq, size in part.events:
+            for time, event, feed, seq, size, detail in part.events:
                 if event in kept:
                     if seq <= kept[event][feed.name]:
                         continue
                     kept[event][feed.name] = seq
-                rows.append(
-                    {
-                        "time": time,
-                        "node": self.name,
-                        "event": event,
-                        "feed": to_uri(feed.name),
-                        "seq": seq,
-                        "bytes": size,
-                    }
-                )
+                row = {
+                    "time": time,
+                    "node": self.name,
+                    "event": event,
+                    "feed": to_uri(feed.name),
+                    "seq": seq,
+                    "bytes": size,
+                }
+                rows.append(row | ({"detail": detail} if detail else {}))
             part.events.clear()
         return rows
 

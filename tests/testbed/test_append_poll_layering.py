@@ -6,11 +6,14 @@ from typing import Any
 
 import pcapng_oracle
 import pytest
-from simulation import Result, scenario, simulate
+from simulation import Result, load_of, scenario, simulate
 
 from captures.pcapng import Direction
+from ssb.replication.append_poll import frame
 from testbed.errors import UserError
+from testbed.layerings.append_poll import PORT, Subscriber
 from testbed.scenario.model import available, load
+from topologies.endpoint import Close, Received
 
 MS = 1_000_000
 LINE = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0}}
@@ -97,3 +100,41 @@ def test_after_the_end_no_stream_is_left() -> None:
 def test_a_scenario_that_it_cannot_carry_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"^--layering append-poll: append-poll cannot carry "):
         load(str(available()[name]), layerings=("append-poll",))
+
+
+def test_a_publisher_that_starts_anew_amid_an_answer_is_polled_again() -> None:
+    # The answer is more than the connection buffers, and its rest goes with the publisher.
+    link = {"delay_ms": 5.0, "bw_mbit": 1.0}
+    result = run(
+        topology=LINE | {"link": link},
+        subscribers=("s1",),
+        workload={"items": 1200, "schedule": {"speed": 1e6, "idle_limit_ms": 0.1}},
+        warmup_ms=0,
+        events=({"at_ms": 500, "restart": "pub"},),
+        settle_ms=30_000,
+    )
+    assert result.delivered("s1") == list(range(1, 1201))
+
+
+def test_a_link_that_is_down_for_longer_than_tcp_waits_ends_no_subscription() -> None:
+    result = run(
+        topology=LINE | {"link": {"delay_ms": 5.0, "bw_mbit": 1.0}},
+        subscribers=("s1",),
+        workload={"items": 100, "schedule": {"speed": 1e6, "idle_limit_ms": 0.1}},
+        events=({"at_ms": 400, "link_down": "r1 r2"}, {"at_ms": 200_000, "link_up": "r1 r2"}),
+        settle_ms=60_000,
+    )
+    assert result.delivered("s1") == list(range(1, 101))
+
+
+def test_what_cannot_be_believed_is_an_error_that_is_told() -> None:
+    wanted = scenario(layerings=("append-poll",), subscribers=("s1",), settle_ms=2_000)
+    feed = load_of(wanted).feeds[0]
+    address = ("10.255.0.1", PORT)
+    subscriber = Subscriber({address: [feed]}, {feed.messages[0].author: None}, 1000 * MS, 0, 10_000 * MS)
+    subscriber.wake(0)
+    subscriber.on_stream(Received(1, frame(feed.messages[1].encoded)), 5)
+    error = subscriber.events[-1]
+    assert (error.event, error.time) == ("error", 5)
+    assert error.detail
+    assert subscriber.actions[-1] == Close(1, abort=True)

@@ -1,6 +1,7 @@
 """Programs that reach any node by its address: datagrams and streams over the emulated underlay."""
 
 import io
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -12,16 +13,19 @@ from topologies.emulator.network import EmulatedNetwork
 from topologies.emulator.tcp.events import Reason
 from topologies.emulator.underlay import TTL, Packet, Station
 from topologies.endpoint import (
+    Close,
     Closed,
     Connect,
     DatagramPort,
     Ended,
+    Full,
     Opened,
     Pause,
     Program,
     Received,
     Send,
     StreamPort,
+    Writable,
 )
 from topologies.model import Link, Topology
 
@@ -163,3 +167,42 @@ def test_the_streams_of_a_node_that_starts_anew_are_closed(has_unread: bool) -> 
     assert source.received(2) == b"after"
     assert any(isinstance(e, Closed) and e.stream == 1 for _, e in source.events)
     assert not [e for _, e in first.events if isinstance(e, Received) and e.data != b"before"]
+
+
+def test_full_and_writable_take_turns() -> None:
+    net = topology()
+    source, sink = Quiet(), Quiet()
+    emulated = network(net, {"a": [Program(source, {})], "b": [Program(sink, {1: StreamPort(PORT)})]})
+    source.actions += [Connect(1, (net.address("b"), PORT)), Send(1, bytes((1 << 18) + 1))]
+    for time, size in ((60 * MS, 1), (61 * MS, 50_000), (90 * MS, 300_000)):
+        emulated.run(time)
+        source.actions.append(Send(1, bytes(size)))
+    emulated.run(60 * SECOND)
+    told = [type(event) for _, event in source.events if isinstance(event, Full | Writable)]
+    assert told[:2] == [Full, Writable]
+    assert all(before is not after for before, after in pairwise(told))
+    assert len(sink.received(-1)) == (1 << 18) + 1 + 350_001
+
+
+def test_what_a_program_was_opening_is_dropped_when_it_ends() -> None:
+    net = topology()
+    source, sink = Quiet(), Quiet()
+    emulated = network(net, {"a": [Program(source, {})], "b": [Program(sink, {1: StreamPort(PORT)})]})
+    source.actions += [Connect(1, (net.address("b"), PORT)), Send(1, b"old request")]
+    emulated.change(4 * MS, lambda: emulated.replace("a", [Program(Quiet(), {})]))
+    emulated.run(60 * SECOND)
+    assert sink.received(-1) == b""
+    assert source.events == []
+
+
+def test_a_stream_that_is_broken_off_unread_leaves_nothing() -> None:
+    net = topology()
+    source, sink = Source((net.address("b"), PORT), b"unread"), Busy()
+    emulated = network(net, {"a": [Program(source, {})], "b": [Program(sink, {1: StreamPort(PORT)})]})
+    emulated.run(SECOND)
+    sink.actions.append(Close(-1))
+    emulated.run(100 * SECOND)
+    sink.actions.append(Close(-1, abort=True))
+    emulated.run(200 * SECOND)
+    assert sink.events[-1][1] == Closed(-1, "broken off here")
+    assert emulated._nodes["b"].station._stack.is_idle()

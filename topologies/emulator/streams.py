@@ -1,11 +1,13 @@
-"""The streams of an emulated node's programs, over its TCP; asyncio's transports are the same in Mininet."""
+"""The streams of an emulated node's programs, over its TCP; in Mininet, asyncio's transports do this."""
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 
 from topologies.emulator.tcp.events import Event, Kind
 from topologies.emulator.tcp.stack import Stack, StackError, UnknownConnection
+from topologies.emulator.tcp.states import State
 from topologies.endpoint import (
     Closed,
     Connect,
@@ -77,7 +79,8 @@ class Streams:
         for port in self._listening:
             self._stack.unlisten(port)
         for connection, stream in self._streams.items():
-            if self._take(connection, now):
+            is_opening = not stream.is_over and self._stack.state(connection) is State.SYN_SENT
+            if is_opening or self._take(connection, now):
                 self._stack.abort(connection, now)
             elif not stream.is_over:
                 self._stack.close(connection, now)
@@ -86,7 +89,7 @@ class Streams:
             known.clear()
 
     def settle(self, now: int) -> bool:
-        """Do what programs ask for, and tell them of the next event; return whether there was anything."""
+        """Do what programs ask for, and tell them of the next event; return whether anything happened."""
         is_busy = False
         for endpoint in self._endpoints:
             for action in endpoint.take_actions():
@@ -114,14 +117,15 @@ class Streams:
             if not stream.is_over and not stream.is_closing:
                 was_full = bool(stream.waiting)
                 stream.waiting += action.data
-                self._write(stream, now)
-                if stream.waiting and not was_full:
-                    endpoint.on_stream(Full(stream.number), now)
+                if not was_full:
+                    self._write(stream, now)
+                    if stream.waiting:
+                        endpoint.on_stream(Full(stream.number), now)
         elif isinstance(action, Pause):
             stream.is_paused = action.paused
             self._read(stream, now)
         elif action.abort:
-            if not stream.is_over:
+            with suppress(UnknownConnection):
                 self._stack.abort(stream.connection, now)
             self._forget(stream, "broken off here", now)
         else:
@@ -155,7 +159,7 @@ class Streams:
             self._read(stream, now)
 
     def _happen_to_orphan(self, event: Event, now: int) -> None:
-        """What comes for a program that has ended is answered by a reset."""
+        """Reset a connection whose program has ended when bytes come."""
         if event.connection not in self._orphans:
             return
         if event.kind is Kind.READABLE:
@@ -168,7 +172,8 @@ class Streams:
 
     def _write(self, stream: _Stream, now: int) -> None:
         if stream.waiting:
-            taken = self._stack.send(stream.connection, bytes(stream.waiting), now)
+            with memoryview(stream.waiting) as view:
+                taken = self._stack.send(stream.connection, view, now)
             del stream.waiting[:taken]
 
     def _read(self, stream: _Stream, now: int) -> None:

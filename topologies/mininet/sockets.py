@@ -5,7 +5,9 @@ There everything is measured: what comes of a datagram is sent before the next o
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 
@@ -34,6 +36,8 @@ from topologies.endpoint import (
 )
 
 _LARGEST = 65535
+_RESET = struct.pack("@ii", 1, 0)
+"""What SO_LINGER has to be for close() to send a reset."""
 
 
 class Sockets:
@@ -63,7 +67,7 @@ class Sockets:
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
         self._servers: list[asyncio.Server] = []
         self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
-        self._opening: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._accepted = count(-1, -1)
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
@@ -93,7 +97,8 @@ class Sockets:
         self._settle()
 
     def close(self) -> None:
-        """Close everything; the kernel tells the other ends."""
+        """Close everything; the kernel tells the other ends, and programs are told nothing more."""
+        self._is_closed = True
         if self._alarm is not None:
             self._alarm.cancel()
         for sock in self._sockets.values():
@@ -101,13 +106,13 @@ class Sockets:
             sock.close()
         for server in self._servers:
             server.close()
-        for task in self._opening:
-            task.cancel()
         for stream in list(self._streams.values()):
-            stream.close_transport()
+            stream.end()
 
     def tell(self, endpoint: StreamEndpoint, event: StreamEvent) -> None:
         """Let a program take in what has happened to a stream, and act on it."""
+        if self._is_closed:
+            return
         endpoint.on_stream(event, self._clock())
         self._settle()
 
@@ -161,9 +166,7 @@ class Sockets:
     def _act(self, program: int, endpoint: StreamEndpoint, action: StreamAction) -> None:
         if isinstance(action, Connect):
             stream = self._new_stream(program, endpoint, action.stream, None)
-            task = self._loop.create_task(self._connect(stream, action.to))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            stream.opening = self._loop.create_task(self._connect(stream, action.to))
             return
         found = self._streams.get((program, action.stream))
         if found is not None:
@@ -172,8 +175,8 @@ class Sockets:
     async def _connect(self, stream: "_Stream", to: Address) -> None:
         try:
             await self._loop.create_connection(lambda: stream, *to, local_addr=(self._address, 0))
-        except OSError as error:
-            stream.fail(error.strerror or str(error))
+        except (OSError, OverflowError) as error:  # the latter for a port that is none
+            stream.fail(_reason(error))
 
     # The clock.
 
@@ -220,11 +223,13 @@ class _Stream(asyncio.Protocol):
         self._endpoint = endpoint
         self._number = number
         self._port = port
+        self.opening: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._early = bytearray()  # sent before it was open
         self._is_paused = False
         self._has_closed = False
         self._has_ended = False
+        self._reason = ""
 
     def act(self, action: StreamAction) -> None:
         """Do what the program asks for."""
@@ -241,19 +246,22 @@ class _Stream(asyncio.Protocol):
             self._heed_pause()
         elif isinstance(action, Close):
             self._has_closed = True
-            if transport is not None:
-                self._close(abort=action.abort)
+            if action.abort:
+                self._break_off()
+            elif transport is not None:
+                self._close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        transport.set_write_buffer_limits(0)  # Full as soon as something waits, Writable when nothing does
         if self._early:
             transport.write(bytes(self._early))
             self._early.clear()
         self._heed_pause()
         if self._has_closed:
-            self._close(abort=False)
+            self._close()
         peer = transport.get_extra_info("peername")
         self._sockets.tell(self._endpoint, Opened(self._number, (peer[0], peer[1]), self._port))
 
@@ -278,32 +286,46 @@ class _Stream(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is over."""
-        reason = "" if error is None else getattr(error, "strerror", None) or str(error)
-        self.fail(reason)
+        self.fail(self._reason if error is None else _reason(error))
 
     def fail(self, reason: str) -> None:
         """Tell the program that it is over, or has not been opened."""
         self._sockets.forget(self._program, self._number)
         self._sockets.tell(self._endpoint, Closed(self._number, reason))
 
-    def close_transport(self) -> None:
+    def end(self) -> None:
         """Let the kernel close it."""
         if self._transport is not None:
             self._transport.close()
+        elif self.opening is not None:
+            self.opening.cancel()
 
-    def _close(self, *, abort: bool) -> None:
+    def _close(self) -> None:
         assert self._transport is not None
-        if abort:
-            self._transport.abort()
-        elif self._has_ended:
+        if self._has_ended:
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write_eof()
+            with suppress(OSError):  # reset meanwhile: connection_lost() follows
+                self._transport.write_eof()
+
+    def _break_off(self) -> None:
+        self._reason = "broken off here"
+        if self._transport is None:
+            self.end()
+            asyncio.get_running_loop().call_soon(self.fail, self._reason)
+            return
+        sock = self._transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.abort()
 
     def _heed_pause(self) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._has_ended or self._transport.is_closing():
             return
         if self._is_paused:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

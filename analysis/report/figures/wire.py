@@ -43,7 +43,7 @@ LAYER_LOOKS = {
     "interest": ("Interests", "--interest"),
     "data header": ("Data, all but the message", "--data-header"),
     "payload": ("message", "--payload"),
-    "other": ("not NDN", "--other"),
+    "other": ("not NDN: all layers", "--other"),
 }
 """What each layer of analysis.tables.overhead is called, and its colour."""
 
