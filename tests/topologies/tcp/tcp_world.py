@@ -279,6 +279,10 @@ class Talker:
         self._send()
 
     def on_event(self, event):
+        if self.connection is not None and event.connection != self.connection:
+            if event.kind is Kind.ACCEPTED:  # a late copy of the SYN has opened one more
+                self.world.stacks[self.node].abort(event.connection, self.world.now)
+            return
         self.told.append(event.kind)
         if event.kind is Kind.ACCEPTED:
             self.begin(event.connection)

@@ -26,7 +26,10 @@ def blind_reset():
 
 
 def stories():
-    return chain([blind_reset], ((lambda s=seed: converse(*drawn(s))) for seed in range(WITHIN)))
+    return chain(
+        [blind_reset],
+        ((lambda s=seed: converse(*drawn(s), may_be_reset_last=False)) for seed in range(WITHIN)),
+    )
 
 
 def first_caught(name):

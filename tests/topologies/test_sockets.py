@@ -1,0 +1,199 @@
+"""Programs on real sockets, over loopback: streams mean what they mean in the emulator."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from patience import PATIENCE_S
+from stream_programs import Echo, Quiet, Source
+
+from forwarder.faces.driver import steady_clock
+from topologies.endpoint import (
+    Close,
+    Closed,
+    Connect,
+    DatagramPort,
+    Ended,
+    Full,
+    Opened,
+    Pause,
+    Program,
+    Send,
+    StreamPort,
+    Writable,
+)
+from topologies.mininet.sockets import Sockets
+
+HERE = "127.0.0.1"
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    with socket.socket(socket.AF_INET, kind) as found:
+        found.bind((HERE, 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+class World:
+    """A client and a server, each with sockets of its own; complaints of the event loop fail the test."""
+
+    def __init__(self, client: Quiet, server: Quiet, *, listens: bool = True) -> None:
+        self.port = free_port(socket.SOCK_STREAM)
+        self.client = Sockets([Program(client, {})], HERE, steady_clock())
+        ports = {1: StreamPort(self.port)} if listens else {}
+        self.server = Sockets([Program(server, ports)], HERE, steady_clock())
+        self.complaints: list[dict[str, Any]] = []
+
+    async def __aenter__(self) -> "World":
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: self.complaints.append(told))
+        await self.server.start()
+        await self.client.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.client.close()
+        self.server.close()
+        await asyncio.sleep(0.05)
+        assert self.complaints == []
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+def test_everything_comes_back_and_both_ends_close() -> None:
+    async def test() -> None:
+        content = bytes(range(256)) * 20_000
+        source, echo = Source((HERE, 0), content), Echo()
+        world = World(source, echo)
+        source.to = (HERE, world.port)
+        async with world:
+            await until(lambda: Closed in source.kinds(1) and Closed in echo.kinds(-1))
+        assert source.received(1) == content
+        assert [event for _, event in source.events][-2:] == [Ended(1), Closed(1, "")]
+        assert echo.events[-1][1] == Closed(-1, "")
+        told = [type(event) for _, event in echo.events if isinstance(event, Full | Writable)]
+        assert told == [Full, Writable] * (len(told) // 2)
+
+    run(test())
+
+
+def act(world: World, client: Quiet, *actions: Any) -> None:
+    client.actions += actions
+    world.client._settle()
+
+
+def test_what_is_broken_off_before_it_is_open_is_never_seen() -> None:
+    async def test() -> None:
+        client, server = Quiet(), Quiet()
+        async with World(client, server) as world:
+            act(world, client, Connect(1, (HERE, world.port)), Send(1, b"request"), Close(1, abort=True))
+            await until(lambda: bool(client.events))
+            await asyncio.sleep(0.1)
+        assert [event for _, event in client.events] == [Closed(1, "broken off here")]
+        assert server.received(-1) == b""
+
+    run(test())
+
+
+def test_who_breaks_off_resets_the_other_end() -> None:
+    async def test() -> None:
+        client, server = Quiet(), Quiet()
+        async with World(client, server) as world:
+            act(world, client, Connect(1, (HERE, world.port)), Send(1, b"request"))
+            await until(lambda: server.received(-1) == b"request")
+            act(world, client, Close(1, abort=True))
+            await until(lambda: Closed in server.kinds(-1) and Closed in client.kinds(1))
+        assert client.events[-1][1] == Closed(1, "broken off here")
+        ending = server.events[-1][1]
+        assert isinstance(ending, Closed)
+        assert "reset" in ending.reason
+        assert Ended not in server.kinds(-1)
+
+    run(test())
+
+
+def test_the_end_is_told_once() -> None:
+    async def test() -> None:
+        client, server = Quiet(), Quiet()
+        async with World(client, server) as world:
+            act(world, client, Connect(1, (HERE, world.port)), Close(1))
+            await until(lambda: Ended in server.kinds(-1))
+            for paused in (True, False):
+                server.actions.append(Pause(-1, paused))
+                world.server._settle()
+                await asyncio.sleep(0.05)
+            assert [type(event) for _, event in server.events] == [Opened, Ended]
+            server.actions.append(Close(-1))
+            world.server._settle()
+            await until(lambda: Closed in client.kinds(1))
+
+    run(test())
+
+
+@pytest.mark.parametrize(("port", "reason"), [(70_000, "port must be 0-65535"), (0, "")])
+def test_what_cannot_be_opened_is_closed_with_a_reason(port: int, reason: str) -> None:
+    async def test() -> None:
+        client = Quiet()
+        async with World(client, Quiet(), listens=False) as world:
+            act(world, client, Connect(1, (HERE, port or world.port)))
+            await until(lambda: bool(client.events))
+        ((_, event),) = client.events
+        assert isinstance(event, Closed)
+        assert reason in event.reason != ""
+
+    run(test())
+
+
+class Stubborn(Quiet):
+    """Opens a stream again whenever one is closed."""
+
+    def on_stream(self, event: Any, now: int) -> None:
+        super().on_stream(event, now)
+        if isinstance(event, Closed):
+            self.actions.append(Connect(event.stream + 1, (HERE, 9)))
+
+
+def test_a_program_that_has_ended_is_told_nothing() -> None:
+    async def test() -> None:
+        client, server = Stubborn(), Quiet()
+        world = World(client, server)
+        await world.server.start()
+        await world.client.start()
+        act(world, client, Connect(1, (HERE, world.port)))
+        await until(lambda: Opened in client.kinds(1))
+        world.client.close()
+        await until(lambda: Ended in server.kinds(-1))
+        world.server.close()
+        await asyncio.sleep(0.05)
+        assert client.kinds(1) == [Opened]
+        assert client.actions == []
+
+    run(test())
+
+
+def test_datagrams_go_to_any_address_and_back() -> None:
+    async def test() -> None:
+        ports = [free_port(socket.SOCK_DGRAM) for _ in range(2)]
+        asking, answering = Quiet(), Echo()
+        one = Sockets([Program(asking, {1: DatagramPort(ports[0])})], HERE, steady_clock())
+        other = Sockets([Program(answering, {5: DatagramPort(ports[1])})], HERE, steady_clock())
+        await other.start()
+        asking.outputs.append((1, b"hello", (HERE, ports[1])))
+        await one.start()
+        await until(lambda: bool(asking.datagrams))
+        one.close()
+        other.close()
+        assert [(payload, sender) for _, payload, sender in asking.datagrams] == [
+            (b"hello", (HERE, ports[1]))
+        ]
+
+    run(test())
