@@ -79,9 +79,6 @@ class Client:
 
     Args:
         tips: the newest message that is here of each feed that is asked for, by its reference; None for none.
-
-    Attributes:
-        is_done: all that was asked for has come.
     """
 
     def __init__(self, tips: Mapping[str, Message | None]) -> None:

@@ -2,15 +2,16 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from forwarder.wire.name import to_uri
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.append_poll import Client, ProtocolError, Server
-from testbed.layerings.node import Context, Node, Parameters
+from ssb_over_ndn.events import Event
+from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import (
     Address,
@@ -56,17 +57,6 @@ class AppendPollLayering(NamedTuple):
         return AppendPollNode(context)
 
 
-class Report(NamedTuple):
-    """Something that has happened; see ssb_over_ndn.events.Event."""
-
-    time: int
-    event: str
-    feed: Feed
-    seq: int = 0
-    size: int = 0
-    detail: str = ""
-
-
 class Publisher:
     """The feeds that a node publishes, each message at its time, and the streams of those who ask for them.
 
@@ -85,7 +75,7 @@ class Publisher:
         self._feeds = [feed for feed, _ in feeds]
         self._logs: dict[str, list[Message]] = {feed.messages[0].author: [] for feed in self._feeds}
         self._servers: dict[int, Server] = {}
-        self.events: list[Report] = []
+        self.events: list[Event] = []
         self.actions: list[StreamAction] = []
 
     @property
@@ -104,7 +94,7 @@ class Publisher:
             feed = self._feeds[number]
             message = feed.messages[seq - 1]
             self._logs[message.author].append(message)
-            self.events.append(Report(now, "published", feed, seq, len(message.encoded)))
+            self.events.append(Event(now, "published", feed.name, seq, len(message.encoded)))
 
     def on_stream(self, event: StreamEvent) -> None:
         """Answer on a stream that another has opened."""
@@ -124,13 +114,13 @@ class Publisher:
                 self.actions.append(Send(stream, answer))
 
 
+@dataclass
 class _Poll:
     """A stream to a publisher; `heard` is when something came last, or it was asked for, ns."""
 
-    def __init__(self, address: Address, client: Client, heard: int) -> None:
-        self.address = address
-        self.client = client
-        self.heard = heard
+    address: Address
+    client: Client
+    heard: int
 
 
 class Subscriber:
@@ -161,7 +151,7 @@ class Subscriber:
         self._has_joined = False
         self._numbers = count(1)
         self._polls: dict[int, _Poll] = {}
-        self.events: list[Report] = []
+        self.events: list[Event] = []
         self.actions: list[StreamAction] = []
 
     @property
@@ -211,10 +201,11 @@ class Subscriber:
             for message in poll.client.receive(event.data):
                 self._tips[message.author] = message
                 feed = feeds[message.author]
-                self.events.append(Report(now, "delivered", feed, message.sequence, len(message.encoded)))
+                size = len(message.encoded)
+                self.events.append(Event(now, "delivered", feed.name, message.sequence, size))
         except (ProtocolError, InvalidMessage, ForkedFeed) as error:
             self.actions.append(Close(event.stream, abort=True))
-            self.events += [Report(now, "error", feed, detail=str(error)) for feed in feeds.values()]
+            self.events += [Event(now, "error", feed.name, detail=str(error)) for feed in feeds.values()]
         else:
             if poll.client.is_done:
                 self.actions.append(Close(event.stream))
@@ -226,7 +217,9 @@ class Subscriber:
         self.actions += [Connect(stream, address), Send(stream, client.requests())]
 
     def _tell_all(self, now: int, event: str) -> None:
-        self.events += [Report(now, event, feed) for feeds in self._feeds.values() for feed in feeds.values()]
+        self.events += [
+            Event(now, event, feed.name) for feeds in self._feeds.values() for feed in feeds.values()
+        ]
 
 
 class AppendPollNode:
@@ -238,6 +231,7 @@ class AppendPollNode:
     def __init__(self, context: Context) -> None:
         self.name = context.name
         self.state = context.state
+        self._rows = EventRows(context.name, context.state)
         workload, network = context.workload, context.network
         self._publisher = Publisher(
             [
@@ -300,22 +294,8 @@ class AppendPollNode:
     def take_events(self) -> list[dict[str, Any]]:
         """Return what happened since the last call, as rows of events.jsonl."""
         rows = []
-        kept = {"published": self.state.published, "delivered": self.state.delivered}
         for part in self._parts():
-            for time, event, feed, seq, size, detail in part.events:
-                if event in kept:
-                    if seq <= kept[event][feed.name]:
-                        continue
-                    kept[event][feed.name] = seq
-                row = {
-                    "time": time,
-                    "node": self.name,
-                    "event": event,
-                    "feed": to_uri(feed.name),
-                    "seq": seq,
-                    "bytes": size,
-                }
-                rows.append(row | ({"detail": detail} if detail else {}))
+            rows += self._rows.of(part.events)
             part.events.clear()
         return rows
 

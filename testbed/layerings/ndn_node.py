@@ -10,14 +10,14 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
-from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.name import from_uri
 from ssb_over_ndn.archive import Archivist
 from ssb_over_ndn.events import Event
 from ssb_over_ndn.follower import Follower, Scout
 from ssb_over_ndn.naming import SHA256
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscriber, Subscription
-from testbed.layerings.node import Context, Node, Parameters
+from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies import routing
 from topologies.endpoint import LinkPort, Program
@@ -100,7 +100,7 @@ class NdnNode:
     def __init__(self, context: Context, layering: NdnLayering) -> None:
         self.name = context.name
         self.state = context.state
-        self._delivered_before = context.state.delivered.copy()
+        self._rows = EventRows(context.name, context.state)
         self._context = context
         self._workload = context.workload
         self._layering = layering
@@ -241,28 +241,9 @@ class NdnNode:
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return what the applications report since the last call, as rows of events.jsonl."""
-        rows = []
-        known = self._delivered_before
-        for application in self._applications:
-            for event in application.take_events():
-                if event.event == "published":
-                    if event.seq <= self.state.published[event.feed]:
-                        continue
-                    self.state.published[event.feed] = event.seq
-                elif event.event == "delivered":
-                    if event.seq <= known[event.feed]:
-                        continue
-                    self.state.delivered[event.feed] = event.seq
-                row = {
-                    "time": event.time,
-                    "node": self.name,
-                    "event": event.event,
-                    "feed": to_uri(event.feed),
-                    "seq": event.seq,
-                    "bytes": event.size,
-                }
-                rows.append(row | ({"detail": event.detail} if event.detail else {}))
-        return rows
+        return self._rows.of(
+            event for application in self._applications for event in application.take_events()
+        )
 
     def sample(self, now: int) -> dict[str, Any]:
         """Return the forwarder's state and counters, as a row of counters.jsonl."""

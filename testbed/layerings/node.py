@@ -1,12 +1,14 @@
 """What a layering is, what it builds a node from, and what a run asks of the node."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from forwarder.wire.name import to_uri
+from ssb_over_ndn.events import Event
 from ssb_over_ndn.subscriber import Plan
 from testbed.layerings.workload import Feature, Feed, Workload
 from topologies.endpoint import Program
@@ -33,6 +35,43 @@ class AppState:
 
     published: Counter[bytes] = field(default_factory=Counter)
     delivered: Counter[bytes] = field(default_factory=Counter)
+
+
+class EventRows:
+    """Makes the rows of events.jsonl of a node: what its applications report, but for what was told before.
+
+    Args:
+        node: its name.
+        state: what its applications keep; kept up to date.
+    """
+
+    def __init__(self, node: str, state: AppState) -> None:
+        self._node = node
+        self._state = state
+        self._delivered_before = state.delivered.copy()
+
+    def of(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        """Return the rows of some events."""
+        rows = []
+        for event in events:
+            if event.event == "published":
+                if event.seq <= self._state.published[event.feed]:
+                    continue
+                self._state.published[event.feed] = event.seq
+            elif event.event == "delivered":
+                if event.seq <= self._delivered_before[event.feed]:
+                    continue
+                self._state.delivered[event.feed] = event.seq
+            row = {
+                "time": event.time,
+                "node": self._node,
+                "event": event.event,
+                "feed": to_uri(event.feed),
+                "seq": event.seq,
+                "bytes": event.size,
+            }
+            rows.append(row | ({"detail": event.detail} if event.detail else {}))
+        return rows
 
 
 @dataclass(frozen=True)
