@@ -16,10 +16,17 @@ _ETHERTYPE_IPV4 = 0x0800
 _VERSION_4_LENGTH_5 = 0x4500  # with type of service 0
 _DONT_FRAGMENT = 0x4000
 _UDP = 17
-_TTL_64_UDP = 64 << 8 | _UDP
 
 _ETHERNET_IPV4 = struct.Struct("!6s6sHHHHHHH4s4s")
-_HEADERS = struct.Struct("!6s6sHHHHHHH4s4sHHHH")  # Ethernet, then IPv4, then UDP
+_UDP_HEAD = struct.Struct("!HHHH")
+
+
+def group_mac(group: str) -> bytes:
+    """Return the MAC address of an IPv4 multicast or broadcast address (RFC 1112, section 6.4)."""
+    if group == "255.255.255.255":
+        return b"\xff" * 6
+    address = inet_pton(AF_INET, group)
+    return b"\x01\x00\x5e" + bytes([address[1] & 0x7F]) + address[2:]
 
 
 def udp_frame(
@@ -31,50 +38,30 @@ def udp_frame(
     dst_port: int,
     payload: bytes,
     ident: int = 0,
+    ttl: int = 64,
 ) -> bytes:
     """Return an Ethernet frame with one UDP datagram, not padded to Ethernet's minimum, as a veth carries it.
 
-    MAC addresses are 6 bytes, IPv4 addresses text; `ident` is the IPv4 identification, taken modulo 65536.
-    TTL is 64 and "don't fragment" is set. Raises ValueError for a payload above 65507 bytes, and OSError
-    for an address that is none.
+    Raises what udp_datagram() does; the rest is as with ipv4_frame().
+    """
+    datagram = udp_datagram(src_ip, dst_ip, src_port, dst_port, payload)
+    return ipv4_frame(src_mac, dst_mac, src_ip, dst_ip, _UDP, datagram, ident, ttl)
+
+
+def udp_datagram(src_ip: str, dst_ip: str, src_port: int, dst_port: int, payload: bytes) -> bytes:
+    """Return a UDP datagram (RFC 768): header and payload.
+
+    Raises ValueError for a payload above 65507 bytes, and OSError for an address that is none.
     """
     length = UDP_HEADER + len(payload)
     if length > 0xFFFF - IPV4_HEADER:
         raise ValueError(f"a UDP datagram over IPv4 carries at most 65507 bytes, not {len(payload)}")
-    src, dst = inet_pton(AF_INET, src_ip), inet_pton(AF_INET, dst_ip)
-    total, ident = IPV4_HEADER + length, ident & 0xFFFF
-    addresses = int.from_bytes(src + dst)
-    ipv4_words = _VERSION_4_LENGTH_5 + total + ident + _DONT_FRAGMENT + _TTL_64_UDP + addresses
-    # The length counts twice: in the pseudo-header and in the UDP header (RFC 768).
-    udp_words = addresses + _UDP + length + src_port + dst_port + length
-    udp_words += int.from_bytes(payload) << (len(payload) % 2 * 8)  # an odd payload is padded by a zero byte
-    return (
-        _HEADERS.pack(
-            dst_mac,
-            src_mac,
-            _ETHERTYPE_IPV4,
-            _VERSION_4_LENGTH_5,
-            total,
-            ident,
-            _DONT_FRAGMENT,
-            _TTL_64_UDP,
-            -ipv4_words % 0xFFFF,  # 0 to 65534: a zero is sent as it is
-            src,
-            dst,
-            src_port,
-            dst_port,
-            length,
-            0xFFFF - udp_words % 0xFFFF,  # 1 to 65535: a zero is sent as all ones, as zero means "none"
-        )
-        + payload
-    )
-
-
-def udp_datagram(src_ip: str, dst_ip: str, src_port: int, dst_port: int, payload: bytes) -> bytes:
-    """Return a UDP datagram (RFC 768) for ipv4_frame(); raises what udp_frame() does."""
-    return udp_frame(bytes(6), bytes(6), src_ip, dst_ip, src_port, dst_port, payload)[
-        ETHERNET_HEADER + IPV4_HEADER :
-    ]
+    addresses = int.from_bytes(inet_pton(AF_INET, src_ip) + inet_pton(AF_INET, dst_ip))
+    # The length counts twice: in the pseudo-header and in the UDP header.
+    words = addresses + _UDP + length + src_port + dst_port + length
+    words += int.from_bytes(payload) << (len(payload) % 2 * 8)  # an odd payload is padded by a zero byte
+    checksum = 0xFFFF - words % 0xFFFF  # 1 to 65535: a zero is sent as all ones, as zero means "none"
+    return _UDP_HEAD.pack(src_port, dst_port, length, checksum) + payload
 
 
 def ipv4_frame(
@@ -87,10 +74,12 @@ def ipv4_frame(
     ident: int = 0,
     ttl: int = 64,
 ) -> bytes:
-    """Return an Ethernet frame with one IPv4 datagram of any protocol (RFC 791): what udp_frame() is for UDP.
+    """Return an Ethernet frame with one IPv4 datagram of any protocol (RFC 791).
 
-    `protocol` is a number of the field of that name (6 for TCP); the payload's own checksum is the caller's.
-    Raises ValueError for a payload above 65515 bytes, and OSError for an address that is none.
+    MAC addresses are 6 bytes, IPv4 addresses text; `ident` is the IPv4 identification, taken modulo 65536;
+    `protocol` is a number of the field of that name (6 for TCP). "Don't fragment" is set, and the payload's
+    own checksum is the caller's. Raises ValueError for a payload above 65515 bytes, and OSError for an
+    address that is none.
     """
     total = IPV4_HEADER + len(payload)
     if total > 0xFFFF:

@@ -13,7 +13,7 @@ between `Full` and `Writable` keeps little waiting.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from topologies.model import Interface, Topology
+from topologies.model import Attachment, LinkEnd, Topology
 
 NDN_PORT = 6363
 """UDP port of NDN, at both ends of a link."""
@@ -25,7 +25,7 @@ Address = tuple[str, int]
 class LinkPort(NamedTuple):
     """Datagrams from and to the neighbour on a link: UDP port `number` at both ends."""
 
-    interface: Interface
+    interface: LinkEnd
     number: int = NDN_PORT
 
 
@@ -35,13 +35,26 @@ class DatagramPort(NamedTuple):
     number: int
 
 
+class GroupPort(NamedTuple):
+    """Datagrams from and to all members of a medium that listen to a group: UDP port `number`.
+
+    The group is an IPv4 multicast address, or 255.255.255.255 for all members. A datagram has a time to live
+    of 1, and does not come back to its sender. In Mininet the kernel sends IGMP reports for a group outside
+    224.0.0.0/24, and captures show them.
+    """
+
+    attachment: Attachment
+    group: str
+    number: int
+
+
 class StreamPort(NamedTuple):
     """Streams that others open: TCP port `number` at the node's address."""
 
     number: int
 
 
-Port = LinkPort | DatagramPort | StreamPort
+Port = LinkPort | DatagramPort | GroupPort | StreamPort
 
 
 class Opened(NamedTuple):
@@ -170,6 +183,6 @@ def on_links(
     `ports` says for each interface's name the number of its port.
     """
     links: dict[str, dict[int, Port]] = {node: {} for node in endpoints}
-    for interface in topology.interfaces():
+    for interface in topology.link_ends:
         links[interface.node][ports[interface.name]] = LinkPort(interface)
     return {node: [Program(endpoint, links[node])] for node, endpoint in endpoints.items()}

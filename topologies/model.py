@@ -1,10 +1,11 @@
-"""The topology model: nodes, point-to-point links, and what follows from them.
+"""The topology model: nodes, point-to-point links, broadcast media, and what follows from them.
 
 A topology is a value. Interface names, addresses and routes are functions of it, so every way of
 bringing it up (emulated, Mininet) and every reader of its captures agrees on them:
 
-- node n's k-th link in topology order is at its interface `<n>-eth<k>`, counted from 0;
+- node n's k-th link in topology order is at its interface `<n>-eth<k>`, counted from 0; media follow links;
 - link i, counted from 0, is the /30 at 10.0.0.0 + 4i; its end `a` has the first host address, `b` the second;
+- medium i, counted from 0, is the /24 at 10.128.0.0 + 256i; its members have host addresses in their order;
 - node n, counted from 0, has an address of its own, 10.255.0.1 + n, at which others reach it over any link;
 - a MAC is 02:00 (locally administered, unicast) followed by the interface's IPv4 address.
 """
@@ -13,20 +14,30 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby, permutations
+from typing import ClassVar, NamedTuple
 
-from topologies.link import LinkError, LinkParameters
+from topologies.link import PARAMETERS, LinkError, LinkParameters
 
 INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
 
+MEMBER_LIMIT = 254
+"""Members of a medium: the host addresses of its subnet."""
+
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
+_FIRST_MEDIUM = int(ipaddress.IPv4Address("10.128.0.0"))
 _FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
-_NODE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_NAMES = "a name is a lower-case letter, then lower-case letters, digits, - or _"
 
 
 class TopologyError(ValueError):
-    """A topology that cannot be; the message is one line that names the node or link at fault."""
+    """A topology that cannot be; the message is one line that names the node, link or medium at fault."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +61,66 @@ class Link(LinkParameters):
     def __str__(self) -> str:
         return f"{self.a}:{self.b}"
 
+    def towards(self, _receiver: str) -> LinkParameters:
+        """Return what the link does to the frames that one end receives: the same in both directions."""
+        return self
+
+
+@dataclass(frozen=True)
+class Medium(LinkParameters):
+    """A broadcast medium: all other members hear a frame that one of them sends.
+
+    Its parameters hold from each member to each other one by itself: every sender has the rate and a queue of
+    its own, and every receiver loses frames independently of the others. `losses` has the loss_percent of
+    receivers that differ. A frame for one member reaches that one only, as through a switch. Raises
+    TopologyError for fewer than two members and for values out of range.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    losses: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.members) <= MEMBER_LIMIT:
+            raise TopologyError(f"medium {self.name}: it has 2 to {MEMBER_LIMIT} members")
+        for node in self.losses:
+            if node not in self.members:
+                raise TopologyError(f"medium {self.name}: losses: {node!r} is no member")
+        for node, count in Counter(self.members).items():
+            if count > 1:
+                raise TopologyError(f"medium {self.name}: member {node} is named twice")
+            try:
+                self.towards(node).check()
+            except LinkError as error:
+                raise TopologyError(f"medium {self.name}: {error}") from None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def towards(self, receiver: str) -> LinkParameters:
+        """Return what the medium does to the frames that a member receives."""
+        common = LinkParameters(**{name: getattr(self, name) for name in PARAMETERS})
+        return replace(common, loss_percent=self.losses.get(receiver, self.loss_percent))
+
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `link` is the link's index in Topology.links; the peer is its other end."""
+    """Where a node meets a link or a medium."""
+
+    PREFIX_LENGTH: ClassVar[int]
 
     name: str
     node: str
     mac: bytes
     ipv4: str
+
+
+@dataclass(frozen=True)
+class LinkEnd(Interface):
+    """One end of a link. `link` is the link's index in Topology.links; the peer is its other end."""
+
+    PREFIX_LENGTH = 30
+
     link: int
     peer: str
     peer_name: str
@@ -67,29 +129,52 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Topology:
-    """Nodes and the links between them, in the order that names and addresses are given in.
+class Attachment(Interface):
+    """A member's interface. `medium` is the medium's index in Topology.media."""
 
-    Raises TopologyError, naming the node or link at fault.
+    PREFIX_LENGTH = 24
+
+    medium: int
+
+
+class Hop(NamedTuple):
+    """A step from a node to a neighbour: the interface that a packet leaves by, and where it arrives."""
+
+    out: Interface
+    into: Interface
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes, the links between them and the media that join them, in the order of names and addresses.
+
+    Raises TopologyError, naming the node, link or medium at fault.
     """
 
     nodes: tuple[str, ...]
     links: tuple[Link, ...]
+    media: tuple[Medium, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_nodes()
         self._check_links()
+        self._check_media()
         self._check_interface_names()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.nodes, self.links, self.media))
 
     def _check_nodes(self) -> None:
         if not self.nodes:
             raise TopologyError("a topology needs at least one node")
         seen: set[str] = set()
         for node in self.nodes:
-            if not _NODE_NAME.fullmatch(node):
-                raise TopologyError(
-                    f"node {node!r}: a name is a lower-case letter, then lower-case letters, digits, - or _"
-                )
+            if not _NAME.fullmatch(node):
+                raise TopologyError(f"node {node!r}: {_NAMES}")
             if node in seen:
                 raise TopologyError(f"node {node}: is named twice")
             seen.add(node)
@@ -106,34 +191,85 @@ class Topology:
                 raise TopologyError(f"link {link}: {link.a} and {link.b} are already linked")
             seen.add(ends)
 
+    def _check_media(self) -> None:
+        nodes = set(self.nodes)
+        names: set[str] = set()
+        for medium in self.media:
+            if not _NAME.fullmatch(medium.name):
+                raise TopologyError(f"medium {medium.name!r}: {_NAMES}")
+            if medium.name in names:
+                raise TopologyError(f"medium {medium.name}: is named twice")
+            names.add(medium.name)
+            for member in medium.members:
+                if member not in nodes:
+                    raise TopologyError(f"medium {medium.name}: there is no node {member!r}")
+
     def _check_interface_names(self) -> None:
-        degrees = dict.fromkeys(self.nodes, 0)
-        for link in self.links:
-            degrees[link.a] += 1
-            degrees[link.b] += 1
+        degrees = Counter(end for link in self.links for end in (link.a, link.b))
+        degrees.update(member for medium in self.media for member in medium.members)
         for node, degree in degrees.items():
             suffix = f"-eth{degree - 1}"
-            if degree and len(node + suffix) > INTERFACE_NAME_LIMIT:
+            if len(node + suffix) > INTERFACE_NAME_LIMIT:
                 raise TopologyError(
                     f"node {node}: its interface name {node}{suffix} has {len(node + suffix)} characters,"
                     f" Linux allows {INTERFACE_NAME_LIMIT};"
                     f" shorten the node's name to {INTERFACE_NAME_LIMIT - len(suffix)} characters"
                 )
 
-    def interfaces(self) -> tuple[Interface, ...]:
-        """All interfaces in link order, a before b: link i has interfaces 2i and 2i + 1."""
+    @cached_property
+    def link_ends(self) -> tuple[LinkEnd, ...]:
+        """The interfaces to links, in link order, a before b: link i has ends 2i and 2i + 1."""
         degrees = dict.fromkeys(self.nodes, 0)
-        found: list[Interface] = []
+        found: list[LinkEnd] = []
         for index, link in enumerate(self.links):
             subnet = _FIRST_SUBNET + 4 * index
             name_a, name_b = f"{link.a}-eth{degrees[link.a]}", f"{link.b}-eth{degrees[link.b]}"
-            a, b = ipaddress.IPv4Address(subnet + 1), ipaddress.IPv4Address(subnet + 2)
-            mac_a, mac_b = b"\x02\x00" + a.packed, b"\x02\x00" + b.packed
-            found.append(Interface(name_a, link.a, mac_a, str(a), index, link.b, name_b, mac_b, str(b)))
-            found.append(Interface(name_b, link.b, mac_b, str(b), index, link.a, name_a, mac_a, str(a)))
+            a, b = _address(subnet + 1), _address(subnet + 2)
+            found.append(LinkEnd(name_a, link.a, *a, index, link.b, name_b, *b))
+            found.append(LinkEnd(name_b, link.b, *b, index, link.a, name_a, *a))
             degrees[link.a] += 1
             degrees[link.b] += 1
         return tuple(found)
+
+    @cached_property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The interfaces to media, in the order of media, then of members."""
+        degrees = Counter(end.node for end in self.link_ends)
+        found: list[Attachment] = []
+        for index, medium in enumerate(self.media):
+            for host, member in enumerate(medium.members, start=1):
+                address = _address(_FIRST_MEDIUM + 256 * index + host)
+                found.append(Attachment(f"{member}-eth{degrees[member]}", member, *address, index))
+                degrees[member] += 1
+        return tuple(found)
+
+    @cached_property
+    def interfaces(self) -> tuple[Interface, ...]:
+        """All interfaces: those to links, then those to media."""
+        return self.link_ends + self.attachments
+
+    @cached_property
+    def hops(self) -> tuple[Hop, ...]:
+        """All steps from a node to a neighbour."""
+        ends = {end.name: end for end in self.link_ends}
+        over_links = [Hop(end, ends[end.peer_name]) for end in self.link_ends]
+        members = groupby(self.attachments, key=lambda attachment: attachment.medium)
+        over_media = [pair for _, group in members for pair in permutations(group, 2)]
+        return (*over_links, *(Hop(*pair) for pair in over_media))
+
+    def carrier(self, interface: Interface) -> Link | Medium:
+        """The link or medium that an interface meets."""
+        if isinstance(interface, LinkEnd):
+            return self.links[interface.link]
+        assert isinstance(interface, Attachment)
+        return self.media[interface.medium]
+
+    def description(self, interface: Interface) -> str:
+        """What an interface is, for people: "pub to r1", "pub on cell"."""
+        carrier = self.carrier(interface)
+        if isinstance(carrier, Medium):
+            return f"{interface.node} on {carrier.name}"
+        return f"{interface.node} to {carrier.a if interface.node == carrier.b else carrier.b}"
 
     def address(self, node: str) -> str:
         """A node's own IPv4 address; raises TopologyError if there is no such node."""
@@ -148,3 +284,9 @@ class Topology:
             if {link.a, link.b} == {a, b}:
                 return index
         raise TopologyError(f"no link joins {a} and {b}")
+
+
+def _address(number: int) -> tuple[bytes, str]:
+    """Return the MAC and the IPv4 address of an interface."""
+    address = ipaddress.IPv4Address(number)
+    return b"\x02\x00" + address.packed, str(address)

@@ -1,6 +1,8 @@
 """What one direction of a link does to its frames, as a function of time: no sockets, no clocks.
 
-The emulator and the relay run this same class, so that a seed gives a frame the same fate in both.
+The emulator and the relay run this same class, so that a seed gives a frame the same fate in both. A
+broadcast medium has a pipe from each member to each other: all pipes of a sender get the same frames, so they
+agree on its queue, while each receiver has losses and delays of its own. Members do not yet share air time.
 
 A frame meets, in this order:
 
@@ -26,22 +28,27 @@ import math
 import random
 from collections import deque
 
-from topologies.model import Link
+from topologies.link import LinkParameters
+from topologies.model import Link, Medium
 
 _FULL_FRAME = 1514
 _UNLIMITED_QUEUE = 1_000_000
 
 
-def pipe_rng(seed: int, link: Link, sender: str) -> random.Random:
-    """The generator for one direction of a link: that of the frames that node `sender` sends.
+def pipe_rng(seed: int, carrier: Link | Medium, sender: str, receiver: str = "") -> random.Random:
+    """The generator for what node `sender` sends over a link, or what `receiver` hears of it on a medium.
 
-    It depends on the seed, the names of the link's ends and the direction, so that it stays the same when
-    other links come and go. Raises ValueError if `sender` is not an end of the link.
+    It depends on the seed, the names of the nodes, the medium's name and the direction, so that it stays the
+    same when other links come and go. Raises ValueError for a node that is not there.
     """
-    if sender not in (link.a, link.b):
-        raise ValueError(f"{sender} is not an end of link {link}")
-    key = f"{seed} {link.a} {link.b} {sender}".encode()
-    return random.Random(int.from_bytes(hashlib.sha256(key).digest()))
+    nodes = carrier.members if isinstance(carrier, Medium) else (carrier.a, carrier.b)
+    if sender not in nodes or receiver not in (*nodes, ""):
+        raise ValueError(f"{carrier} does not join {sender} and {receiver or 'anybody'}")
+    if isinstance(carrier, Medium):
+        key = f"{seed} {carrier.name} {sender} {receiver}"
+    else:
+        key = f"{seed} {carrier.a} {carrier.b} {sender}"
+    return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()))
 
 
 class Pipe:
@@ -69,7 +76,7 @@ class Pipe:
         "sent",
     )
 
-    def __init__(self, link: Link, rng: random.Random) -> None:
+    def __init__(self, link: LinkParameters, rng: random.Random) -> None:
         self._random = rng.random
         self._ns_per_byte = link.ns_per_byte
         self._queue_size = link.max_queue_size
@@ -121,7 +128,7 @@ class Pipe:
         return (departure + self._delay,) * len(jitter_draws)
 
 
-def _gilbert(link: Link) -> tuple[float, float]:
+def _gilbert(link: LinkParameters) -> tuple[float, float]:
     """Return the probabilities that a frame is lost after one that was not, and after one that was."""
     loss = link.loss_percent / 100
     if link.loss_burst is None or not loss:
@@ -130,7 +137,7 @@ def _gilbert(link: Link) -> tuple[float, float]:
     return ends * loss / (1 - loss), 1 - ends
 
 
-def netem(link: Link) -> list[str]:
+def netem(link: LinkParameters) -> list[str]:
     """Arguments of `tc ... netem` for either direction of a link; none if nothing impairs it.
 
     netem's limit counts the frames that are propagating too. So it is the link's queue size and, on top,

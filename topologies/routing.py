@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import combinations
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from topologies.model import Interface, Topology, TopologyError
+from topologies.model import Hop, LinkEnd, Topology, TopologyError
 
 if TYPE_CHECKING:
     import networkx
@@ -15,62 +17,54 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1024)  # every node of a run asks for the same
-def routes(topology: Topology, to: str) -> Mapping[str, Interface]:
-    """For every other node that can reach node `to`: the interface to send through.
+def routes(topology: Topology, to: str) -> Mapping[str, Hop]:
+    """For every other node that can reach node `to`, over links and media: the next step.
 
     The path taken has the lowest delay; among those the fewest hops; among those, at each hop, the
     neighbour whose name sorts first. Raises TopologyError if there is no node `to`.
     """
-    from networkx import single_source_dijkstra_path_length
-
-    graph = _graph(topology, to)
-    cost = single_source_dijkstra_path_length(graph, to, weight="cost")
-    found: dict[str, Interface] = {}
+    graph = _graph(topology)
+    cost = _costs(graph, to)
+    found: dict[str, Hop] = {}
     best: dict[str, tuple[int, str]] = {}
-    for interface in topology.interfaces():
-        node, peer = interface.node, interface.peer
+    for hop in topology.hops:
+        node, peer = hop.out.node, hop.into.node
         if node == to or peer not in cost:
             continue
-        through = (graph.edges[node, peer]["cost"] + cost[peer], peer)
+        step = topology.carrier(hop.out).delay_ns * len(topology.nodes) + 1
+        through = (step + cost[peer], peer)
         if node not in best or through < best[node]:
             best[node] = through
-            found[node] = interface
+            found[node] = hop
     return found
 
 
 @lru_cache(maxsize=256)
-def next_hops(topology: Topology, to: str) -> Mapping[str, tuple[tuple[Interface, int], ...]]:
-    """For every other node: its interfaces that lead to node `to` without coming back, and their costs.
+def next_hops(topology: Topology, to: str) -> Mapping[str, tuple[tuple[LinkEnd, int], ...]]:
+    """For every other node: its ends of links that lead to node `to` without coming back, and their costs.
 
-    The cheapest is first, and is that of routes(); a cost orders paths by delay, then by hops. Raises
-    TopologyError if there is no node `to`.
+    The cheapest is first, and is that of routes() where there are no media; a cost orders paths by delay,
+    then by hops. Raises TopologyError if there is no node `to`.
     """
-    from networkx import bridges, single_source_dijkstra_path_length
+    from networkx import bridges
 
-    best = routes(topology, to)
-    graph = _graph(topology, to)
-    cost = single_source_dijkstra_path_length(graph, to, weight="cost")
+    graph = _graph(topology, links_only=True)
+    cost = _costs(graph, to)
     # What lies behind a bridge can only come back: in a tree no path needs to be looked for again.
     only_ways = {frozenset(edge) for edge in bridges(graph)}
-    found: dict[str, tuple[tuple[Interface, int], ...]] = {}
-    for node, first in best.items():
-        ways = {first: graph.edges[node, first.peer]["cost"] + cost[first.peer]}
-        others = [
-            interface
-            for interface in topology.interfaces()
-            if interface.node == node
-            and interface != first
-            and frozenset((node, interface.peer)) not in only_ways
-        ]
+    own: dict[str, list[LinkEnd]] = {}
+    for end in topology.link_ends:
+        if end.node != to and end.peer in cost:
+            own.setdefault(end.node, []).append(end)
+    found: dict[str, tuple[tuple[LinkEnd, int], ...]] = {}
+    for node, ends in own.items():
+        steps = {end: graph.edges[node, end.peer]["cost"] for end in ends}
+        first = min(ends, key=lambda end: (steps[end] + cost[end.peer], end.peer))
+        ways = {first: steps[first] + cost[first.peer]}
+        others = [end for end in ends if end != first and frozenset((node, end.peer)) not in only_ways]
         if others:
-            without = single_source_dijkstra_path_length(
-                graph.subgraph(graph.nodes - {node}), to, weight="cost"
-            )
-            ways |= {
-                interface: graph.edges[node, interface.peer]["cost"] + without[interface.peer]
-                for interface in others
-                if interface.peer in without
-            }
+            without = _costs(graph.subgraph(graph.nodes - {node}), to)
+            ways |= {end: steps[end] + without[end.peer] for end in others if end.peer in without}
         found[node] = tuple(sorted(ways.items(), key=lambda way: (way[1], way[0].peer)))
     return found
 
@@ -107,33 +101,44 @@ def tree(topology: Topology, leaves: Collection[str], roots: Iterable[str]) -> s
 
 
 def path_delay_ns(topology: Topology, a: str, b: str) -> int:
-    """Sum of the links' delays along the route between two nodes, in nanoseconds, one way.
+    """Sum of the delays along the route between two nodes, in nanoseconds, one way.
 
     Raises TopologyError if a node is unknown or no path joins them.
     """
-    from networkx import NetworkXNoPath, dijkstra_path_length
-
-    graph = _graph(topology, a, b)
-    try:
-        cost = dijkstra_path_length(graph, a, b, weight="cost")
-    except NetworkXNoPath:
-        raise TopologyError(f"no path joins {a} and {b}") from None
-    return int(cost) // len(topology.nodes)
+    costs = _costs(_graph(topology), b)
+    if a not in topology.nodes:
+        raise TopologyError(f"there is no node {a!r}")
+    if a not in costs:
+        raise TopologyError(f"no path joins {a} and {b}")
+    return costs[a] // len(topology.nodes)
 
 
-def _graph(topology: Topology, *named: str) -> networkx.Graph[str]:
+def _costs(graph: networkx.Graph[str], to: str) -> Mapping[str, int]:
+    """Return what the cheapest path to a node costs from each that has one.
+
+    Raises TopologyError if there is no such node.
+    """
+    from networkx import single_source_dijkstra_path_length
+
+    if to not in graph:
+        raise TopologyError(f"there is no node {to!r}")
+    lengths = single_source_dijkstra_path_length(graph, to, weight="cost")
+    return {node: int(length) for node, length in lengths.items()}
+
+
+@lru_cache(maxsize=16)
+def _graph(topology: Topology, *, links_only: bool = False) -> networkx.Graph[str]:
     """The topology as a graph whose edges' `cost` orders paths by delay, then by hops.
 
-    A path has fewer hops than there are nodes, so delay * nodes + hops compares as (delay, hops) does. Raises
-    TopologyError if there is no node of a name that is asked for.
+    A path has fewer hops than there are nodes, so delay * nodes + hops compares as (delay, hops) does.
     """
     from networkx import Graph
 
-    for node in named:
-        if node not in topology.nodes:
-            raise TopologyError(f"there is no node {node!r}")
     graph: networkx.Graph[str] = Graph()
     graph.add_nodes_from(topology.nodes)
-    for link in topology.links:
-        graph.add_edge(link.a, link.b, cost=link.delay_ns * len(topology.nodes) + 1)
+    pairs = [(link.a, link.b, link.delay_ns) for link in topology.links]
+    if not links_only:
+        pairs += [(a, b, m.delay_ns) for m in topology.media for a, b in combinations(m.members, 2)]
+    for a, b, delay in sorted(pairs, key=itemgetter(2), reverse=True):  # of parallel ways the fastest stays
+        graph.add_edge(a, b, cost=delay * len(topology.nodes) + 1)
     return graph

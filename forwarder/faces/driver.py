@@ -37,6 +37,50 @@ def steady_clock() -> Callable[[], int]:
     return lambda: monotonic_ns() + offset
 
 
+class Alarm:
+    """A timer of an event loop for the next deadline of what runs there.
+
+    Args:
+        loop: the event loop.
+        clock: the time, ns.
+        ring: called when the deadline has come, or a little before.
+    """
+
+    __slots__ = ("_at", "_clock", "_loop", "_ring", "_timer")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], int], ring: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = 0
+
+    def set(self, deadline: int | None) -> None:
+        """Ring at a deadline, ns, in place of the one before; None for never.
+
+        A timer that would ring too early stays: it costs less to find nothing due than to move a timer.
+        """
+        if self._timer is not None:
+            if deadline is not None and self._at <= deadline:
+                return
+            self.cancel()
+        if deadline is not None:
+            self._at = deadline
+            self._timer = self._loop.call_later(max(deadline - self._clock(), 0) / 1e9, self._on_time)
+
+    def cancel(self) -> None:
+        """Do not ring."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._ring()
+
+
 class Driver:
     """Runs a Host: the only place where it meets the clock.
 
@@ -68,15 +112,13 @@ class Driver:
         self.transports: dict[int, Transport] = {}
         self.drops: Counter[str] = Counter()
         self.waiting = 0
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0
+        self._alarm = Alarm(loop, self.clock, self._wake)
         self._is_poked = False
 
     def start(self) -> None:
         """Let the host act: for the first time, or after something has been done to it."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._on_alarm()
+        self._alarm.cancel()
+        self._wake()
 
     def poke(self) -> None:
         """Do so soon, and once for all who ask for it until then."""
@@ -90,8 +132,7 @@ class Driver:
 
     def close(self) -> None:
         """Close all transports."""
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         for transport in list(self.transports.values()):
             transport.close()
         self.transports.clear()
@@ -113,16 +154,7 @@ class Driver:
     def flush(self) -> None:
         """Send what the host has put out, and set its alarm."""
         self.send()
-        deadline = self.host.next_deadline()
-        if self._alarm is not None:
-            if deadline is not None and self._alarm_at <= deadline:
-                return  # an early alarm finds nothing due and sets itself again: cheaper than moving it
-            self._alarm.cancel()
-            self._alarm = None
-        if deadline is not None:
-            self._alarm_at = deadline
-            delay = max(deadline - self.clock(), 0) / 1e9
-            self._alarm = self.loop.call_later(delay, self._on_alarm)
+        self._alarm.set(self.host.next_deadline())
 
     def send(self) -> None:
         """Send what the host has put out, each face's frames in one go."""
@@ -142,7 +174,6 @@ class Driver:
             if transport is not None:
                 transport.send(frames)
 
-    def _on_alarm(self) -> None:
-        self._alarm = None
+    def _wake(self) -> None:
         self.host.wake(self.clock())
         self.flush()

@@ -82,7 +82,8 @@ class Target:
         roles = scenario.roles
         order = ("publisher", "subscriber", "archive", "forwarder")
         self.nodes = sorted(roles, key=lambda node: order.index(roles[node]))
-        self.links = {end.name: f"{end.node} to {end.peer}" for end in scenario.network.interfaces()}
+        network = scenario.network
+        self.links = {interface.name: network.description(interface) for interface in network.interfaces}
         breaks = list(_breaks(scenario))
         self.breaks = dict.fromkeys(scenario.layerings, breaks)
 
@@ -122,7 +123,7 @@ def _breaks(scenario: Scenario) -> "Iterator[Break]":
         return
     network = scenario.network
     for at, change in Timeline.of(scenario, workload.load(scenario), 0).changes:
-        for end in network.interfaces():
+        for end in network.link_ends:
             if change.restart is not None and change.restart in (end.node, end.peer):
                 event = "restart" if change.restart == end.node else "peer-restart"
                 yield Break(at, end.node, end.name, event)

@@ -65,5 +65,6 @@ def sealed(directory: Path, layerings: Iterable[str]) -> dict[str, dict[str, Any
 def capture_interfaces(topology: Topology) -> list[pcapng.Interface]:
     """Describe a topology's interfaces for the head of a capture."""
     return [
-        pcapng.Interface(i.name, f"node {i.node} to {i.peer}", f"{i.ipv4}/30") for i in topology.interfaces()
+        pcapng.Interface(i.name, f"node {topology.description(i)}", f"{i.ipv4}/{i.PREFIX_LENGTH}")
+        for i in topology.interfaces
     ]

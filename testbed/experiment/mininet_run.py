@@ -85,7 +85,7 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
         {"name": described.name, "description": described.description, "ipv4": described.ipv4}
         | {"netns": network.netns(interface.node)}
         for described, interface in zip(
-            capture_interfaces(scenario.network), scenario.network.interfaces(), strict=True
+            capture_interfaces(scenario.network), scenario.network.interfaces, strict=True
         )
     ]
     specification = output / "recorder.json"

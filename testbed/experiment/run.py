@@ -203,7 +203,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
 
 
 def _links(scenario: Scenario) -> list[dict[str, Any]]:
-    interfaces = scenario.network.interfaces()
+    interfaces = scenario.network.link_ends
     return [
         asdict(link) | {"interface_a": a.name, "interface_b": b.name}
         for link, a, b in zip(scenario.network.links, interfaces[0::2], interfaces[1::2], strict=True)

@@ -50,7 +50,7 @@ class AppendPollLayering(NamedTuple):
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
     protocol: str = "tcp"
-    carries: frozenset[Feature] = frozenset()
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

@@ -84,7 +84,7 @@ class NdnLayering(NamedTuple):
     @property
     def carries(self) -> frozenset[Feature]:
         """See Layering."""
-        return frozenset(Feature)
+        return frozenset(Feature) - {Feature.MEDIUM}
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
@@ -110,7 +110,7 @@ class NdnNode:
         self.host = Host(self._forwarder())
         faces = {
             self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit): interface
-            for interface in context.network.interfaces()
+            for interface in context.network.link_ends
             if interface.node == context.name
         }
         self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]

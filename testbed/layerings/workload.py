@@ -43,6 +43,7 @@ class Feature(Enum):
     CROSS_TRAFFIC = "cross traffic"
     PAUSES = "subscribers that pause"
     SLOW_SUBSCRIBERS = "slow subscribers"
+    MEDIUM = "a broadcast medium"
 
 
 @dataclass(frozen=True)

@@ -387,6 +387,7 @@ def _check_features(scenario: Scenario) -> None:
         Feature.SLOW_SUBSCRIBERS: next(
             (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
         ),
+        Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
     }
     for layering in scenario.layerings:
         for feature, place in wanted.items():
@@ -439,6 +440,6 @@ def _following(scenario: Scenario, asked_for: str | int | None, others: Containe
 
 def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
     """Return the nodes with one link that have no other part; all others if there are none."""
-    degree = Counter(interface.node for interface in topology.interfaces())
+    degree = Counter(interface.node for interface in topology.link_ends)
     others = [node for node in topology.nodes if node not in taken]
     return tuple(node for node in others if degree[node] == 1) or tuple(others)

@@ -7,14 +7,14 @@ Every number has bounds, so that none can make a run that never ends or that no 
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
 from topologies.link import PARAMETERS, LinkParameters
-from topologies.model import Link, Topology, TopologyError
+from topologies.model import Link, Medium, Topology, TopologyError
 
 DAY_MS = 86_400_000
 
@@ -43,10 +43,18 @@ def tables_in(annotation: Any) -> Iterator[type]:
         yield from tables_in(inner)
 
 
-class TopologySpec(Section):
-    """The network: a generator with its own numbers, a Mini-NDN file, or links one by one.
+_Carrier = TypeVar("_Carrier", Link, Medium)
 
-    Each of `links` has `a`, `b`, and what differs from `link`.
+
+def _is_texts(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+class TopologySpec(Section):
+    """The network: a generator with its own numbers, a Mini-NDN file, or links and media one by one.
+
+    Each of `links` has `a`, `b`, and what differs from `link`; each of `media` has `name`, `members`, what
+    differs from `link`, and `losses`: the loss_percent of receivers that have another.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -54,41 +62,57 @@ class TopologySpec(Section):
     generator: str | None = None
     file: str | None = None
     links: tuple[dict[str, Any], ...] = ()
+    media: tuple[dict[str, Any], ...] = ()
     link: LinkParameters = LinkParameters()
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
         shape = dict(self.__pydantic_extra__ or {})
-        given = [key for key in ("generator", "file", "links") if getattr(self, key)]
+        given = [key for key in ("generator", "file") if getattr(self, key)]
+        given += ["links"] if self.links or self.media else []
         if len(given) != 1:
             names = ", ".join(GENERATORS)
-            raise TopologyError(f"[topology] needs one of generator ({names}), file and links")
+            raise TopologyError(f"[topology] needs one of generator ({names}), file, or links and media")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         if self.file:
             if self.link != LinkParameters():
                 raise TopologyError("[topology.link]: the topology file says itself what its links are like")
             return read_conf(self.file)
-        if self.links:
-            return self._linked()
+        if self.links or self.media:
+            return self._listed()
         for key, value in shape.items():
             if type(value) is not int:
                 raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
         assert self.generator is not None
         return generate(self.generator, shape, asdict(self.link))
 
-    def _linked(self) -> Topology:
+    def _listed(self) -> Topology:
         links = []
         for number, fields in enumerate(self.links, start=1):
             place = f"[[topology.links]] number {number}"
             if not all(isinstance(fields.get(end), str) for end in ("a", "b")):
                 raise TopologyError(f"{place}: a and b must name the two nodes that it joins")
-            try:
-                links.append(Link(**{**asdict(self.link), **fields}))
-            except TypeError:
-                known = ", ".join(PARAMETERS)
-                raise TopologyError(f"{place}: it has a, b and the numbers {known}") from None
-        return Topology(tuple(dict.fromkeys(end for link in links for end in (link.a, link.b))), tuple(links))
+            links.append(self._made(Link, fields, f"{place}: it has a, b"))
+        media = []
+        for number, fields in enumerate(self.media, start=1):
+            place = f"[[topology.media]] number {number}"
+            members, losses = fields.get("members"), fields.get("losses", {})
+            if not isinstance(fields.get("name"), str) or not _is_texts(members):
+                raise TopologyError(f"{place}: name must be a text, and members name the nodes on it")
+            if not isinstance(losses, dict):
+                raise TopologyError(f"{place}: losses must be a table of members and percentages")
+            known = f"{place}: it has name, members, losses"
+            media.append(self._made(Medium, {**fields, "members": tuple(members)}, known))
+        joined = [node for link in links for node in (link.a, link.b)]
+        joined += [node for medium in media for node in medium.members]
+        return Topology(tuple(dict.fromkeys(joined)), tuple(links), tuple(media))
+
+    def _made(self, kind: type[_Carrier], fields: dict[str, Any], known: str) -> _Carrier:
+        try:
+            return kind(**{**asdict(self.link), **fields})
+        except TypeError:
+            raise TopologyError(f"{known} and the numbers {', '.join(PARAMETERS)}") from None
 
 
 class Schedule(Section):

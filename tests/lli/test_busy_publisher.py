@@ -104,8 +104,8 @@ def run(plain: set[str], bursts: list[tuple[int, int]], pause: int, delay_ms: fl
     links = [Link(a, b, bw_mbit=1000.0, delay_ms=delay_ms, max_queue_size=10_000) for a, b in pairwise(NODES)]
     topology = Topology(NODES, tuple(links))
     hosts = {node: Host(Forwarder(rng=Random(node), controlled_push=node not in plain)) for node in NODES}
-    faces = {i.name: hosts[i.node].add_link() for i in topology.interfaces()}
-    for interface in topology.interfaces():
+    faces = {i.name: hosts[i.node].add_link() for i in topology.link_ends}
+    for interface in topology.link_ends:
         if NODES.index(interface.peer) < NODES.index(interface.node):
             hosts[interface.node].forwarder.fib.add(FEED.name, faces[interface.name])
     hosts["pub"].forwarder.fib.add(FEED.name, hosts["pub"].attach(Busy(FEED, bursts, pause)))

@@ -36,8 +36,8 @@ def deliveries(layering: str, times: list[int], *, plain: bool, loss: float = 0.
         node: Host(Forwarder(rng=Random(node), controlled_push=not (plain and node in ("r1", "r2"))))
         for node in nodes
     }
-    faces = {i.name: hosts[i.node].add_link() for i in topology.interfaces()}
-    for interface in topology.interfaces():
+    faces = {i.name: hosts[i.node].add_link() for i in topology.link_ends}
+    for interface in topology.link_ends:
         if nodes.index(interface.peer) < nodes.index(interface.node):
             hosts[interface.node].forwarder.fib.add(FEED, faces[interface.name])
     end = times[-1] + 20_000 * MS

@@ -118,7 +118,7 @@ class Net:
             self._attach_rib(node, core)
         self.faces: dict[tuple[str, str], int] = {}
         numbers = {}
-        for interface in self.topology.interfaces():
+        for interface in self.topology.link_ends:
             face = self.hosts[interface.node].add_link()
             self.faces[interface.node, interface.peer] = numbers[interface.name] = face
         programs = on_links(self.topology, self.hosts, numbers)

@@ -65,7 +65,7 @@ BAD = [
     (GOOD.replace("delay_ms", "delay"), r"topology\.link\.delay: unknown key"),
     (
         GOOD.replace('generator = "line"', ""),
-        r"\[topology\] needs one of generator \(line, star, tree\), file and links",
+        r"\[topology\] needs one of generator \(line, star, tree\), file, or links and media",
     ),
     ("seed = -1" + GOOD, r"seed: .*greater than or equal to 0 \(got -1\)"),
     ("workload = 3" + GOOD, r"workload: must be a table \(got 3\)"),

@@ -6,6 +6,11 @@ from hypothesis import strategies as st
 
 from topologies.model import Link, Topology
 
+GROUP = "224.0.0.71"
+"""A multicast group."""
+
+TO_ALL = "255.255.255.255"
+
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 
 

@@ -9,24 +9,29 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pcapng_oracle
+from made_topologies import GROUP, TO_ALL
 from patience import PATIENCE_S
 from stream_programs import PORT as STREAM_PORT
-from stream_programs import Echo, Source
+from stream_programs import Echo, Quiet, Source
 
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
-from topologies.endpoint import Closed, DatagramPort, Program, StreamPort
+from topologies.emulator.network import EmulatedNetwork
+from topologies.endpoint import Closed, DatagramPort, GroupPort, Program, StreamPort
 from topologies.generate import line
 from topologies.mininet import namespaces, ring, sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import BringUpError, MininetNetwork
 from topologies.mininet.sockets import Sockets
-from topologies.model import Link, Topology
+from topologies.model import Link, Medium, Topology
 from topologies.routing import path_delay_ns
 
 PORT = 6363
@@ -38,6 +43,11 @@ LOSSY = Link("a", "b", loss_percent=30)
 BINARY_TREE = Topology(
     tuple(f"n{index}" for index in range(10)),
     tuple(Link(f"n{(index - 1) // 2}", f"n{index}") for index in range(1, 10)),
+)
+
+
+CELL = Topology(
+    ("a", "b", "c"), (), (Medium(name="cell", members=("a", "b", "c"), delay_ms=2, losses={"c": 40}),)
 )
 
 
@@ -53,7 +63,7 @@ def network(topology, impairment="relay"):
 def opened(stack, up, topology):
     """A UDP socket at each interface, connected to its peer, by the interface's name."""
     found = {}
-    for interface in topology.interfaces():
+    for interface in topology.link_ends:
         with inside(up.netns(interface.node)):
             udp = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
             udp.bind((interface.ipv4, PORT))
@@ -240,23 +250,23 @@ def relay_terminated():
             command
             for end in ("a", "b")
             for command in (
-                f"link add name {end}-eth0 type veth peer name wire-{end}",
+                f"link add name node-{end} type veth peer name {end}-eth0",
+                f"link set dev node-{end} up",
                 f"link set dev {end}-eth0 up",
-                f"link set dev wire-{end} up",
             )
         ]
     )
-    for interface in ("a-eth0", "b-eth0", "wire-a", "wire-b"):
+    for interface in ("node-a", "node-b", "a-eth0", "b-eth0"):
         namespaces.settle(interface)
     # 60 bytes take 48 ms, 1514 bytes 1.2 s: when the first frame arrives, the others are on their way.
-    link = {"a": "a", "b": "b", "bw_mbit": 0.01, "interface_a": "wire-a", "interface_b": "wire-b"}
+    topology = Topology(("a", "b"), (Link("a", "b", bw_mbit=0.01),))
     receiver = ring.Ring(1)
-    at_b = socket.if_nametoindex("b-eth0")
+    at_b = socket.if_nametoindex("node-b")
     with (
         tempfile.NamedTemporaryFile("w", suffix=".json") as specification,
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
     ):
-        json.dump({"seed": SEED, "links": [link]}, specification)
+        json.dump({"seed": SEED, **asdict(topology)}, specification)
         specification.flush()
         relay = subprocess.Popen(
             [sys.executable, "-m", "topologies.mininet.relay", specification.name],
@@ -265,7 +275,7 @@ def relay_terminated():
             text=True,
         )
         ready = relay.stdout.readline()
-        sender.bind(("a-eth0", 0))
+        sender.bind(("node-a", 0))
         for length in (60, 1514, 1514, 1514):
             sender.send(bytes(length))
         lengths = []
@@ -318,7 +328,7 @@ def programs_over_tcp():
         capture = Path(directory) / "capture.pcapng"
         taps = [
             {"name": i.name, "description": "", "ipv4": i.ipv4, "netns": up.netns(i.node)}
-            for i in topology.interfaces()
+            for i in topology.link_ends
         ]
         specification = Path(directory) / "recorder.json"
         specification.write_text(
@@ -349,6 +359,57 @@ def programs_over_tcp():
         "largest": max(map(len, frames)),
         "ttls": sorted({frame[22] for frame in frames}),
     }
+
+
+def datagrams_in_a_cell():
+    """Datagrams to a group, to all and to one member of a medium: heard in Mininet and in the emulator."""
+    emulated = cell_programs()
+    emulator = EmulatedNetwork(
+        CELL, {name: [program] for name, program in emulated.items()}, seed=SEED, capture=None
+    )
+    emulator.run(1_000_000_000)
+    programs = cell_programs()
+    listening = [threading.Event(), threading.Event()]
+
+    def work(name):
+        if name == "a":
+            for each in listening:
+                each.wait(PATIENCE_S / 4)
+
+        def is_over():
+            if name != "a":
+                listening["bc".index(name)].set()
+                return len(heard(programs[name])) >= len(heard(emulated[name]))
+            return all(len(heard(programs[each])) >= len(heard(emulated[each])) for each in "bc")
+
+        with inside(up.netns(name)):
+            return asyncio.run(drive(programs[name], CELL.address(name), is_over))
+
+    with network(CELL) as up, ThreadPoolExecutor() as threads:
+        failures = [failure for failures in threads.map(work, "bca") for failure in failures]
+    return {
+        "failures": failures,
+        "mininet": {name: heard(program) for name, program in programs.items()},
+        "emulated": {name: heard(program) for name, program in emulated.items()},
+    }
+
+
+def cell_programs():
+    """A program for each member; one of them sends."""
+    nodes = {name: Quiet() for name in CELL.nodes}
+    nodes["a"].outputs += [(1, bytes([number]), None) for number in range(100)]
+    nodes["a"].outputs += [(2, b"all", None), (3, b"b only", (CELL.address("b"), 7000))]
+    return {
+        at.node: Program(
+            nodes[at.node],
+            {1: GroupPort(at, GROUP, 7001), 2: GroupPort(at, TO_ALL, 7002), 3: DatagramPort(7000)},
+        )
+        for at in CELL.attachments
+    }
+
+
+def heard(program):
+    return [[payload.hex(), list(sender)] for _, payload, sender in program.endpoint.datagrams]
 
 
 async def drive(program, address, is_over):

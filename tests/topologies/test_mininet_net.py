@@ -108,7 +108,7 @@ def test_the_relay_loses_the_frames_that_the_pipe_does():
 @pytest.mark.parametrize("impairment", ["relay", "netem"])
 def test_a_tree_comes_up_as_modelled_and_leaves_nothing(impairment):
     runs = run("tree", impairment)
-    interfaces = BINARY_TREE.interfaces()
+    interfaces = BINARY_TREE.link_ends
     assert len(runs) == 2
     for found in runs:
         assert found["clean"]
@@ -169,9 +169,10 @@ def test_sigterm_ends_the_relay_and_it_reports():
     assert (found["ready"], found["status"]) == ("ready\n", 0)
     assert found["lengths"] == [60]
     assert found["counters"]["under_way"] == 3
+    nothing = {"sent": 0, "lost": 0, "queue_drops": 0, "unsent": 0, "cut": 0}
     assert found["counters"]["pipes"] == [
-        {"interface": "wire-a", "sent": 4, "lost": 0, "queue_drops": 0, "unsent": 0, "cut": 0},
-        {"interface": "wire-b", "sent": 0, "lost": 0, "queue_drops": 0, "unsent": 0, "cut": 0},
+        {**nothing, "interface": "a-eth0", "to": "b-eth0", "sent": 4},
+        {**nothing, "interface": "b-eth0", "to": "a-eth0"},
     ]
 
 
@@ -263,3 +264,14 @@ def test_programs_reach_each_other_over_a_router():
     assert found["datagrams"] == [["hello", ["10.255.0.3", 7000]]]
     assert found["largest"] == 1514, "no offload is on: what is captured is what a link carries"
     assert found["ttls"] == [63, 64]
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_members_of_a_medium_hear_what_the_emulator_s_hear():
+    found = run("datagrams_in_a_cell")
+    assert found["failures"] == []
+    for name in "abc":
+        assert sorted(found["mininet"][name]) == sorted(found["emulated"][name])
+    assert len(found["emulated"]["b"]) == 102
+    assert 30 < len(found["emulated"]["c"]) < 90

@@ -198,7 +198,7 @@ def test_luck_is_the_same_on_every_machine():
 
 
 def test_only_an_end_of_the_link_sends():
-    with pytest.raises(ValueError, match="c is not an end of link a:b"):
+    with pytest.raises(ValueError, match="a:b does not join c and anybody"):
         pipe_rng(1, Link("a", "b"), "c")
 
 

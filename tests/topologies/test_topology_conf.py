@@ -153,7 +153,7 @@ def test_files_that_cannot_be(text, message):
 def test_names_with_underscores_as_in_the_ndn_testbed():
     topology = parse_conf("[nodes]\nWU: _\nMUMBAI_AWS: _\n[links]\nWU:MUMBAI_AWS delay=122ms\n", "t.conf")
     assert topology.nodes == ("wu", "mumbai_aws")
-    assert [end.name for end in topology.interfaces()] == ["wu-eth0", "mumbai_aws-eth0"]
+    assert [end.name for end in topology.link_ends] == ["wu-eth0", "mumbai_aws-eth0"]
 
 
 def test_reading_a_file(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from made_topologies import topologies
 
-from topologies.model import Interface, Link, Topology, TopologyError
+from topologies.model import Link, LinkEnd, Topology, TopologyError
 
 
 def chain(*nodes, **parameters):
@@ -94,24 +94,24 @@ def test_an_eleventh_interface_takes_one_more_character():
 
 
 def test_a_node_without_links_has_no_interface_name_to_fit():
-    assert Topology(("a-name-of-more-than-15",), ()).interfaces() == ()
+    assert Topology(("a-name-of-more-than-15",), ()).link_ends == ()
 
 
 def test_interfaces_of_a_line():
     first, second = b"\x02\x00\x0a\x00\x00\x01", b"\x02\x00\x0a\x00\x00\x02"
     third, fourth = b"\x02\x00\x0a\x00\x00\x05", b"\x02\x00\x0a\x00\x00\x06"
-    assert chain("pub", "r1", "s1").interfaces() == (
-        Interface("pub-eth0", "pub", first, "10.0.0.1", 0, "r1", "r1-eth0", second, "10.0.0.2"),
-        Interface("r1-eth0", "r1", second, "10.0.0.2", 0, "pub", "pub-eth0", first, "10.0.0.1"),
-        Interface("r1-eth1", "r1", third, "10.0.0.5", 1, "s1", "s1-eth0", fourth, "10.0.0.6"),
-        Interface("s1-eth0", "s1", fourth, "10.0.0.6", 1, "r1", "r1-eth1", third, "10.0.0.5"),
+    assert chain("pub", "r1", "s1").link_ends == (
+        LinkEnd("pub-eth0", "pub", first, "10.0.0.1", 0, "r1", "r1-eth0", second, "10.0.0.2"),
+        LinkEnd("r1-eth0", "r1", second, "10.0.0.2", 0, "pub", "pub-eth0", first, "10.0.0.1"),
+        LinkEnd("r1-eth1", "r1", third, "10.0.0.5", 1, "s1", "s1-eth0", fourth, "10.0.0.6"),
+        LinkEnd("s1-eth0", "s1", fourth, "10.0.0.6", 1, "r1", "r1-eth1", third, "10.0.0.5"),
     )
 
 
 def test_addresses_carry_over():
     leaves = [f"s{n}" for n in range(65)]
     topology = Topology(("hub", *leaves), tuple(Link("hub", leaf) for leaf in leaves))
-    assert [interface.ipv4 for interface in topology.interfaces()[126:130]] == [
+    assert [interface.ipv4 for interface in topology.link_ends[126:130]] == [
         "10.0.0.253",
         "10.0.0.254",
         "10.0.1.1",
@@ -121,7 +121,7 @@ def test_addresses_carry_over():
 
 @given(topologies())
 def test_interfaces_fit_together(topology):
-    interfaces = topology.interfaces()
+    interfaces = topology.link_ends
     by_name = {interface.name: interface for interface in interfaces}
     assert len(by_name) == len({i.mac for i in interfaces}) == len({i.ipv4 for i in interfaces})
     assert len(by_name) == 2 * len(topology.links)

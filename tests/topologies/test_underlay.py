@@ -78,9 +78,9 @@ def test_what_cannot_arrive_is_dropped_and_counted() -> None:
     station.receive(Packet(a, net.address("r"), 17, bytes(8), 1), 0)
     assert station.drops == {"ttl exceeded": 1, "no route": 2, "port unreachable": 1}
     station.receive(Packet(a, b, 17, b"", 5), 0)
-    ((way, packet),) = station.take_packets()
-    assert way is not None
-    assert way.peer == "s"
+    ((hop, packet),) = station.take_packets()
+    assert hop is not None
+    assert hop.into.node == "s"
     assert (packet.ttl, packet.ident) == (TTL - 1, 5)
 
 
@@ -103,7 +103,7 @@ def test_one_seed_gives_one_capture() -> None:
     def captured(seed: int) -> bytes:
         net = topology(bw_mbit=20.0, loss_percent=2.0)
         file = io.BytesIO()
-        described = [Described(i.name, "", i.ipv4) for i in net.interfaces()]
+        described = [Described(i.name, "", i.ipv4) for i in net.link_ends]
         capture = Writer(file, described, application="test")
         source, echo = Source((net.address("b"), PORT), bytes(50_000)), Echo()
         programs = {"a": [Program(source, {})], "b": [Program(echo, {1: StreamPort(PORT)})]}

@@ -8,12 +8,12 @@ byte for byte.
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
-from captures.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, ipv4_frame, udp_frame
+from captures.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, group_mac, ipv4_frame, udp_frame
 from captures.pcapng import Direction, Writer
 from topologies.emulator.underlay import Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
-from topologies.endpoint import DatagramPort, Endpoint, LinkPort, Program
-from topologies.model import Interface, Topology
+from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
+from topologies.model import Hop, Interface, Topology
 from topologies.pipe import Pipe, pipe_rng
 
 _MOST_ALARMS = 1000
@@ -27,7 +27,7 @@ class EmulatedNetwork(VirtualTime):
         topology: nodes and links.
         programs: of each node.
         seed: of the links' loss and jitter, and of the nodes' TCP.
-        capture: gets every frame, interfaces numbered as in Topology.interfaces(); None to capture nothing.
+        capture: gets every frame, interfaces numbered as in Topology.interfaces; None to capture nothing.
     """
 
     def __init__(
@@ -40,21 +40,18 @@ class EmulatedNetwork(VirtualTime):
     ) -> None:
         super().__init__()
         self._capture = capture
-        interfaces = topology.interfaces()
-        self._captured = [0] * len(interfaces)
-        self._ends = {
-            interface.name: _End(
-                interface,
-                index,
-                Pipe(link := topology.links[interface.link], pipe_rng(seed, link, interface.node)),
-            )
-            for index, interface in enumerate(interfaces)
-        }
-        for end in self._ends.values():
-            end.peer = self._ends[end.interface.peer_name]
+        self._captured = [0] * len(topology.interfaces)
+        self._ends = [_End(interface, index) for index, interface in enumerate(topology.interfaces)]
+        self._by_name = {end.interface.name: end for end in self._ends}
+        for out, into in topology.hops:
+            carrier = topology.carrier(out)
+            pipe = Pipe(carrier.towards(into.node), pipe_rng(seed, carrier, out.node, into.node))
+            self._by_name[out.name].pipes.append((self._by_name[into.name], pipe))
         self._nodes = {
             node: _Node(node, Station(topology, node, Random(f"{seed} {node}"))) for node in topology.nodes
         }
+        for end in self._ends:
+            self._nodes[end.interface.node].ends.append(end)
         for node in self._nodes.values():
             node.alarm = self._make_alarm(node)
             self._install(node, programs.get(node.name, ()))
@@ -81,7 +78,7 @@ class EmulatedNetwork(VirtualTime):
         What is under way on a link that breaks is lost, and so is what is sent until it is mended. The
         programs at its ends are told only if that is `signalled`.
         """
-        ends = [end for end in self._ends.values() if end.interface.link == link]
+        ends = self._ends[2 * link : 2 * link + 2]
         for end in ends:
             end.up = up
             end.breaks += not up
@@ -121,13 +118,16 @@ class EmulatedNetwork(VirtualTime):
     def _install(self, node: "_Node", programs: Iterable[Program]) -> None:
         node.programs = list(programs)
         node.station.run(node.programs, self.now)
-        for end in self._ends.values():
-            if end.interface.node == node.name:
-                end.ports.clear()
+        for end in node.ends:
+            end.ports.clear()
+            end.groups.clear()
         for endpoint, ports in node.programs:
             for number, port in ports.items():
                 if isinstance(port, LinkPort):
-                    self._ends[port.interface.name].ports[port.number] = endpoint, number
+                    self._by_name[port.interface.name].ports[port.number] = endpoint, number
+                elif isinstance(port, GroupPort):
+                    groups = self._by_name[port.attachment.name].groups
+                    groups.setdefault((port.group, port.number), []).append((endpoint, number))
 
     def _wake(self, node: "_Node") -> None:
         for endpoint, _ in node.programs:
@@ -144,31 +144,33 @@ class EmulatedNetwork(VirtualTime):
                 for number, payload, to in endpoint.take_outputs():
                     port = ports[number]
                     if isinstance(port, LinkPort):
-                        self._send_on_link(self._ends[port.interface.name], port.number, payload)
+                        self._send_on_link(self._by_name[port.interface.name], port, payload)
+                    elif isinstance(port, GroupPort):
+                        self._send_to_group(self._by_name[port.attachment.name], port, payload)
                     elif isinstance(port, DatagramPort) and to is not None:
                         station.send(port, payload, to)
             is_busy = station.is_used and station.settle(self.now)
         for endpoint, _ in node.programs:
             node.alarm.set(endpoint.next_deadline())
         if station.is_used:
-            for way, packet in station.take_packets():
-                if way is None:
+            for hop, packet in station.take_packets():
+                if hop is None:
                     self.at(self.now, FRAME, lambda packet=packet: self._receive(node, packet))  # type: ignore[misc]
                 else:
-                    self._forward(self._ends[way.name], packet)
+                    self._forward(hop, packet)
             node.alarm.set(station.next_deadline())
 
-    def _send_on_link(self, end: "_End", number: int, payload: bytes) -> None:
+    def _send_on_link(self, end: "_End", port: LinkPort, payload: bytes) -> None:
         """Send a datagram to the neighbour: no route is looked for."""
+        here, number = port.interface, port.number
         end.sent += 1
         frame = b""
         if self._capture is not None:
-            here = end.interface
             frame = udp_frame(
                 here.mac, here.peer_mac, here.ipv4, here.peer_ipv4, number, number, payload, end.sent & 0xFFFF
             )
         size = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER + len(payload)
-        self._transmit(end, frame, size, lambda: self._receive_on_link(end.peer, number, payload))
+        self._transmit(end, frame, size, lambda to: self._receive_on_link(to, number, payload))
 
     def _receive_on_link(self, end: "_End", number: int, payload: bytes) -> None:
         found = end.ports.get(number)
@@ -177,13 +179,40 @@ class EmulatedNetwork(VirtualTime):
             endpoint.receive(port, payload, None, self.now)
             self._settle(self._nodes[end.interface.node])
 
-    def _forward(self, end: "_End", packet: Packet) -> None:
+    def _send_to_group(self, end: "_End", port: GroupPort, payload: bytes) -> None:
+        """Send a datagram to all members of a medium."""
+        here, group, number = port.attachment, port.group, port.number
+        end.sent += 1
         frame = b""
         if self._capture is not None:
-            here = end.interface
-            frame = ipv4_frame(
+            frame = udp_frame(
                 here.mac,
-                here.peer_mac,
+                group_mac(group),
+                here.ipv4,
+                group,
+                number,
+                number,
+                payload,
+                end.sent & 0xFFFF,
+                ttl=1,
+            )
+        size = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER + len(payload)
+        sender = here.ipv4, number
+        self._transmit(end, frame, size, lambda to: self._receive_of_group(to, group, sender, payload))
+
+    def _receive_of_group(self, end: "_End", group: str, sender: Address, payload: bytes) -> None:
+        listeners = end.groups.get((group, sender[1]), ())
+        for endpoint, port in listeners:
+            endpoint.receive(port, payload, sender, self.now)
+        if listeners:
+            self._settle(self._nodes[end.interface.node])
+
+    def _forward(self, hop: Hop, packet: Packet) -> None:
+        frame = b""
+        if self._capture is not None:
+            frame = ipv4_frame(
+                hop.out.mac,
+                hop.into.mac,
                 packet.source,
                 packet.destination,
                 packet.protocol,
@@ -191,25 +220,51 @@ class EmulatedNetwork(VirtualTime):
                 packet.ident,
                 packet.ttl,
             )
-        node = self._nodes[end.interface.peer]
+        node = self._nodes[hop.into.node]
         size = ETHERNET_HEADER + IPV4_HEADER + len(packet.content)
-        self._transmit(end, frame, size, lambda: self._receive(node, packet))
+        only = self._by_name[hop.into.name]
+        self._transmit(
+            self._by_name[hop.out.name], frame, size, lambda _: self._receive(node, packet), only=only
+        )
 
     def _receive(self, node: "_Node", packet: Packet) -> None:
         node.station.receive(packet, self.now)
         self._settle(node)
 
-    def _transmit(self, end: "_End", frame: bytes, size: int, deliver: Callable[[], None]) -> None:
+    def _transmit(
+        self,
+        end: "_End",
+        frame: bytes,
+        size: int,
+        deliver: "Callable[[_End], None]",
+        *,
+        only: "_End | None" = None,
+    ) -> None:
+        """Send a frame to all that an interface reaches, or to one of them only."""
         self._record(end, frame, Direction.OUT)
         if end.up:
-            breaks = end.breaks
-            for arrival in end.pipe.send(self.now, size):
-                self.at(arrival, FRAME, lambda: self._arrive(end, frame, breaks, deliver))
+            for to, pipe in end.pipes:
+                arrivals = pipe.send(self.now, size)
+                if only is None or to is only:
+                    self._arrange(end, to, arrivals, frame, deliver)
 
-    def _arrive(self, end: "_End", frame: bytes, breaks: int, deliver: Callable[[], None]) -> None:
-        if end.breaks == breaks:
-            self._record(end.peer, frame, Direction.IN)
-            deliver()
+    def _arrange(
+        self,
+        end: "_End",
+        to: "_End",
+        arrivals: Iterable[int],
+        frame: bytes,
+        deliver: "Callable[[_End], None]",
+    ) -> None:
+        breaks = end.breaks
+
+        def arrive() -> None:
+            if end.breaks == breaks:
+                self._record(to, frame, Direction.IN)
+                deliver(to)
+
+        for arrival in arrivals:
+            self.at(arrival, FRAME, arrive)
 
     def _record(self, end: "_End", frame: bytes, direction: Direction) -> None:
         if self._capture is not None:
@@ -218,30 +273,34 @@ class EmulatedNetwork(VirtualTime):
 
 
 class _Node:
-    """A node: its programs, its Internet layer, and when it is to be woken."""
+    """A node: its interfaces, its programs, its Internet layer, and when it is to be woken."""
 
-    __slots__ = ("alarm", "name", "programs", "station")
+    __slots__ = ("alarm", "ends", "name", "programs", "station")
 
     def __init__(self, name: str, station: Station) -> None:
         self.name = name
         self.station = station
+        self.ends: list[_End] = []
         self.programs: list[Program] = []
         self.alarm: Alarm
 
 
+_Listener = tuple[Endpoint, int]
+"""Who listens, and the port's number there."""
+
+
 class _End:
-    """One interface with the pipe that leaves it, whether its link is up, and how often that has broken."""
+    """One interface: the pipe to each that it reaches, who listens, whether its link is up, and how often it
+    has broken."""
 
-    __slots__ = ("breaks", "index", "interface", "peer", "pipe", "ports", "sent", "up")
+    __slots__ = ("breaks", "groups", "index", "interface", "pipes", "ports", "sent", "up")
 
-    def __init__(self, interface: Interface, index: int, pipe: Pipe) -> None:
+    def __init__(self, interface: Interface, index: int) -> None:
         self.interface = interface
         self.index = index
-        self.pipe = pipe
-        self.peer: _End
-        self.ports: dict[
-            int, tuple[Endpoint, int]
-        ] = {}  # by UDP port: who listens, and the port's number there
+        self.pipes: list[tuple[_End, Pipe]] = []
+        self.ports: dict[int, _Listener] = {}  # by UDP port
+        self.groups: dict[tuple[str, int], list[_Listener]] = {}  # by address and UDP port
         self.sent = 0
         self.up = True
         self.breaks = 0

@@ -15,7 +15,7 @@ from captures.frames import UDP_HEADER, udp_datagram
 from topologies.emulator.streams import Streams
 from topologies.emulator.tcp.stack import Stack
 from topologies.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
-from topologies.model import Interface, Topology
+from topologies.model import Hop, Topology
 from topologies.routing import routes
 
 TTL: Final = 64
@@ -34,8 +34,8 @@ class Packet(NamedTuple):
     ttl: int = TTL
 
 
-Outgoing = tuple[Interface | None, Packet]
-"""A packet, and the interface that it leaves by; None if it is for this very node."""
+Outgoing = tuple[Hop | None, Packet]
+"""A packet, and its next step; None if it is for this very node."""
 
 
 @cache
@@ -62,7 +62,7 @@ class Station:
         self._topology = topology
         self._node = node
         self._address = topology.address(node)
-        own = [interface.ipv4 for interface in topology.interfaces() if interface.node == node]
+        own = [interface.ipv4 for interface in topology.interfaces if interface.node == node]
         self._own = frozenset((self._address, *own))
         self._owners = _owners(topology)
         self._stack = Stack((self._address, *own), rng)
@@ -145,8 +145,8 @@ class Station:
             self._out.append((None, packet))
             return
         owner = self._owners.get(packet.destination)
-        way = None if owner is None else routes(self._topology, owner).get(self._node)
-        if way is None:
+        hop = None if owner is None else routes(self._topology, owner).get(self._node)
+        if hop is None:
             self.drops["no route"] += 1
         else:
-            self._out.append((way, packet))
+            self._out.append((hop, packet))

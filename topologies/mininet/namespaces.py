@@ -56,6 +56,7 @@ def set_up_ipv4() -> None:
         ("conf/all/rp_filter", "0"),
         ("conf/default/rp_filter", "0"),
         ("tcp_congestion_control", "reno"),
+        ("igmp_link_local_mcast_reports", "0"),  # or joining a group would put frames into captures
     ):
         Path(f"/proc/sys/net/ipv4/{setting}").write_text(value, encoding="ascii")
 

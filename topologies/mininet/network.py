@@ -36,7 +36,7 @@ import mininet.node
 from captures.netns import inside
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
-from topologies.model import Interface, Topology
+from topologies.model import Hop, LinkEnd, Topology
 from topologies.pipe import netem
 from topologies.routing import routes
 
@@ -51,7 +51,7 @@ class MininetNetwork:
     """A topology, up inside the `with` block; to be used in a box, after `sandbox.prepare()`.
 
     Args:
-        topology: nodes and links.
+        topology: nodes, links and media. Media need the relay.
         seed: of the relay's losses and jitter; netem ignores it.
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
         directory: an existing directory for the relay's specification, while it starts.
@@ -74,10 +74,14 @@ class MininetNetwork:
         *,
         directory: Path,
     ) -> None:
-        self.impairment, self.reason = _choose(impairment)
+        self.impairment, self.reason = _choose(impairment, has_media=bool(topology.media))
         self.relay_counters: dict[str, Any] | None = None
         self._topology = topology
-        self._interfaces = topology.interfaces()
+        self._interfaces = topology.interfaces
+        self._hops: dict[str, list[Hop]] = {}
+        for hop in topology.hops:
+            self._hops.setdefault(hop.out.node, []).append(hop)
+        self._routes = {to: routes(topology, to) for to in topology.nodes}
         self._seed = seed
         self._directory = directory
         self._closing = ExitStack()
@@ -129,7 +133,7 @@ class MininetNetwork:
             namespaces.ip(
                 [
                     f"link set dev {end.name} " + (f"master link{link}" if up else "nomaster")
-                    for end in self._interfaces[2 * link : 2 * link + 2]
+                    for end in self._topology.link_ends[2 * link : 2 * link + 2]
                 ]
             )
 
@@ -168,9 +172,10 @@ class MininetNetwork:
         else:
             self._build_bridges()
 
-    def _ends(self) -> Iterable[tuple[Interface, Interface]]:
+    def _ends(self) -> Iterable[tuple[LinkEnd, LinkEnd]]:
         """The two interfaces of each link."""
-        return zip(self._interfaces[0::2], self._interfaces[1::2], strict=True)
+        ends = self._topology.link_ends
+        return zip(ends[0::2], ends[1::2], strict=True)
 
     def _make_interfaces(self) -> None:
         """All veth pairs at once: `ip` for each of them would take ten times as long."""
@@ -189,17 +194,18 @@ class MininetNetwork:
         commands = ["link set dev lo up", f"address add {address}/32 dev lo"]
         own = [interface for interface in self._interfaces if interface.node == node]
         for interface in own:
-            name, peer = interface.name, f"{interface.peer_ipv4} lladdr {_text(interface.peer_mac)}"
             commands += [
-                f"address add {interface.ipv4}/30 dev {name}",
-                f"link set dev {name} up",
-                f"neighbour add {peer} dev {name} nud permanent",
+                f"address add {interface.ipv4}/{interface.PREFIX_LENGTH} dev {interface.name}",
+                f"link set dev {interface.name} up",
             ]
-        for other in self._topology.nodes:
-            way = routes(self._topology, other).get(node)
-            if way is not None:
+        for out, into in self._hops.get(node, ()):
+            peer = f"{into.ipv4} lladdr {_text(into.mac)}"
+            commands.append(f"neighbour add {peer} dev {out.name} nud permanent")
+        for other, ways in self._routes.items():
+            hop = ways.get(node)
+            if hop is not None:
                 to = self._topology.address(other)
-                commands.append(f"route add {to} via {way.peer_ipv4} dev {way.name} src {address}")
+                commands.append(f"route add {to} via {hop.into.ipv4} dev {hop.out.name} src {address}")
         with inside(self.netns(node)):
             namespaces.ip(commands)
             for interface in own:
@@ -215,18 +221,15 @@ class MininetNetwork:
                     for command in bridge_commands(f"link{index}", a.name, b.name)
                 ]
             )
-            for interface in self._interfaces:
+            for interface in self._topology.link_ends:
                 settings = netem(self._topology.links[interface.link])
                 if settings:
                     _tc(["qdisc", "add", "dev", interface.name, "root", "netem", *settings])
 
     def _start_relay(self, stack: ExitStack) -> None:
         specification = self._directory / "relay.json"
-        links = [
-            asdict(link) | {"interface_a": a.name, "interface_b": b.name}
-            for link, (a, b) in zip(self._topology.links, self._ends(), strict=True)
-        ]
-        specification.write_text(json.dumps({"seed": self._seed, "links": links}), encoding="utf-8")
+        text = json.dumps({"seed": self._seed, **asdict(self._topology)})
+        specification.write_text(text, encoding="utf-8")
         program = [sys.executable, "-m", "topologies.mininet.relay", str(specification.resolve())]
         self._relay = Child("the relay", _on(self._wire.pid, program), cwd=Path(__file__).parents[2])
         specification.unlink()
@@ -260,10 +263,10 @@ def bridge_commands(bridge: str, *ports: str) -> list[str]:
     ]
 
 
-def _choose(impairment: Literal["auto"] | Impairment) -> tuple[Impairment, str]:
+def _choose(impairment: Literal["auto"] | Impairment, *, has_media: bool) -> tuple[Impairment, str]:
     if impairment == "relay":
         return "relay", "asked for"
-    why_not = sandbox.why_no_netem()
+    why_not = "the network has a broadcast medium" if has_media else sandbox.why_no_netem()
     if why_not is None:
         return "netem", "asked for" if impairment == "netem" else "this kernel has netem"
     if impairment == "netem":

@@ -12,8 +12,9 @@ frame's time in the pipe starts with the kernel's stamp of its coming in, not wh
 it, so the relay's own delay in waking does not add to the link's. The sleep is a select(), whose timeouts
 have a grain of 1 us; those of poll() and epoll have one of 1 ms.
 
-SPEC.json: {"seed": int, "links": [{...the fields of topologies.model.Link...,
-"interface_a": str, "interface_b": str}, ...]}, interfaces as they are called in the relay's namespace.
+SPEC.json: {"seed": int, and the fields of topologies.model.Topology}. Interfaces are called in the relay's
+namespace as on the nodes. A frame that a medium's member sends leaves at all other members, or, if it is for
+the MAC address of one of them, only there.
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
 by its index: what is under way there is lost, and so is all that comes in until `LINK up`. It ends on SIGTERM
@@ -25,10 +26,11 @@ or when its standard input ends, and prints one line of JSON:
      "under_way": int,            frames in the heap when it ended
      "unread": int,               frames that found the receive ring full
      "pipes": [{"interface": str, the interface that the frames came in at
+                "to": str,        the interface that they left at
                 "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts them
                 "unsent": int,    frames that the kernel did not take from the relay
                 "cut": int},      frames that met a broken link
-               ...]}              two for each link, a to b first
+               ...]}              in the order of topologies.model.Topology.hops
 """
 
 import ctypes
@@ -41,12 +43,12 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from topologies.mininet.ring import Ring
-from topologies.model import Link
+from topologies.model import Hop, Link, Medium, Topology
 from topologies.pipe import Pipe, pipe_rng
 
 _PR_SET_TIMERSLACK = 29
@@ -58,13 +60,13 @@ _BATCH = 64
 
 
 class _Way:
-    """One direction of a link: what comes in at `interface` goes through `pipe`, then out at `out`."""
+    """One direction of a link, or a member of a medium to another: through `pipe`, then out at `hop.into`."""
 
-    __slots__ = ("breaks", "cut", "interface", "is_up", "out", "pipe", "since", "unsent")
+    __slots__ = ("breaks", "cut", "hop", "is_up", "out", "pipe", "since", "unsent")
 
-    def __init__(self, interface: str, out: str, pipe: Pipe) -> None:
-        self.interface = interface
-        self.out = (out, 0)
+    def __init__(self, hop: Hop, pipe: Pipe) -> None:
+        self.hop = hop
+        self.out = (hop.into.name, 0)
         self.pipe = pipe
         self.unsent = 0
         self.cut = 0
@@ -80,7 +82,8 @@ class _Way:
 
     def counters(self) -> dict[str, int | str]:
         return {
-            "interface": self.interface,
+            "interface": self.hop.out.name,
+            "to": self.hop.into.name,
             "sent": self.pipe.sent,
             "lost": self.pipe.lost,
             "queue_drops": self.pipe.queue_drops,
@@ -90,24 +93,24 @@ class _Way:
 
 
 class Relay:
-    """The pipes of all links, and the frames under way in them."""
+    """The pipes of all links and media, and the frames under way in them."""
 
-    def __init__(self, links: Sequence[tuple[Link, str, str]], seed: int) -> None:
-        """Make ready to move frames on links, given with their interfaces at a and b. Raises OSError."""
+    def __init__(self, topology: Topology, seed: int) -> None:
+        """Make ready to move the frames of a topology. Raises OSError."""
         self._heap: list[tuple[int, int, int, _Way, bytes]] = []
         self._frames = 0
         self._left = 0
         self._late_ns = 0
         self._late_max_ns = 0
-        self._ways: dict[int, _Way] = {}
-        self._links: list[tuple[_Way, _Way]] = []
         self._said = b""
-        for link, interface_a, interface_b in links:
-            to_b = _Way(interface_a, interface_b, Pipe(link, pipe_rng(seed, link, link.a)))
-            to_a = _Way(interface_b, interface_a, Pipe(link, pipe_rng(seed, link, link.b)))
-            self._links.append((to_b, to_a))
-            self._ways[socket.if_nametoindex(interface_a)] = to_b
-            self._ways[socket.if_nametoindex(interface_b)] = to_a
+        self._all: list[_Way] = []
+        self._ways: dict[int, list[_Way]] = {}  # by the index of the interface that frames come in at
+        for hop in topology.hops:
+            carrier = topology.carrier(hop.out)
+            rng = pipe_rng(seed, carrier, hop.out.node, hop.into.node)
+            way = _Way(hop, Pipe(carrier.towards(hop.into.node), rng))
+            self._all.append(way)
+            self._ways.setdefault(socket.if_nametoindex(hop.out.name), []).append(way)
         self._ring = Ring(_RING_MEMORY)
 
     def run(self, commands: int, stop: int) -> None:
@@ -132,7 +135,7 @@ class Relay:
         *lines, self._said = (self._said + said).split(b"\n")
         for line in lines:
             link, word = line.split()
-            for way in self._links[int(link)]:
+            for way in self._all[2 * int(link) : 2 * int(link) + 2]:
                 way.set(word == b"up", time.monotonic_ns())
 
     def _receive(self) -> None:
@@ -141,16 +144,19 @@ class Relay:
         heap = self._heap
         clock_offset = time.monotonic_ns() - time.time_ns()
         for stamp, interface, frame in self._ring.take(_BATCH):
-            way = ways.get(interface)
-            if way is None:
-                continue
             now = stamp + clock_offset
-            if not way.is_up or now < way.since:
-                way.cut += 1
-                continue
-            for arrival in way.pipe.send(now, len(frame)):
-                self._frames += 1
-                heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
+            target = None if frame[0] & 1 else frame[:6]  # a group's address is odd
+            found = ways.get(interface, ())
+            for way in found:
+                if not way.is_up or now < way.since:
+                    way.cut += 1
+                    continue
+                arrivals = way.pipe.send(now, len(frame))
+                if len(found) > 1 and target not in (None, way.hop.into.mac):
+                    continue
+                for arrival in arrivals:
+                    self._frames += 1
+                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
 
     def _release(self) -> None:
         """Send the frames that are due."""
@@ -180,7 +186,7 @@ class Relay:
             "late_max_us": self._late_max_ns / 1e3,
             "under_way": len(self._heap),
             "unread": self._ring.overflow(),
-            "pipes": [way.counters() for way in self._ways.values()],
+            "pipes": [way.counters() for way in self._all],
         }
 
 
@@ -204,20 +210,21 @@ def _terminated() -> int:
     return reader
 
 
-def _links(specification: Mapping[str, Any]) -> list[tuple[Link, str, str]]:
-    links = []
-    for fields in specification["links"]:
-        parameters = dict(fields)
-        interfaces = parameters.pop("interface_a"), parameters.pop("interface_b")
-        links.append((Link(**parameters), *interfaces))
-    return links
+def _topology(fields: Mapping[str, Any]) -> Topology:
+    """Return a topology from what dataclasses.asdict() makes of one, after JSON."""
+    return Topology(
+        tuple(fields["nodes"]),
+        tuple(Link(**link) for link in fields["links"]),
+        tuple(Medium(**medium | {"members": tuple(medium["members"])}) for medium in fields["media"]),
+    )
 
 
 def main(path: str) -> None:
     """Run the relay that a specification file describes."""
     specification = json.loads(Path(path).read_text(encoding="utf-8"))
+    seed = specification.pop("seed")
     terminated = _terminated()
-    relay = Relay(_links(specification), specification["seed"])
+    relay = Relay(_topology(specification), seed)
     realtime = _be_prompt()
     print("ready", flush=True)
     relay.run(sys.stdin.fileno(), terminated)

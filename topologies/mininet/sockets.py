@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 
-from forwarder.faces.driver import BURST
+from forwarder.faces.driver import BURST, Alarm
 from forwarder.faces.udp import udp_socket
 from topologies.endpoint import (
     Address,
@@ -22,6 +22,7 @@ from topologies.endpoint import (
     Ended,
     Endpoint,
     Full,
+    GroupPort,
     LinkPort,
     Opened,
     Pause,
@@ -65,12 +66,13 @@ class Sockets:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
+        self._groups: dict[tuple[int, int], Address] = {}  # likewise, where GroupPorts send
+        self._own: set[Address] = set()  # where they send from
         self._servers: list[asyncio.Server] = []
         self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
         self._is_closed = False
         self._accepted = count(-1, -1)
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0
+        self._alarm = Alarm(self._loop, clock, self._wake)
 
     async def start(self) -> None:
         """Open all ports, and let the programs begin. Raises OSError."""
@@ -78,9 +80,15 @@ class Sockets:
             for port_number, port in ports.items():
                 if isinstance(port, LinkPort):
                     here, there = port.interface.ipv4, port.interface.peer_ipv4
-                    self._open(number, port_number, (here, port.number), (there, port.number))
+                    sock = self._open(number, port_number, (here, port.number), is_open=False)
+                    sock.connect((there, port.number))
                 elif isinstance(port, DatagramPort):
-                    self._open(number, port_number, (self._address, port.number), None)
+                    self._open(number, port_number, (self._address, port.number), is_open=True)
+                elif isinstance(port, GroupPort):
+                    sock = self._open(number, port_number, (port.group, port.number), is_open=True)
+                    _join(sock, port)
+                    self._groups[number, port_number] = (port.group, port.number)
+                    self._own.add((port.attachment.ipv4, port.number))
                 elif isinstance(port, StreamPort) and isinstance(endpoint, StreamEndpoint):
                     make = partial(self._accept, number, endpoint, port.number)
                     self._servers.append(
@@ -99,8 +107,7 @@ class Sockets:
     def close(self) -> None:
         """Close everything; the kernel tells the other ends, and programs are told nothing more."""
         self._is_closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         for sock in self._sockets.values():
             self._loop.remove_reader(sock)
             sock.close()
@@ -122,14 +129,14 @@ class Sockets:
 
     # Datagrams.
 
-    def _open(self, program: int, port: int, local: Address, remote: Address | None) -> None:
+    def _open(self, program: int, port: int, local: Address, *, is_open: bool) -> socket.socket:
+        """Open a socket; `is_open` if several others send to it."""
         sock = udp_socket(socket.AF_INET)
         self._sockets[program, port] = sock
         sock.bind(local)
-        if remote is not None:
-            sock.connect(remote)
         endpoint = self._programs[program].endpoint
-        self._loop.add_reader(sock, self._on_readable, sock, endpoint, port, remote is None)
+        self._loop.add_reader(sock, self._on_readable, sock, endpoint, port, is_open)
+        return sock
 
     def _on_readable(self, sock: socket.socket, endpoint: Endpoint, port: int, is_open: bool) -> None:
         for _ in range(BURST):
@@ -139,12 +146,15 @@ class Sockets:
                 break
             except OSError:
                 continue  # nobody has heard what was sent before
+            if sender in self._own:
+                continue  # the kernel gives a broadcast to its sender, too
             endpoint.receive(port, payload, sender if is_open else None, self._clock())
             self._put_out()
         self._settle()
 
     def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
         sock = self._sockets[program, port]
+        to = self._groups.get((program, port), to)
         try:
             if to is None:
                 sock.send(payload)
@@ -184,13 +194,7 @@ class Sockets:
         """Do what the programs ask for, and set the alarm."""
         self._put_out()
         deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
-        deadline = min((due for due in deadlines if due is not None), default=None)
-        if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
-            return  # an early alarm finds nothing due and sets itself again: cheaper than moving it
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = deadline
-        self._alarm = self._loop.call_later(max(deadline - self._clock(), 0) / 1e9, self._wake)
+        self._alarm.set(min((due for due in deadlines if due is not None), default=None))
 
     def _put_out(self) -> None:
         """Do what the programs ask for."""
@@ -206,7 +210,6 @@ class Sockets:
                     self._act(number, program, action)
 
     def _wake(self) -> None:
-        self._alarm = None
         for endpoint, _ in self._programs:
             endpoint.wake(self._clock())
         self._settle()
@@ -325,6 +328,20 @@ class _Stream(asyncio.Protocol):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+
+def _join(sock: socket.socket, port: GroupPort) -> None:
+    """Let a socket send to a group on a medium, and hear it there. Raises OSError."""
+    name, address = port.attachment.name, socket.inet_aton(port.attachment.ipv4)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
+    if port.group == "255.255.255.255":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+        return
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(port.group) + address)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, address)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
 
 
 def _reason(error: Exception) -> str:

@@ -169,11 +169,11 @@ class Soak:
 
     def _face_of(self, node: str, interface: str) -> int:
         """Return a link's face: a node's links are its first faces, in the order of Topology.interfaces()."""
-        own = [each.name for each in TOPOLOGY.interfaces() if each.node == node]
+        own = [each.name for each in TOPOLOGY.link_ends if each.node == node]
         return own.index(interface) + 1
 
     def _programs(self) -> dict[str, list[Program]]:
-        interfaces = TOPOLOGY.interfaces()
+        interfaces = TOPOLOGY.link_ends
         return on_links(
             TOPOLOGY, self.hosts, {each.name: self._face_of(each.node, each.name) for each in interfaces}
         )
@@ -191,7 +191,7 @@ class Soak:
             attacker.add_link()
             return attacker
         host = Node(forwarder, self._heard)
-        links = [each for each in TOPOLOGY.interfaces() if each.node == name]
+        links = [each for each in TOPOLOGY.link_ends if each.node == name]
         for number, interface in enumerate(links):
             host.add_link(rate_mbit=20 if number % 2 else None)
             if interface.link in self._cut:
@@ -351,7 +351,7 @@ class Soak:
     def _sample_and_close(self) -> None:
         """End a row."""
         self._sample()
-        frames = sum(end.sent for end in self.network._ends.values())
+        frames = sum(end.sent for end in self.network._ends)
         answered = sum(
             count
             for client in self._clients
@@ -440,7 +440,7 @@ class Soak:
             ):
                 if left[table]:
                     raise Violation("left", node, f"{table}: {left[table]}")
-            if left["faces"] > len(TOPOLOGY.interfaces()) + len(self._attached[node]):
+            if left["faces"] > len(TOPOLOGY.link_ends) + len(self._attached[node]):
                 raise Violation("left", node, f"{left['faces']} faces")
         for site, publisher in self._publishers.items():
             if publisher.waiting:

@@ -70,7 +70,7 @@ def main(path):
         MininetNetwork(topology, specification["seed"], "relay", directory=Path(directory)) as up,
     ):
         threads = []
-        for number, interface in enumerate(topology.interfaces()[::2]):
+        for number, interface in enumerate(topology.link_ends[::2]):
             for node in (interface.node, interface.peer):
                 with inside(up.netns(node)):
                     for name, value in specification["sysctls"].items():

@@ -36,7 +36,7 @@ class World:
 
     def __init__(self, link=None, seed=1, settings=(None, None), capture=None, rngs=None, pipes=None):
         link = link or Link("a", "b", bw_mbit=10, delay_ms=20, max_queue_size=50)
-        self.interfaces = Topology((link.a, link.b), (link,)).interfaces()
+        self.interfaces = Topology((link.a, link.b), (link,)).link_ends
         self.addresses = [interface.ipv4 for interface in self.interfaces]
         rngs = rngs or [Random(f"{seed} {node}") for node in "ab"]
         self.stacks = [
