@@ -197,8 +197,8 @@ class Topology:
         for medium in self.media:
             if not _NAME.fullmatch(medium.name):
                 raise TopologyError(f"medium {medium.name!r}: {_NAMES}")
-            if medium.name in names:
-                raise TopologyError(f"medium {medium.name}: is named twice")
+            if medium.name in names | nodes:
+                raise TopologyError(f"medium {medium.name}: another medium or a node has that name")
             names.add(medium.name)
             for member in medium.members:
                 if member not in nodes:

@@ -205,8 +205,10 @@ def _timeline(case: Case) -> Iterator[dict[str, Any]]:
 
 def _links(case: Case) -> Iterator[dict[str, Any]]:
     turn = case.manifest.runs[case.layering]
-    for link in case.manifest.topology.links:
-        for interface in (link.interface_a, link.interface_b):
+    topology = case.manifest.topology
+    senders = [(link, (link.interface_a, link.interface_b)) for link in topology.links]
+    for link, interfaces in [*senders, *((medium, medium.interfaces) for medium in topology.media)]:
+        for interface in interfaces:
             if link.bw_mbit and interface:
                 yield {
                     "interface": interface,

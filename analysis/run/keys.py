@@ -38,6 +38,7 @@ WORDS = {
     "topology.generator": Words("shape of the network"),
     "topology.file": Words("topology file"),
     "topology.links": Words("links"),
+    "topology.media": Words("broadcast media"),
     "topology.length": Words("length of the line", "links"),
     "topology.depth": Words("depth of the tree", "links"),
     "topology.fanout": Words("children of each node of the tree", "nodes"),

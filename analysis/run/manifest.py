@@ -6,7 +6,9 @@ RUN/tables/, RUN/report.html                                    what the analysi
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,11 +43,34 @@ class Link(LinkParameters):
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Medium(LinkParameters):
+    """A broadcast medium: its members, the interface of each, and the loss_percent of those with another."""
+
+    name: str
+    members: list[str]
+    interfaces: list[str]
+    losses: dict[str, float]
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
+
+
 class Topology(BaseModel):
     """The network of the run."""
 
     nodes: list[Node] = Field(min_length=1)
     links: list[Link]
+    media: list[Medium] = []
+
+    @property
+    def neighbours(self) -> Iterator[tuple[str, str, LinkParameters]]:
+        """All pairs (sender, receiver) that a link or a medium joins, and what it is like."""
+        for link in self.links:
+            yield link.a, link.b, link
+            yield link.b, link.a, link
+        for medium in self.media:
+            for sender, receiver in permutations(medium.members, 2):
+                yield sender, receiver, medium
 
 
 class Feed(BaseModel):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from analysis.run.manifest import Link, Manifest
+from analysis.run.manifest import Manifest
+from topologies.link import LinkParameters
 
 
 class Hop(NamedTuple):
@@ -46,14 +47,15 @@ def delivery_paths(manifest: Manifest) -> list[Hop]:
     ]
 
 
-def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Link]]:
+def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, LinkParameters]]:
     """Return for each other node the one before it on the path from the nearest root, and the link."""
-    neighbours: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in manifest.topology.nodes}
-    for link in manifest.topology.links:
-        neighbours.setdefault(link.a, []).append((link.b, link))
-        neighbours.setdefault(link.b, []).append((link.a, link))
+    neighbours: dict[str, list[tuple[str, LinkParameters]]] = {
+        node.name: [] for node in manifest.topology.nodes
+    }
+    for sender, receiver, link in manifest.topology.neighbours:
+        neighbours.setdefault(sender, []).append((receiver, link))
     cost: dict[str, tuple[int, int]] = {}
-    before: dict[str, tuple[str, Link]] = {}
+    before: dict[str, tuple[str, LinkParameters]] = {}
     queue = [(0, 0, root) for root in roots]
     while queue:
         delay, hops, node = heappop(queue)
@@ -73,7 +75,9 @@ def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Li
     return before
 
 
-def _path(before: dict[str, tuple[str, Link]], end: str) -> Iterator[tuple[str, str, Link]]:
+def _path(
+    before: dict[str, tuple[str, LinkParameters]], end: str
+) -> Iterator[tuple[str, str, LinkParameters]]:
     """Yield (sender, receiver, link) from `end` back to the root; nothing if there is no way."""
     while end in before:
         sender, link = before[end]

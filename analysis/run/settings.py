@@ -53,4 +53,4 @@ def network_of(manifest: Manifest) -> str:
 
 def loss_of(run: Run) -> float:
     """Return the loss of a run's worst link, %."""
-    return max((link.loss_percent for link in run.manifest.topology.links), default=0.0)
+    return max((link.loss_percent for _, _, link in run.manifest.topology.neighbours), default=0.0)

@@ -1,5 +1,5 @@
 """`python -m testbed.cli`: what `feednet` does."""
 
-from testbed.cli.main import main
+from testbed.cli.launch import main
 
 main()

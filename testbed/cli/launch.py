@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from types import FrameType
 
 
@@ -9,8 +10,12 @@ def main() -> None:
     """Import the command line, which takes a moment, and run it."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until testbed.cli.interrupts takes over: nothing has begun
-    from testbed.cli.main import main as run
+    from testbed.errors import UserError
 
+    try:
+        from testbed.cli.main import main as run
+    except UserError as error:  # a layering of another distribution
+        sys.exit(f"feednet: {error}")
     run()
 
 

@@ -22,6 +22,7 @@ from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline, described, expected
 from topologies.mininet import sandbox
+from topologies.model import Topology
 
 Net = Literal["emulated", "mininet"]
 Impairment = Literal["auto", "netem", "relay"]
@@ -180,7 +181,8 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "timeline": described(timeline, scenario.network),
         "topology": {
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
-            "links": _links(scenario),
+            "links": _links(scenario.network),
+            "media": _media(scenario.network),
         },
         "software": {"python": platform.python_version()},
         "processor": provenance.processor(),
@@ -202,9 +204,17 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
     return manifest
 
 
-def _links(scenario: Scenario) -> list[dict[str, Any]]:
-    interfaces = scenario.network.link_ends
+def _links(network: Topology) -> list[dict[str, Any]]:
+    ends = network.link_ends
     return [
         asdict(link) | {"interface_a": a.name, "interface_b": b.name}
-        for link, a, b in zip(scenario.network.links, interfaces[0::2], interfaces[1::2], strict=True)
+        for link, a, b in zip(network.links, ends[0::2], ends[1::2], strict=True)
+    ]
+
+
+def _media(network: Topology) -> list[dict[str, Any]]:
+    return [
+        asdict(medium)
+        | {"interfaces": [each.name for each in network.attachments if network.carrier(each) is medium]}
+        for medium in network.media
     ]

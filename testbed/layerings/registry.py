@@ -1,8 +1,38 @@
-"""The registry of layerings: what a scenario can compare."""
+"""The registry of layerings: what a scenario can compare.
 
+Another distribution adds a layering by an entry point of the group "feednet.layerings": the layering's name,
+and a callable without arguments that returns a testbed.layerings.node.Layering.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+
+from testbed.errors import UserError
 from testbed.layerings.append_poll import AppendPollLayering
 from testbed.layerings.ndn import NDN_LAYERINGS
 from testbed.layerings.node import Layering
 
-LAYERINGS: dict[str, Layering] = {**NDN_LAYERINGS, "append-poll": AppendPollLayering()}
+ENTRY_POINTS = "feednet.layerings"
+_PARTS = ("title", "parameters", "protocol", "carries", "build")
+
+
+def _load(point: EntryPoint) -> Layering:
+    """Return the layering of an entry point; raise UserError if it has none."""
+    place = f"layering {point.name} of {point.dist.name if point.dist else point.value}"
+    if point.name in _OWN:
+        raise UserError(f"{place}: feednet has a layering of that name")
+    try:
+        layering: Layering = point.load()()
+    except Exception as error:
+        raise UserError(f"{place}: {type(error).__name__}: {error}") from error
+    missing = [name for name in _PARTS if not hasattr(layering, name)]
+    if missing:
+        raise UserError(f"{place}: it has no {', '.join(missing)}")
+    return layering
+
+
+_OWN: dict[str, Layering] = {**NDN_LAYERINGS, "append-poll": AppendPollLayering()}
+
+LAYERINGS: dict[str, Layering] = _OWN | {
+    point.name: _load(point) for point in sorted(entry_points(group=ENTRY_POINTS))
+}
 """Layerings by name, in the order in which they are listed."""

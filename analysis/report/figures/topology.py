@@ -50,24 +50,22 @@ class Drawing(NamedTuple):
 
 
 def draw(manifest: Manifest) -> Drawing:
-    """Lay a run's topology out."""
-    links = manifest.topology.links
+    """Lay a run's topology out: a medium is a node of its own, joined to its members."""
+    topology = manifest.topology
+    joined = [(link.a, link.b, link.describe()) for link in topology.links]
+    joined += [
+        (member, medium.name, medium.describe()) for medium in topology.media for member in medium.members
+    ]
     place = lay_out(
-        [node.name for node in manifest.topology.nodes],
-        [(link.a, link.b) for link in links],
-        manifest.nodes("publisher"),
+        [node.name for node in topology.nodes], [(a, b) for a, b, _ in joined], manifest.nodes("publisher")
     )
-    roles = {node.name: node.role for node in manifest.topology.nodes}
-    texts = {link.describe() for link in links}
+    roles = {node.name: node.role for node in topology.nodes}
+    roles |= {medium.name: "medium" for medium in topology.media}
+    texts = {link.describe() for link in topology.links}
     return Drawing(
         *size_of(place),
         [PlacedNode(name, roles.get(name, "forwarder"), *place[name]) for name in place],
-        [
-            placed
-            for link in links
-            for ends in ((link.a, link.b), (link.b, link.a))
-            for placed in [lane(*ends, place, link.describe())]
-        ],
+        [placed for a, b, text in joined for placed in (lane(a, b, place, text), lane(b, a, place, text))],
         texts.pop() if len(texts) == 1 else "",
     )
 
