@@ -4,7 +4,13 @@ A packet is captured where it leaves and where it arrives. The two sightings are
 says and by the link's delay; one that leaves and does not arrive was lost on the way. What the report draws
 of links comes from here: their load, losses and how long recovery took, delays hop by hop, and an item's
 journey.
+
+A broadcast medium stands between its members like a node: a packet goes up to it at once, and from there down
+to each member that hears it. A packet for a group that a member does not hear was lost on the way down. For
+which single member a packet is, the tables do not say, so the loss of such a packet is not seen.
 """
+
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -12,24 +18,30 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from analysis.run.context import Cases
+from analysis.run.manifest import Link, Medium
 from analysis.spark.parallel import by_group
 from analysis.tables.matching import match
 from analysis.tables.quantiles import quantile_function
 from analysis.tables.slices import slice_of, with_span
+from captures.layers import GROUP
+from topologies.link import LinkParameters
 
 ENDS = pa.schema(
     [
         ("layering", pa.string()),
         ("interface", pa.string()),
-        ("node", pa.string()),
-        ("peer", pa.string()),
+        ("is_out", pa.bool_()),
+        ("sender", pa.string()),
+        ("receiver", pa.string()),
+        ("way", pa.string()),
         ("least_ns", pa.int64()),
         ("delay_ns", pa.int64()),
         ("ns_per_byte", pa.float64()),
     ]
 )
-"""A row for each end of each link: least_ns is the link's delay less its jitter; ns_per_byte 0 for no
-limit."""
+"""What is sent or received at an interface is on its way from a sender to a receiver. way: over a "link",
+"up" to a medium or "down" from it, where the medium is one of the two; least_ns: the delay less the jitter;
+ns_per_byte: 0 for no limit."""
 
 _LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
 
@@ -71,21 +83,48 @@ def link_ends(cases: Cases) -> pa.Table:
     """Return ENDS of all cases."""
     rows = []
     for name, case in cases.items():
-        for link in case.manifest.topology.links:
-            ends = (link.interface_a, link.a, link.b), (link.interface_b, link.b, link.a)
-            rows += [
-                {
-                    "layering": name,
-                    "interface": interface,
-                    "node": node,
-                    "peer": peer,
-                    "least_ns": link.least_delay_ns,
-                    "delay_ns": link.delay_ns,
-                    "ns_per_byte": link.ns_per_byte,
-                }
-                for interface, node, peer in ends
-            ]
+        topology = case.manifest.topology
+        ways: list[tuple[_Way, str, LinkParameters]]
+        ways = [(way, "link", link) for link in topology.links for way in _link_ways(link)]
+        ways += [(way, kind, medium) for medium in topology.media for way, kind in _medium_ways(medium)]
+        rows += [
+            {
+                "layering": name,
+                "interface": interface,
+                "is_out": is_out,
+                "sender": sender,
+                "receiver": receiver,
+                "way": kind,
+                "least_ns": link.least_delay_ns,
+                "delay_ns": link.delay_ns,
+                "ns_per_byte": link.ns_per_byte,
+            }
+            for (interface, is_out, sender, receiver), kind, link in ways
+        ]
     return pa.Table.from_pylist(rows, ENDS)
+
+
+_Way = tuple[str, bool, str, str]
+"""interface, is_out, sender, receiver of ENDS."""
+
+
+def _link_ways(link: Link) -> Iterator[_Way]:
+    for sender, receiver, out, into in (
+        (link.a, link.b, link.interface_a, link.interface_b),
+        (link.b, link.a, link.interface_b, link.interface_a),
+    ):
+        yield out, True, sender, receiver
+        yield into, False, sender, receiver
+
+
+def _medium_ways(medium: Medium) -> Iterator[tuple[_Way, str]]:
+    members = list(zip(medium.members, medium.interfaces, strict=True))
+    for member, interface in members:
+        yield (interface, True, member, medium.name), "up"
+        yield (interface, False, medium.name, member), "down"
+        for other, _ in members:
+            if other != member:
+                yield (interface, True, medium.name, other), "down"
 
 
 def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
@@ -104,12 +143,16 @@ def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here:
         states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left"
     )
     is_out = F.col("direction") == "out"
-    about = every.join(F.broadcast(ends), ["layering", "interface", "node"]).select(
+    about = every.withColumn("is_out", is_out).join(F.broadcast(ends), ["layering", "interface", "is_out"])
+    about = about.select(
         "layering",
-        F.when(is_out, F.col("node")).otherwise(F.col("peer")).alias("sender"),
-        F.when(is_out, F.col("peer")).otherwise(F.col("node")).alias("receiver"),
-        is_out.alias("is_out"),
+        "sender",
+        "receiver",
+        "is_out",
+        "way",
         "least_ns",
+        "src",
+        F.coalesce(F.col("dst").rlike(GROUP), F.lit(False)).alias("to_group"),
         "frame",
         "time",
         "name",
@@ -138,18 +181,26 @@ def _part(group: int) -> Column:
 
 def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
-    columns = {name: table[name].to_pylist() for name in ("is_out", "time", *_KEY)}
-    keys = list(zip(*(columns[name] for name in _KEY), strict=True))
-    least = table["least_ns"][0].as_py()
-    pairs = list(match(columns["is_out"], columns["time"], keys, least))
+    way = table["way"][0].as_py()
+    said = (*_KEY, "src") if way == "down" else _KEY
+    columns = {name: table[name].to_pylist() for name in ("is_out", "time", "to_group", *said)}
+    if way == "up":
+        pairs = list(enumerate(columns["time"]))
+    else:
+        keys = list(zip(*(columns[name] for name in said), strict=True))
+        least = table["least_ns"][0].as_py()
+        pairs = list(match(columns["is_out"], columns["time"], keys, least))
+    if way == "down":  # to whom it was sent is known of what goes to all
+        to_group = columns["to_group"]
+        pairs = [(place, time) for place, time in pairs if time is not None or to_group[place]]
     outs = table.take(pa.array([place for place, _ in pairs], pa.int64()))
     fixed = {
         name: pa.array([scalar.as_py()] * len(pairs), pa.string())
         for name, scalar in zip(("layering", "sender", "receiver"), key, strict=True)
     }
     times = {"sent": outs["time"], "received": pa.array([time for _, time in pairs], pa.int64())}
-    said = {name: outs[name].cast(_ARROW[CROSSINGS[name].dataType]) for name in _SAID}
-    return pa.table(fixed | {"frame": outs["frame"]} | times | said)
+    told = {name: outs[name].cast(_ARROW[CROSSINGS[name].dataType]) for name in _SAID}
+    return pa.table(fixed | {"frame": outs["frame"]} | times | told)
 
 
 def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFrame:
@@ -211,9 +262,7 @@ def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
     """
     item = ("layering", "receiver", "feed", "seq")
     sent = _items(crossed)
-    links = ends.select(
-        "layering", F.col("node").alias("sender"), F.col("peer").alias("receiver"), "delay_ns", "ns_per_byte"
-    )
+    links = ends.select("layering", "sender", "receiver", "delay_ns", "ns_per_byte").distinct()
     due = (
         F.col("sent") + F.col("delay_ns") + F.round(F.col("frame_bytes") * F.col("ns_per_byte")).cast("long")
     )

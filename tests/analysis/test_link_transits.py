@@ -61,8 +61,13 @@ def test_over_a_link_that_only_loses_every_arrival_finds_its_sending(sendings):
 
 @pytest.fixture(scope="module")
 def ends(spark):
-    pairs = [("p-eth0", "p", "r"), ("r-eth0", "r", "p"), ("r-eth1", "r", "s"), ("s-eth0", "s", "r")]
-    rows = [("x", *pair, 10, 10, 1.0) for pair in pairs]
+    links = [("p-eth0", "r-eth0"), ("r-eth1", "s-eth0")]
+    ways = [way for a, b in links for way in ((a, b), (b, a))]
+    rows = [
+        ("x", interface, is_out, out[0], into[0], "link", 10, 10, 1.0)
+        for out, into in ways
+        for interface, is_out in ((out, True), (into, False))
+    ]
     return spark.createDataFrame(
         pa.Table.from_pylist([dict(zip(ENDS.names, row, strict=True)) for row in rows], ENDS)
     )
