@@ -1,6 +1,6 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
-# make test-slow  tests of a minute of real time or more: our TCP beside Linux's
+# make test-slow  tests of a minute or more: our TCP beside Linux's, the commands of the README
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon

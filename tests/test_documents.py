@@ -16,8 +16,15 @@ ROOMS = "analysis|captures|docs|forwarder|ndn_over_ssb|ssb|ssb_over_ndn|testbed|
 
 
 def blocks(path: Path) -> list[str]:
-    found = re.findall(r"^```\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [line.partition("  #")[0].strip() for block in found for line in block.splitlines()]
+    """Return the lines of a document's blocks of no language, without comments."""
+    fence = r"^```(\w*)\n(.*?)^```$"
+    found = re.findall(fence, path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [
+        line.partition("  #")[0].strip()
+        for language, block in found
+        if not language
+        for line in block.splitlines()
+    ]
 
 
 COMMANDS = [line for path in DOCUMENTS for line in blocks(path) if re.match(r"(feednet|make) ", line)]
