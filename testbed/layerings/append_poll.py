@@ -49,7 +49,7 @@ class AppendPollLayering(NamedTuple):
 
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
-    protocol: str = "tcp"
+    protocol: str = "append-poll"
     carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
 
     def build(self, context: Context) -> Node:
