@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from forwarder.feedcache.items import Item
 from forwarder.lli.producer import Producer
-from forwarder.wire.lp import open_interest
+from forwarder.wire.lp import LpPacket, open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.message import Message
 from ssb_over_ndn.events import Event
@@ -88,8 +88,8 @@ class _Watched:
     def stop(self, now: int) -> None:
         self._inner.stop(now)
 
-    def receive(self, packet: bytes, now: int) -> None:
-        self._inner.receive(packet, now)
+    def receive(self, header: LpPacket, now: int) -> None:
+        self._inner.receive(header, now)
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         items = self._inner.take_items(limit)

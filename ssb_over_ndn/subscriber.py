@@ -9,9 +9,10 @@ from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from forwarder.feedcache.items import Item
-from forwarder.wire.lp import parse_lp
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
-from forwarder.wire.packet import DATA, parse_data, parse_interest
+from forwarder.wire.packet import read_name
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.events import Event
 
@@ -37,8 +38,8 @@ class Subscription(Protocol):
         """Unsubscribe, and tell the network where the protocol can."""
         ...
 
-    def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet (bare or LpPacket); what is not this feed's is ignored."""
+    def receive(self, header: LpPacket, now: int) -> None:
+        """Take in a packet, as parse_lp() reads it; what is not this feed's is ignored."""
         ...
 
     def take_items(self, limit: int | None = None) -> list[Item]:
@@ -104,9 +105,15 @@ class Subscriber:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Pass a packet to its subscription; there is none before the start and after the end."""
-        feed = self._feed_of(packet) if self._is_open() else None
+        if not self._is_open():
+            return
+        try:
+            header = parse_lp(packet)
+            feed = self._feed_of(read_name(header.fragment) if header.fragment else header.feed or b"")
+        except MalformedPacket:
+            return
         if feed is not None:
-            self._subscriptions[feed].receive(packet, now)
+            self._subscriptions[feed].receive(header, now)
             self._follow_up(feed, now)
             self._take(now)
 
@@ -160,20 +167,12 @@ class Subscriber:
     def _is_open(self) -> bool:
         return self._start is None and self._stop is not None
 
-    def _feed_of(self, packet: bytes) -> bytes | None:
-        """Return the followed feed that a packet's name is under."""
-        try:
-            header = parse_lp(packet)
-            if not header.fragment:
-                name = header.feed or b""
-            elif header.fragment[0] == DATA:
-                name = parse_data(header.fragment).name
-            else:
-                name = parse_interest(header.fragment).name
-            ends = prefix_ends(name)
-        except MalformedPacket:
-            return None
-        return next((name[:end] for end in ends if name[:end] in self._subscriptions), None)
+    def _feed_of(self, name: bytes) -> bytes | None:
+        """Return the followed feed that a name is under; raise MalformedPacket."""
+        parts = split_item(name)
+        if parts is not None and parts[0] in self._subscriptions:
+            return parts[0]
+        return next((name[:end] for end in prefix_ends(name) if name[:end] in self._subscriptions), None)
 
     def _take(self, now: int) -> None:
         """Let the application take what it can take now."""

@@ -455,7 +455,7 @@ class Path:
         for sent in self.producer.take_outputs():
             seq = parse_lp(sent).fragment and told(sent).split()[1]
             assert not seq or int(seq) <= self.reach, "sent without credit"
-            self.carry(lambda sent=sent: self.consumer.receive(sent, self.now))  # type: ignore[misc]
+            self.carry(lambda sent=sent: self.consumer.receive(parse_lp(sent), self.now))  # type: ignore[misc]
 
     def run(self, items: int, take_every: int, heals_at: int) -> None:
         self.consumer.start(0)

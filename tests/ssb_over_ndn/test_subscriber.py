@@ -8,6 +8,7 @@ from small_network import MS, S, feed_of
 
 from forwarder.feedcache.items import Item, open_item
 from forwarder.wire.feed import item_name
+from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import make_data, parse_data
 from ssb_over_ndn.naming import log_name, message_packet
 from ssb_over_ndn.subscriber import Plan, Subscriber
@@ -33,11 +34,11 @@ class Given:
     def stop(self, now: int) -> None:
         self.calls.append(("stop", now))
 
-    def receive(self, packet: bytes, now: int) -> None:
+    def receive(self, header: LpPacket, now: int) -> None:
         self.calls.append(("receive", now))
         for message in FEEDS[self.feed]:
-            if message_packet(message) == packet:
-                self.items.append(open_item(self.feed, message.sequence, parse_data(packet)))
+            if message_packet(message) == header.fragment:
+                self.items.append(open_item(self.feed, message.sequence, parse_data(header.fragment)))
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         count = len(self.items) if limit is None else min(limit, len(self.items))

@@ -9,7 +9,7 @@ from forwarder.lli.consumer import Consumer
 from forwarder.lli.producer import Producer
 from forwarder.lli.upstream import Recovery
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name, native_content, split_item
-from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest
+from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.packet import ED25519, Data, make_data, make_interest
 from forwarder.wire.tlv import element
 from testbed.verify.simulate.feeds import STRANGER, sign_item
@@ -169,7 +169,7 @@ class Reader:
         """Take in a packet."""
         self._loop_guard.count(now)
         if self._consumer is not None:
-            self._consumer.receive(packet, now)
+            self._consumer.receive(parse_lp(packet), now)
             self._read(now)
 
     def take_outputs(self) -> list[bytes]:

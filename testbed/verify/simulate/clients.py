@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from forwarder.host import Application
-from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest
+from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.name import DIGEST_COMPONENT_BYTES, GENERIC, IMPLICIT_DIGEST, component, ends_with_digest
 from forwarder.wire.packet import Interest, make_data, make_interest
 from ssb_over_ndn.subscriber import Subscription
@@ -320,7 +320,7 @@ class LogFollower:
         """Take in a packet."""
         self._loop_guard.count(now)
         if self._is_open:
-            self._subscription.receive(packet, now)
+            self._subscription.receive(parse_lp(packet), now)
             self._take(now)
 
     def take_outputs(self) -> list[bytes]:

@@ -343,7 +343,7 @@ class Follower:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a packet."""
-        self._consumer.receive(packet, now)
+        self._consumer.receive(parse_lp(packet), now)
         self._take(now)
 
     def take_outputs(self) -> list[bytes]:
