@@ -30,6 +30,7 @@ TESTBED = layered(
         "layerings",
         "scenario",
         "experiment",
+        "watch",
         "verify",
         "verify/simulate",
         "cli",

@@ -78,7 +78,7 @@ class LiveQuery:
         every: seconds between batches, as analysis.spark.stream_source has it.
 
     Attributes:
-        followed: what each capture has come to, by name. Use it inside `lock`.
+        captures: the counts and PITs of each capture, by its name. Use it inside `lock`.
         places: the byte up to which each capture has been read.
         batches: how many have been added up.
         lags: of the batches that were shown, seconds.
@@ -92,7 +92,7 @@ class LiveQuery:
         rule: NodeRule,
         every: float,
     ) -> None:
-        self.followed = {name: LiveCapture(name, breaks.get(name, ())) for name in captures}
+        self.captures = {name: LiveCapture(name, breaks.get(name, ())) for name in captures}
         self.lock = Lock()
         self.places = dict.fromkeys(captures, 0)
         self.batches = 0
@@ -167,11 +167,11 @@ class LiveQuery:
         finally:
             kept.unpersist()
         with self.lock:
-            for name, capture in self.followed.items():
+            for name, capture in self.captures.items():
                 capture.count([row for row in counted if row["layering"] == name])
             for begin in range(0, told.num_rows, _CHUNK):
                 rows = told.slice(begin, _CHUNK).to_pylist()
-                for name, capture in self.followed.items():
+                for name, capture in self.captures.items():
                     capture.follow([row for row in rows if row["layering"] == name])
             self.batches = number + 1
 
