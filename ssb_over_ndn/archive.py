@@ -6,10 +6,10 @@ from forwarder.feedcache.items import Item
 from forwarder.lli.producer import Producer
 from forwarder.wire.lp import LpPacket, open_interest
 from forwarder.wire.packet import Data, parse_data
+from ssb.application import Event, Plan
 from ssb.message import Message
-from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import message_packet
-from ssb_over_ndn.subscriber import Plan, Subscriber, Subscription
+from ssb_over_ndn.subscriber import Subscriber, Subscription
 
 
 class Archivist:

@@ -6,7 +6,7 @@ come is here, once: the schedule, pauses, the pace of a slow application, and th
 
 from collections.abc import Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from forwarder.feedcache.items import Item
 from forwarder.wire.feed import split_item
@@ -14,7 +14,8 @@ from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import read_name
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.events import Event
+from ssb.application import Event, Plan
+from ssb_over_ndn.naming import log_key
 
 _SECOND = 1_000_000_000
 
@@ -63,21 +64,6 @@ class Subscription(Protocol):
         ...
 
 
-class Plan(NamedTuple):
-    """What an application means to do.
-
-    Attributes:
-        start, stop: when it subscribes and unsubscribes, ns.
-        pauses: (from, to) in ns, ascending; meanwhile it takes nothing, and stays subscribed.
-        drain_per_s: items that it takes a second at most, of all feeds together; None for as they come.
-    """
-
-    start: int
-    stop: int
-    pauses: tuple[tuple[int, int], ...] = ()
-    drain_per_s: float | None = None
-
-
 class Subscriber:
     """An application that follows feeds.
 
@@ -92,6 +78,7 @@ class Subscriber:
         if plan.drain_per_s is not None and plan.drain_per_s <= 0:
             raise ValueError(f"an application that takes {plan.drain_per_s} items a second never ends")
         self._subscriptions = dict(subscriptions)
+        self._keys = {feed: log_key(feed) for feed in subscriptions}
         self._pauses = plan.pauses
         self._interval = None if plan.drain_per_s is None else round(_SECOND / plan.drain_per_s)
         self._start: int | None = plan.start
@@ -143,7 +130,7 @@ class Subscriber:
         if self._start is not None and self._start <= now:
             self._start = None
             for feed, subscription in self._subscriptions.items():
-                self._events.append(Event(now, "joined", feed))
+                self._events.append(Event(now, "joined", self._keys[feed]))
                 subscription.start(now)
                 self._follow_up(feed, now)
         if self._stop is not None and self._stop <= now:
@@ -151,7 +138,7 @@ class Subscriber:
             for feed, subscription in self._subscriptions.items():
                 subscription.stop(now)
                 self._follow_up(feed, now)
-                self._events.append(Event(now, "stopped", feed))
+                self._events.append(Event(now, "stopped", self._keys[feed]))
         if self._is_open():
             due = []
             while self._alarms and self._alarms[0][0] <= now:
@@ -181,7 +168,8 @@ class Subscriber:
             feed = next(iter(self._offering))
             del self._offering[feed]
             items = self._subscriptions[feed].take_items(None if self._interval is None else 1)
-            self._events += [Event(now, "delivered", feed, item.seq, len(item.message)) for item in items]
+            key = self._keys[feed]
+            self._events += [Event(now, "delivered", key, item.seq, len(item.message)) for item in items]
             if not items:
                 continue
             if self._interval is not None:
@@ -195,9 +183,9 @@ class Subscriber:
         self._outputs += subscription.take_outputs()
         for word in subscription.take_errors():
             if word == "fork":
-                self._events.append(Event(now, "forked", feed, subscription.forked_at or 0))
+                self._events.append(Event(now, "forked", self._keys[feed], subscription.forked_at or 0))
             else:
-                self._events.append(Event(now, "error", feed, detail=word))
+                self._events.append(Event(now, "error", self._keys[feed], detail=word))
         self._offering[feed] = None
         deadline = subscription.next_deadline()
         if deadline is not None and deadline != self._due.get(feed):

@@ -12,6 +12,7 @@ from forwarder.wire.lp import LpPacket, make_feed_state, make_lp, open_data, ope
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.persistent import make_persistent
+from ssb.application import Plan
 from ssb.message import Message
 from ssb_over_ndn.naming import (
     hash_name,
@@ -26,7 +27,7 @@ from ssb_over_ndn.naming import (
 from ssb_over_ndn.notify import Notifier
 from ssb_over_ndn.persistent import Pusher
 from ssb_over_ndn.publisher import Publisher
-from ssb_over_ndn.subscriber import Plan, Subscriber, Subscription
+from ssb_over_ndn.subscriber import Subscriber, Subscription
 from ssb_over_ndn.sync import Member
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
