@@ -100,7 +100,7 @@ class LiveQuery:
         self._growth = {name: Growth() for name in captures}
         self._captures = captures
         self._shown: dict[int, float] = {}
-        self._told = -1
+        self._reported = -1
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
         packets = follow_captures(spark, captures, rule, BATCH_BYTES, every)
@@ -141,7 +141,7 @@ class LiveQuery:
         if not self._query.isActive:
             error = self._query.exception()
             raise AnalysisError(reason(error) if error else "the query has ended")
-        if self._told + 1 < self.batches:
+        if self._reported + 1 < self.batches:
             self._read_progress()
 
     def shown(self, batches: int, now: float) -> None:
@@ -177,10 +177,10 @@ class LiveQuery:
 
     def _read_progress(self) -> None:
         """Learn which bytes were in the batches that have been shown."""
-        for number, start, end in batches_told(self._query.recentProgress):
-            if number <= self._told or number not in self._shown:
+        for number, start, end in reported_batches(self._query.recentProgress):
+            if number <= self._reported or number not in self._shown:
                 continue
-            self._told = number
+            self._reported = number
             waited = []
             for name, place in end.items():
                 begin = start.get(name, {}).get("at", 0)
@@ -207,7 +207,7 @@ def warm_up(spark: SparkSession) -> None:
             query.stop()
 
 
-def batches_told(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
+def reported_batches(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
     """Yield the number of each batch in a query's reports of progress, and the offsets that it lies between.
 
     Spark also reports, every 10 s, that nothing happens: under the number of the batch that comes next.

@@ -15,7 +15,7 @@ from testbed.watch.target import Target
 if TYPE_CHECKING:
     from analysis.live.capture import LiveCapture
     from analysis.live.query import LiveQuery
-    from analysis.report.live import Shown
+    from analysis.report.live import Presentation
 
 _RATE_S = 5.0
 _COLUMNS = ("State", "Frames", "MB", "Seconds", "PIT peak, entries", "PIT peak, bytes", "Items missing")
@@ -83,10 +83,10 @@ class LivePage:
         """Whether a served page waits for the run's report."""
         return self._is_served and self.report is not None and not self.report.exists()
 
-    def _shown(self) -> "Shown":
-        from analysis.report.live import Shown
+    def _shown(self) -> "Presentation":
+        from analysis.report.live import Presentation
 
-        return Shown(self._target.nodes, self._target.links, self._target.run is not None)
+        return Presentation(self._target.nodes, self._target.links, self._target.run is not None)
 
     def _state(self) -> dict[str, Any]:
         target, query, settings = self._target, self._query, self._shown()
@@ -136,7 +136,9 @@ class LivePage:
             "updated_ms": round(now * 1000),
         }
 
-    def _row(self, place: int, capture: "LiveCapture", current: int, settings: "Shown") -> dict[str, Any]:
+    def _row(
+        self, place: int, capture: "LiveCapture", current: int, settings: "Presentation"
+    ) -> dict[str, Any]:
         from analysis.tables.values import ALL
 
         if not capture.frames:
@@ -160,7 +162,9 @@ class LivePage:
             "peaks": capture.peaks,
         }
 
-    def _drawing(self, capture: "LiveCapture", settings: "Shown") -> tuple[list[list[str]], dict[str, Any]]:
+    def _drawing(
+        self, capture: "LiveCapture", settings: "Presentation"
+    ) -> tuple[list[list[str]], dict[str, Any]]:
         """Return the table of nodes and the figures of a capture, drawn again if there is something new."""
         from analysis.report.live import figures, node_rows
 
