@@ -171,7 +171,7 @@ class _Exchange:
         if receiver == _RELAY:
             self._relay.receive(_TO_CONSUMER if sender == _CONSUMER else _TO_PRODUCER, wire, self._now)
         elif receiver == _CONSUMER:
-            self._consumer.receive(wire, self._now)
+            self._consumer.receive(lp.parse_lp(wire), self._now)
             self._consumer.take_items()
         elif interest := lp.open_interest(wire):
             self._producer.receive(interest, self._now)

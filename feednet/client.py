@@ -20,7 +20,7 @@ from forwarder.lli.producer import Producer
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import from_uri, to_uri
-from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
+from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_interest, read_name
 from forwarder.wire.tlv import MalformedPacket
 
 CREDIT = 64
@@ -139,25 +139,23 @@ class Feeds:
         try:
             header = parse_lp(packet)
             subscription, feed = self._owner(header)
+            interest = None if feed is None else parse_interest(header.fragment)
         except MalformedPacket:
             return False  # let the application say so
         if subscription is not None:
-            subscription._end.receive(packet, time.monotonic_ns())
+            subscription._end.receive(header, time.monotonic_ns())
             subscription._advance()
-        if feed is not None:
-            feed._ask(parse_interest(header.fragment))
+        if feed is not None and interest is not None:
+            feed._ask(interest)
         return subscription is not None or feed is not None or not header.fragment
 
     def _owner(self, header: LpPacket) -> "tuple[Subscription | None, Feed | None]":
         kind = header.fragment[0] if header.fragment else None
         if kind is None:
             return self._subscriptions.get(header.feed or b""), None
-        if kind == DATA:
-            name = parse_data(header.fragment).name
-        elif kind == INTEREST:
-            name = parse_interest(header.fragment).name
-        else:
+        if kind not in (DATA, INTEREST):
             return None, None
+        name = read_name(header.fragment)
         parts = split_item(name) or (split_fork(name) if kind == DATA else None)
         if parts is None:
             return None, None

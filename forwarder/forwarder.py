@@ -224,8 +224,11 @@ class Forwarder:
         """Return what an application has announced for a name; see forwarder.strategy.Node."""
         return None if self.announcement_of is None else self.announcement_of(name, now)
 
-    def receive(self, face: int, packet: bytes, now: int) -> None:
-        """Process one packet, bare or in an unfragmented LpPacket, that came in on `face` at `now` (ns)."""
+    def receive(self, face: int, packet: bytes, now: int, header: LpPacket | None = None) -> None:
+        """Process one packet, bare or in an unfragmented LpPacket, that came in on `face` at `now` (ns).
+
+        `header` is the LpPacket as parse_lp() reads it, if the caller has it.
+        """
         self._now = now
         origin = self.faces[face]
         try:
@@ -235,7 +238,7 @@ class Forwarder:
             elif kind == DATA:
                 self._on_data(origin, packet, None, now)
             else:
-                self._on_lp(origin, packet, now)
+                self._on_lp(origin, parse_lp(packet) if header is None else header, now)
         except MalformedPacket:
             self.counters.malformed += 1
 
@@ -349,8 +352,7 @@ class Forwarder:
     def _send(self, face: int, packet: bytes) -> None:
         self._outputs.append((face, packet))
 
-    def _on_lp(self, face: Face, packet: bytes, now: int) -> None:
-        lp = parse_lp(packet)
+    def _on_lp(self, face: Face, lp: LpPacket, now: int) -> None:
         if lp.frag_count > 1:
             raise MalformedPacket("the link service reassembles before the core")
         kind = lp.fragment[0] if lp.fragment else 0

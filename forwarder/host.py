@@ -12,6 +12,7 @@ from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
 from forwarder.link import LinkService
 from forwarder.pacing import Pacer
+from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket
 
@@ -143,13 +144,16 @@ class Host:
         self._now = now
         link = self._links[face]
         link.face.in_bytes += len(frame)
+        header: LpPacket | None = None
         try:
-            packet = link.receive(frame, now, sender)
+            if frame and frame[0] == LP_PACKET:
+                header = parse_lp(frame)
+            packet = link.receive(frame, now, sender, header)
         except MalformedPacket:
             self.forwarder.counters.malformed += 1
             return
         if packet is not None:
-            self.forwarder.receive(face, packet, now)
+            self.forwarder.receive(face, packet, now, header if packet is frame else None)
 
     def take_outputs(self) -> list[tuple[int, bytes, None]]:
         """Return the (face, frame, None) to be sent, in order: what has come of a whole burst, if it was one.

@@ -13,7 +13,7 @@ from forwarder.face import Face
 from forwarder.marking import Marking
 from forwarder.reassembly import MAX_FRAGMENTS, TIMEOUT_NS, Reassembler
 from forwarder.reliability import MEMORY_NS, Reliability
-from forwarder.wire.lp import LP_PACKET, parse_lp
+from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.lp_frame import ACK_BYTES, FRAGMENT_HEADERS, SEQUENCE_MASK, Frame, close_frame, open_frame
 from forwarder.wire.tlv import MalformedPacket
 
@@ -177,16 +177,19 @@ class LinkService:
         self._sequence = (first + len(parts)) & SEQUENCE_MASK
         return reliability.send(parts, first, mark, now)
 
-    def receive(self, frame: bytes, now: int, sender: Hashable = None) -> bytes | None:
+    def receive(
+        self, frame: bytes, now: int, sender: Hashable = None, header: LpPacket | None = None
+    ) -> bytes | None:
         """Take in a frame; return the packet that is whole now, None if it waits for more, or was idle.
 
-        `sender` tells neighbours apart whose frames come in on one face. Raises MalformedPacket.
+        `sender` tells neighbours apart whose frames come in on one face; `header` is the frame as parse_lp()
+        reads it, if the caller has it. Raises MalformedPacket.
         """
         if not frame or frame[0] != LP_PACKET:
             if len(frame) > self._largest:
                 raise MalformedPacket(f"a packet of {len(frame)} bytes")
             return frame
-        packet = parse_lp(frame)
+        packet = parse_lp(frame) if header is None else header
         if self.reliability is not None and not self.reliability.receive(packet, now):
             return None
         if packet.frag_count == 1:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from forwarder.feedcache.items import Item
 from forwarder.lli.producer import Producer
-from forwarder.wire.lp import open_interest
+from forwarder.wire.lp import LpPacket, open_interest
 from forwarder.wire.packet import Data, parse_data
+from ssb.application import Event, Plan
 from ssb.message import Message
-from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import message_packet
-from ssb_over_ndn.subscriber import Plan, Subscriber, Subscription
+from ssb_over_ndn.subscriber import Subscriber, Subscription
 
 
 class Archivist:
@@ -88,8 +88,8 @@ class _Watched:
     def stop(self, now: int) -> None:
         self._inner.stop(now)
 
-    def receive(self, packet: bytes, now: int) -> None:
-        self._inner.receive(packet, now)
+    def receive(self, header: LpPacket, now: int) -> None:
+        self._inner.receive(header, now)
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         items = self._inner.take_items(limit)

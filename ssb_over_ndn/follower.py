@@ -5,10 +5,10 @@ How a subscriber learns of new items is what such layerings differ in; each is a
 
 from random import Random
 
-from forwarder.feedcache.items import Item
+from forwarder.feedcache.items import Item, read_data
 from forwarder.wire.feed import split_item
-from forwarder.wire.lp import parse_lp
-from forwarder.wire.packet import DATA, Data, Interest, parse_data, parse_interest
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.packet import DATA, Data, Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.fetch import Fetcher
 from ssb_over_ndn.inbox import Inbox
@@ -93,14 +93,13 @@ class Follower:
             self._scout.stop(now)
             self._outputs += self._take_from_parts()
 
-    def receive(self, packet: bytes, now: int) -> None:
+    def receive(self, header: LpPacket, now: int) -> None:
         """See Subscription."""
         if not self._is_open:
             return
         try:
-            header = parse_lp(packet)
             if header.fragment[:1] == bytes((DATA,)):
-                self._on_data(parse_data(header.fragment), header.congestion_mark, now)
+                self._on_data(read_data(header.fragment), header.congestion_mark, now)
             elif header.nack_reason is not None:
                 self._on_nack(parse_interest(header.fragment), now)
             elif header.fragment:

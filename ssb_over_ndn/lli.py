@@ -5,6 +5,7 @@ from random import Random
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.upstream import Recovery
+from forwarder.wire.lp import LpPacket
 
 
 class LliSubscription:
@@ -42,9 +43,9 @@ class LliSubscription:
         """See Subscription."""
         self._consumer.cancel(now)
 
-    def receive(self, packet: bytes, now: int) -> None:
+    def receive(self, header: LpPacket, now: int) -> None:
         """See Subscription."""
-        self._consumer.receive(packet, now)
+        self._consumer.receive(header, now)
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         """See Subscription."""

@@ -13,11 +13,11 @@ Both repeat an Interest soon when a later item shows that its item exists.
 
 from random import Random
 
-from forwarder.feedcache.items import Item
+from forwarder.feedcache.items import Item, read_data
 from forwarder.lli.estimates import Window
 from forwarder.wire.feed import item_name, split_item
-from forwarder.wire.lp import parse_lp
-from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, make_interest, parse_data, parse_interest
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, make_interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.inbox import Inbox
 from ssb_over_ndn.silence import Silence
@@ -90,16 +90,15 @@ class Lookahead:
         self._pending.clear()
         self._asked = self._inbox.arrived
 
-    def receive(self, packet: bytes, now: int) -> None:
+    def receive(self, header: LpPacket, now: int) -> None:
         """See Subscription."""
         if not self._is_open:
             return
         try:
-            header = parse_lp(packet)
             if header.nack_reason is not None:
                 self._on_nack(parse_interest(header.fragment).name, now)
             elif header.fragment[:1] == bytes((DATA,)):
-                self._on_data(parse_data(header.fragment), header.congestion_mark, now)
+                self._on_data(read_data(header.fragment), header.congestion_mark, now)
         except MalformedPacket:
             return
 

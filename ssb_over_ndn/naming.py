@@ -1,6 +1,6 @@
 """Names and packets of SSB messages over NDN."""
 
-from forwarder.wire.feed import feed_name, item_name, split_item, ssb_content
+from forwarder.wire.feed import feed_key, feed_name, item_name, split_item, ssb_content
 from forwarder.wire.name import (
     GENERIC,
     KEYWORD,
@@ -15,7 +15,7 @@ from forwarder.wire.name import (
 )
 from forwarder.wire.packet import Data, make_data
 from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
-from ssb.keys import parse_feed, parse_message
+from ssb.keys import feed_ref, parse_feed, parse_message
 from ssb.message import Message
 
 LOGS = from_uri("/ssb/logs")
@@ -31,6 +31,11 @@ _SYNC = component(KEYWORD, b"sync")
 def log_name(author: str) -> bytes:
     """Return the name of the feed of an author (`@...=.ed25519`): /ssb/logs/<id>."""
     return feed_name(LOGS, parse_feed(author))
+
+
+def log_key(name: bytes) -> str:
+    """Return the author (`@...=.ed25519`) of the feed of a name."""
+    return feed_ref(feed_key(name))
 
 
 def hash_name(message_id: str) -> bytes:

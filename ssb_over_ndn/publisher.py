@@ -10,8 +10,8 @@ from typing import Protocol
 from forwarder.lli.producer import Producer
 from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import Data, Interest, parse_data
+from ssb.application import Event
 from ssb.message import Message
-from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import (
     hash_name,
     hash_packet,
@@ -145,7 +145,7 @@ class Publisher:
         self._tip = message.sequence
         self._held.append(item)
         self._by_hash[hash_name(message.id)] = message
-        self._events.append(Event(now, "published", self.feed, message.sequence, len(message.encoded)))
+        self._events.append(Event(now, "published", message.author, message.sequence, len(message.encoded)))
         self._producer.appended(message.sequence, now)
         if self._announcer is not None:
             self._announcer.published(message.sequence, item, now)

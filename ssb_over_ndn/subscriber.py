@@ -6,14 +6,16 @@ come is here, once: the schedule, pauses, the pace of a slow application, and th
 
 from collections.abc import Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from forwarder.feedcache.items import Item
-from forwarder.wire.lp import parse_lp
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
-from forwarder.wire.packet import DATA, parse_data, parse_interest
+from forwarder.wire.packet import read_name
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.events import Event
+from ssb.application import Event, Plan
+from ssb_over_ndn.naming import log_key
 
 _SECOND = 1_000_000_000
 
@@ -37,8 +39,8 @@ class Subscription(Protocol):
         """Unsubscribe, and tell the network where the protocol can."""
         ...
 
-    def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet (bare or LpPacket); what is not this feed's is ignored."""
+    def receive(self, header: LpPacket, now: int) -> None:
+        """Take in a packet, as parse_lp() reads it; what is not this feed's is ignored."""
         ...
 
     def take_items(self, limit: int | None = None) -> list[Item]:
@@ -62,21 +64,6 @@ class Subscription(Protocol):
         ...
 
 
-class Plan(NamedTuple):
-    """What an application means to do.
-
-    Attributes:
-        start, stop: when it subscribes and unsubscribes, ns.
-        pauses: (from, to) in ns, ascending; meanwhile it takes nothing, and stays subscribed.
-        drain_per_s: items that it takes a second at most, of all feeds together; None for as they come.
-    """
-
-    start: int
-    stop: int
-    pauses: tuple[tuple[int, int], ...] = ()
-    drain_per_s: float | None = None
-
-
 class Subscriber:
     """An application that follows feeds.
 
@@ -91,6 +78,7 @@ class Subscriber:
         if plan.drain_per_s is not None and plan.drain_per_s <= 0:
             raise ValueError(f"an application that takes {plan.drain_per_s} items a second never ends")
         self._subscriptions = dict(subscriptions)
+        self._keys = {feed: log_key(feed) for feed in subscriptions}
         self._pauses = plan.pauses
         self._interval = None if plan.drain_per_s is None else round(_SECOND / plan.drain_per_s)
         self._start: int | None = plan.start
@@ -104,9 +92,15 @@ class Subscriber:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Pass a packet to its subscription; there is none before the start and after the end."""
-        feed = self._feed_of(packet) if self._is_open() else None
+        if not self._is_open():
+            return
+        try:
+            header = parse_lp(packet)
+            feed = self._feed_of(read_name(header.fragment) if header.fragment else header.feed or b"")
+        except MalformedPacket:
+            return
         if feed is not None:
-            self._subscriptions[feed].receive(packet, now)
+            self._subscriptions[feed].receive(header, now)
             self._follow_up(feed, now)
             self._take(now)
 
@@ -136,7 +130,7 @@ class Subscriber:
         if self._start is not None and self._start <= now:
             self._start = None
             for feed, subscription in self._subscriptions.items():
-                self._events.append(Event(now, "joined", feed))
+                self._events.append(Event(now, "joined", self._keys[feed]))
                 subscription.start(now)
                 self._follow_up(feed, now)
         if self._stop is not None and self._stop <= now:
@@ -144,7 +138,7 @@ class Subscriber:
             for feed, subscription in self._subscriptions.items():
                 subscription.stop(now)
                 self._follow_up(feed, now)
-                self._events.append(Event(now, "stopped", feed))
+                self._events.append(Event(now, "stopped", self._keys[feed]))
         if self._is_open():
             due = []
             while self._alarms and self._alarms[0][0] <= now:
@@ -160,20 +154,12 @@ class Subscriber:
     def _is_open(self) -> bool:
         return self._start is None and self._stop is not None
 
-    def _feed_of(self, packet: bytes) -> bytes | None:
-        """Return the followed feed that a packet's name is under."""
-        try:
-            header = parse_lp(packet)
-            if not header.fragment:
-                name = header.feed or b""
-            elif header.fragment[0] == DATA:
-                name = parse_data(header.fragment).name
-            else:
-                name = parse_interest(header.fragment).name
-            ends = prefix_ends(name)
-        except MalformedPacket:
-            return None
-        return next((name[:end] for end in ends if name[:end] in self._subscriptions), None)
+    def _feed_of(self, name: bytes) -> bytes | None:
+        """Return the followed feed that a name is under; raise MalformedPacket."""
+        parts = split_item(name)
+        if parts is not None and parts[0] in self._subscriptions:
+            return parts[0]
+        return next((name[:end] for end in prefix_ends(name) if name[:end] in self._subscriptions), None)
 
     def _take(self, now: int) -> None:
         """Let the application take what it can take now."""
@@ -182,7 +168,8 @@ class Subscriber:
             feed = next(iter(self._offering))
             del self._offering[feed]
             items = self._subscriptions[feed].take_items(None if self._interval is None else 1)
-            self._events += [Event(now, "delivered", feed, item.seq, len(item.message)) for item in items]
+            key = self._keys[feed]
+            self._events += [Event(now, "delivered", key, item.seq, len(item.message)) for item in items]
             if not items:
                 continue
             if self._interval is not None:
@@ -196,9 +183,9 @@ class Subscriber:
         self._outputs += subscription.take_outputs()
         for word in subscription.take_errors():
             if word == "fork":
-                self._events.append(Event(now, "forked", feed, subscription.forked_at or 0))
+                self._events.append(Event(now, "forked", self._keys[feed], subscription.forked_at or 0))
             else:
-                self._events.append(Event(now, "error", feed, detail=word))
+                self._events.append(Event(now, "error", self._keys[feed], detail=word))
         self._offering[feed] = None
         deadline = subscription.next_deadline()
         if deadline is not None and deadline != self._due.get(feed):

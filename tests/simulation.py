@@ -14,7 +14,6 @@ from captures.pcapng import Direction, Writer
 from forwarder.link import LinkService
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
-from forwarder.wire.name import to_uri
 from ssb.generate import generate_feed
 from ssb.message import Message
 from testbed.experiment.emulated_run import Emulation
@@ -83,7 +82,7 @@ class Result:
 
     def delivered(self, node: str, feed: int | None = None) -> list[int]:
         """Sequence numbers in the order that the application got them, of all feeds or of one."""
-        name = None if feed is None else to_uri(self.load.feeds[feed].name)
+        name = None if feed is None else self.load.feeds[feed].key
         return [
             e["seq"]
             for e in self.events[node]

@@ -41,6 +41,7 @@ TESTBED = layered(
         "layerings",
         "scenario",
         "experiment",
+        "watch",
         "verify",
         "verify/simulate",
         "cli",

@@ -78,7 +78,7 @@ class LiveQuery:
         every: seconds between batches, as analysis.spark.stream_source has it.
 
     Attributes:
-        followed: what each capture has come to, by name. Use it inside `lock`.
+        captures: the counts and PITs of each capture, by its name. Use it inside `lock`.
         places: the byte up to which each capture has been read.
         batches: how many have been added up.
         lags: of the batches that were shown, seconds.
@@ -92,7 +92,7 @@ class LiveQuery:
         rule: NodeRule,
         every: float,
     ) -> None:
-        self.followed = {name: LiveCapture(name, breaks.get(name, ())) for name in captures}
+        self.captures = {name: LiveCapture(name, breaks.get(name, ())) for name in captures}
         self.lock = Lock()
         self.places = dict.fromkeys(captures, 0)
         self.batches = 0
@@ -100,7 +100,7 @@ class LiveQuery:
         self._growth = {name: Growth() for name in captures}
         self._captures = captures
         self._shown: dict[int, float] = {}
-        self._told = -1
+        self._reported = -1
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
         packets = follow_captures(spark, captures, rule, BATCH_BYTES, every)
@@ -141,7 +141,7 @@ class LiveQuery:
         if not self._query.isActive:
             error = self._query.exception()
             raise AnalysisError(reason(error) if error else "the query has ended")
-        if self._told + 1 < self.batches:
+        if self._reported + 1 < self.batches:
             self._read_progress()
 
     def shown(self, batches: int, now: float) -> None:
@@ -167,20 +167,20 @@ class LiveQuery:
         finally:
             kept.unpersist()
         with self.lock:
-            for name, capture in self.followed.items():
+            for name, capture in self.captures.items():
                 capture.count([row for row in counted if row["layering"] == name])
             for begin in range(0, told.num_rows, _CHUNK):
                 rows = told.slice(begin, _CHUNK).to_pylist()
-                for name, capture in self.followed.items():
+                for name, capture in self.captures.items():
                     capture.follow([row for row in rows if row["layering"] == name])
             self.batches = number + 1
 
     def _read_progress(self) -> None:
         """Learn which bytes were in the batches that have been shown."""
-        for number, start, end in batches_told(self._query.recentProgress):
-            if number <= self._told or number not in self._shown:
+        for number, start, end in reported_batches(self._query.recentProgress):
+            if number <= self._reported or number not in self._shown:
                 continue
-            self._told = number
+            self._reported = number
             waited = []
             for name, place in end.items():
                 begin = start.get(name, {}).get("at", 0)
@@ -207,7 +207,7 @@ def warm_up(spark: SparkSession) -> None:
             query.stop()
 
 
-def batches_told(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
+def reported_batches(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
     """Yield the number of each batch in a query's reports of progress, and the offsets that it lies between.
 
     Spark also reports, every 10 s, that nothing happens: under the number of the batch that comes next.

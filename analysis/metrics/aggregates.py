@@ -43,7 +43,7 @@ def single(table: pa.Table) -> Totals:
 def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals:
     """Return published, twice, out_of_order, forked, errors.
 
-    `events` is what the applications noted: layering, event, feed, seq; `feeds` is
+    `events` is the events of the applications: layering, event, feed, seq; `feeds` is
     analysis.run.context.FEEDS, of which cross traffic does not count; `faults` is
     analysis.metrics.delivery.faults.
     """

@@ -1,4 +1,4 @@
-"""Delivery as an application sees it, from the events that it noted.
+"""Delivery as an application sees it, from its events.
 
 How long it waited for its first item, how long nothing came after the network broke, and what must not
 happen at all: an item twice, or before one that it follows.
@@ -93,17 +93,17 @@ def recovery(
 def faults(events: DataFrame) -> DataFrame:
     """Return layering, node, twice, out_of_order, forked, errors: a row for each node that subscribes.
 
-    `events` has `line`, the place in which the node noted them. twice: deliveries of an item that had been
+    `events` has `line`, the place in which the node reported them. twice: deliveries of an item that had been
     delivered; out_of_order: first deliveries after that of a later item; forked: feeds that ended by the
     proof of a fork; errors: told to the application.
     """
-    noted = events.where(F.col("event").isin("delivered", "joined", "forked", "error"))
+    reported = events.where(F.col("event").isin("delivered", "joined", "forked", "error"))
     is_item = F.col("event") == "delivered"
     feed = Window.partitionBy(*_PAIR, is_item).orderBy("line")
     earlier = F.max("seq").over(feed.rowsBetween(Window.unboundedPreceding, -1))
     times = F.row_number().over(Window.partitionBy(*_PAIR, "seq", is_item).orderBy("line"))
     return (
-        noted.select("*", earlier.alias("highest"), times.alias("times"))
+        reported.select("*", earlier.alias("highest"), times.alias("times"))
         .groupBy("layering", "node")
         .agg(
             F.count_if(is_item & (F.col("times") > 1)).alias("twice"),

@@ -73,7 +73,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
         raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
     with cached(capture_aggregates.sightings(packets, spans)) as seen:
-        given = _Given(spark, packets, runs, spans, seen, tables)
+        given = _Inputs(spark, packets, runs, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
             lambda: _wire(given, several=len(nodes) > len(with_frames)),
@@ -91,8 +91,8 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
     )
 
 
-class _Given(NamedTuple):
-    """What everything is computed from."""
+class _Inputs(NamedTuple):
+    """The inputs of all figures."""
 
     spark: SparkSession
     packets: DataFrame
@@ -107,7 +107,7 @@ class _Given(NamedTuple):
         return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
 
 
-def _wire(given: _Given, several: bool) -> dict[str, Rows]:
+def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
     """What crossed the wire, and how long Interests waited for an answer."""
     ways = _rows(
         capture_aggregates.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst"
@@ -170,7 +170,7 @@ def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
     }
 
 
-def _state(given: _Given, lines: int) -> dict[str, Rows]:
+def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
     """What the nodes' PITs held."""
     by_node = ("layering", "node")
     bins = max(40, min(300, POINTS // (6 * lines)))
@@ -188,7 +188,7 @@ def _state(given: _Given, lines: int) -> dict[str, Rows]:
     }
 
 
-def _service(given: _Given) -> dict[str, Rows]:
+def _service(given: _Inputs) -> dict[str, Rows]:
     """What came of it: feeds, latencies, and what went wrong."""
     told = given.read(schema.FEED_PROGRESS)
     feeds = _rows(capture_aggregates.feeds(told, MOST_FEEDS), "layering", "feed")
@@ -207,7 +207,7 @@ def _service(given: _Given) -> dict[str, Rows]:
     }
 
 
-def _followed(given: _Given, most: int) -> dict[str, Rows]:
+def _followed(given: _Inputs, most: int) -> dict[str, Rows]:
     """The frames of some names, for their sequence charts."""
     asked, told = given.read(schema.TRANSACTIONS), given.read(schema.FEED_PROGRESS)
     subjects = capture_names.subjects(asked, told, most).toArrow()

@@ -49,7 +49,7 @@ from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, at_least_empty, read_parquet, settle, write_by_time
 from analysis.spark.to_parquet import beside, extract
 from analysis.tables import link_transits
-from analysis.tables.events import noted_in_run
+from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
@@ -69,7 +69,7 @@ QUEUE_SAMPLES = 400
 """Samples of a queue, over the longest run."""
 
 MOST_JOURNEYS = 120_000
-"""Crossings that the report holds so that an item's journey can be drawn in the page."""
+"""Transits of links that the report holds so that an item's journey can be drawn in the page."""
 
 _EVENTS = pa.schema(
     [
@@ -136,7 +136,7 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine:
 
 
 class Prepared(NamedTuple):
-    """What everything else is computed from: the setting, what the nodes noted, and what crossed the wire."""
+    """What everything else is computed from: the setting, the application events, and the packets."""
 
     cases: Cases
     tables: Path
@@ -148,7 +148,7 @@ class Prepared(NamedTuple):
     hops: DataFrame
     timeline: DataFrame
     setting: Setting
-    noted: pa.Table
+    application_events: pa.Table
     events: DataFrame
     packets: DataFrame
     messages: DataFrame
@@ -263,7 +263,7 @@ def _prepared(
         write_by_time(whole, tables / _MESSAGES, BY[:1] if small else BY[:2], here=small)
         return read_parquet(spark, tables / _MESSAGES, whole.schema)
 
-    messages, (runs, nodes, feeds, hops, timeline, noted) = in_parallel(joined, others)
+    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(joined, others)
     progress("following every PIT")
 
     items = [stream_items.items(found, protocol, references) for protocol, found in streams.items()]
@@ -271,7 +271,7 @@ def _prepared(
     def latencies() -> tuple[DataFrame, DataFrame]:
         each = [item_sizes(messages), *(stream_items.item_sizes(found) for found in items)]
         sizes = settle(reduce(DataFrame.unionByName, each), tables / "items.parquet", here=small)
-        bounded = with_bound(latency(noted, feeds, nodes), sizes, hops)
+        bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
@@ -290,8 +290,8 @@ def _prepared(
             hops=hops,
             timeline=timeline,
             setting=known,
-            noted=events,
-            events=noted,
+            application_events=events,
+            events=application_events,
             packets=packets,
             messages=messages,
             streams=streams,
@@ -380,7 +380,7 @@ def _measured(given: Prepared) -> Measured:
     least, copied, there = of_needs
     contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
     come_to = [
-        aggregates.events_totals(given.noted, given.setting.feeds, faults),
+        aggregates.events_totals(given.application_events, given.setting.feeds, faults),
         aggregates.latency_totals(late, waits, gaps),
         aggregates.keeping_up_totals(kept),
         aggregates.pit_totals(summary, there),
@@ -455,8 +455,8 @@ def _report_tables(given: Prepared) -> Tables:
 
     def links() -> dict[str, pa.Table]:
         ends = frame(link_transits.link_ends(given.cases))
-        crossed = link_transits.crossings(given.packets, given.messages, ends, here=given.here)
-        crossed = given.settle("crossings", crossed)
+        crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
+        crossed = given.settle("transits", crossed)
         link = ("layering", "sender", "receiver")
         return {
             "link_load": keep(
@@ -515,13 +515,13 @@ def _layers(given: Prepared, measured: Measured) -> pa.Table:
 
 def _tell(given: Prepared) -> None:
     """Write the tables that are there for others, and not shown by the report."""
-    noted = noted_in_run(given.events, given.timeline)
+    reported = run_events(given.events, given.timeline)
     tell(
         given.messages,
         given.tables / _MESSAGES,
         lambda name: given.tables / f"{name}.parquet",
         given.settle,
-        noted,
+        reported,
         here=given.here,
     )
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):

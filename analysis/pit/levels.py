@@ -88,12 +88,12 @@ class Levels:
         entries; None if nothing was held in the run."""
         if self._first is None:
             return None
-        told: dict[str, Any] = {"peak_ns": self._peak_ns}
+        summary: dict[str, Any] = {"peak_ns": self._peak_ns}
         sums = (self._sums[-1] - self._sums[-2]).astype(float)
         for what, total, peak in zip(State._fields, sums.tolist(), self._peaks, strict=True):
-            told[f"mean_{what}"] = total / (self._over.end_ns - self._over.start_ns)
-            told[f"peak_{what}"] = peak
-        return told
+            summary[f"mean_{what}"] = total / (self._over.end_ns - self._over.start_ns)
+            summary[f"peak_{what}"] = peak
+        return summary
 
     def heat(self) -> Rows:
         """Return slice and the means of HELD over it; nothing of what is before the node's first entry."""
@@ -190,15 +190,15 @@ def scan(
                     nodes[node] = Levels(spans[run], of, bins, over=over[run] if over else None)
                 states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
                 nodes[node].push(rows["time"].to_numpy(), states)
-        told: dict[str, Any] = {"summary": [], "curves": [], "heat": []}
+        rows_of: dict[str, Any] = {"summary": [], "curves": [], "heat": []}
         for node, levels in sorted(nodes.items()):
             levels.finish()
             where = {"layering": run, "node": node}
             summary = levels.summary()
-            told["summary"] += [where | summary] if summary else []
-            told["curves"] += [where | row for row in levels.curve()]
-            told["heat"] += [where | row for row in levels.heat()] if node != ALL else []
-        return told
+            rows_of["summary"] += [where | summary] if summary else []
+            rows_of["curves"] += [where | row for row in levels.curve()]
+            rows_of["heat"] += [where | row for row in levels.heat()] if node != ALL else []
+        return rows_of
 
     reports = each(spark, follow, len(runs))
     return {

@@ -28,7 +28,7 @@ Values = Mapping[tuple[str, str], float | None]
 """What the comparison has, by metric and layering."""
 
 
-class Told(NamedTuple):
+class Finding(NamedTuple):
     """A finding of a run: its lead, empty for a plain remark, and its sentence."""
 
     lead: str
@@ -39,7 +39,7 @@ class Findings(NamedTuple):
     """What a page says first: a headline, at most MOST findings, and what to keep in mind with them."""
 
     headline: str
-    told: list[Told]
+    sentences: list[Finding]
     notes: list[str]
 
 
@@ -82,7 +82,7 @@ def findings(
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     by_key = {axis.metric.key: axis for axis in axes}
-    told = [
+    sentences = [
         _delivery(values, manifest),
         *_behind(subscribers, manifest),
         *_defects(values, manifest),
@@ -91,8 +91,8 @@ def findings(
     for phrase in PHRASES:
         axis = by_key.get(phrase.metric)
         if axis is not None:
-            told += _axis(axis, phrase, values, manifest)
-    return Findings(_headline(axes, values, manifest), told[:MOST], list(_notes(values, manifest)))
+            sentences += _axis(axis, phrase, values, manifest)
+    return Findings(_headline(axes, values, manifest), sentences[:MOST], list(_notes(values, manifest)))
 
 
 def unranked(values: Values, layerings: Sequence[str]) -> dict[str, str]:
@@ -127,7 +127,7 @@ def _headline(axes: list[Axis], values: Values, manifest: Manifest) -> str:
     return f"{said} {order[0]} is first on {axis}{rest}.".strip()
 
 
-def _delivery(values: Values, manifest: Manifest) -> Told:
+def _delivery(values: Values, manifest: Manifest) -> Finding:
     subscribers = len(manifest.nodes("subscriber"))
     expected = manifest.expected_deliveries
     shares = {x: values["delivered", x] for x in manifest.layerings}
@@ -136,20 +136,20 @@ def _delivery(values: Values, manifest: Manifest) -> Told:
         if expected == manifest.workload.items * subscribers:
             items = pretty(manifest.workload.items)
             whom = f"all {subscribers} subscribers" if subscribers != 1 else "the subscriber"
-            return Told("Nothing is missing.", f"{every} delivered all {items} items to {whom}.")
-        return Told(
+            return Finding("Nothing is missing.", f"{every} delivered all {items} items to {whom}.")
+        return Finding(
             "Nothing is missing.", f"{every} made all {pretty(expected)} deliveries that were expected."
         )
     whole = [layering for layering, delivered in shares.items() if delivered == expected]
     counts = [f"{pretty(n)} under {layering}" for layering, n in shares.items() if n != expected]
     if whole:
         counts.append(f"all under {joined(whole)}")
-    return Told(
+    return Finding(
         "Not all arrived.", f"Of {pretty(expected)} deliveries expected, {joined(counts)} took place."
     )
 
 
-def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Told]:
+def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Finding]:
     """Say which layerings did not keep up, or were cut off, by the subscriber for whom it was worst."""
     behind, cut_off = [], []
     for layering in manifest.layerings:
@@ -164,7 +164,7 @@ def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Told]:
         if at_last:
             cut_off.append((layering, f"{pretty(sum(at_last))} under {layering}"))
     if behind:
-        yield Told(
+        yield Finding(
             f"{joined([layering for layering, _ in behind])} did not keep up, so no latency is ranked there.",
             "It tells how long the run was. So many items were still to come when the last was published, "
             "and so much the median latency grew from the first quarter of items to the last: "
@@ -172,22 +172,22 @@ def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Told]:
         )
     if cut_off:
         were = "was" if len(cut_off) == 1 else "were"
-        yield Told(
+        yield Finding(
             f"{joined([layering for layering, _ in cut_off])} {were} still delivering when the run ended.",
             "Deliveries in the last moments before subscriptions ended, to subscribers that lacked items: "
             f"{joined([text for _, text in cut_off])}.",
         )
 
 
-def _defects(values: Values, manifest: Manifest) -> Iterator[Told]:
+def _defects(values: Values, manifest: Manifest) -> Iterator[Finding]:
     for metric, what in (("twice", "twice"), ("out_of_order", "out of order")):
         faulty = {x: count for x in manifest.layerings if (count := values[metric, x])}
         if faulty:
             counts = [f"{with_unit(count, 'items')} under {layering}" for layering, count in faulty.items()]
-            yield Told("A defect:", f"{joined(counts)} delivered {what}.")
+            yield Finding("A defect:", f"{joined(counts)} delivered {what}.")
 
 
-def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Told]:
+def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Finding]:
     """Say how soon an item that a link has lost was there all the same."""
     times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
     never: Counter[str] = Counter()
@@ -202,14 +202,14 @@ def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Told]:
     order = sorted(medians, key=medians.__getitem__)
     said = [f"{with_unit(medians[x], 'ms')} under {x} (n = {len(times[x])})" for x in order]
     gone = [f"{count} under {layering}" for layering, count in never.items()]
-    yield Told(
+    yield Finding(
         f"{order[0]} mends a link’s loss soonest." if len(order) > 1 else "Recovery after a loss:",
         f"Half of the items that a link lost were there after {joined(said)}, counted from when they were "
         "due." + (f" Never there: {joined(gone)}." if gone else ""),
     )
 
 
-def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Iterator[Told]:
+def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Iterator[Finding]:
     """Say who is first on an axis and where all others are, if that is worth a sentence."""
     ranked = [(one.layering, one.value) for one in axis.standings if one.rank is not None]
     ranked.sort(key=lambda pair: pair[1] or 0.0, reverse=axis.metric.better == "higher")
@@ -230,7 +230,7 @@ def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Ite
         lead = f"{phrase.what}: {phrase.best} under {joined(leaders)}, {than} than under {last}."
     text = f"{joined(figures)}{_enough(phrase.metric, [x for x, _ in ranked], values)}."
     text = f"{text[0].upper()}{text[1:]}"
-    yield Told(lead, f"{text}{''.join(_bound(phrase.metric, first, values))}")
+    yield Finding(lead, f"{text}{''.join(_bound(phrase.metric, first, values))}")
 
 
 def _enough(metric: str, layerings: Sequence[str], values: Values) -> str:

@@ -28,8 +28,8 @@ CALL = "feednetLive"
 """The function of the page that the script calls with the news."""
 
 
-class Shown(NamedTuple):
-    """How captures are shown.
+class Presentation(NamedTuple):
+    """How a page presents captures.
 
     nodes: in the order of the page; others follow. links: what an interface sends to, by its name. sent:
     whether loads are what was sent, as every frame of the network is captured at both ends.
@@ -45,12 +45,12 @@ class Shown(NamedTuple):
         return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
-def figures(capture: LiveCapture, shown: Shown) -> list[Figure]:
+def figures(capture: LiveCapture, shown: Presentation) -> list[Figure]:
     """Return the plots of a capture."""
     return [_packets(capture, shown), _pit(capture, shown), _loads(capture, shown), _progress(capture, shown)]
 
 
-def node_rows(capture: LiveCapture, shown: Shown) -> list[list[str]]:
+def node_rows(capture: LiveCapture, shown: Presentation) -> list[list[str]]:
     """Return the table of nodes: node, feeds, newest, missing, and PIT entries and bytes at their peak."""
     newest, missing, feeds = _feeds_by_node(capture)
     rows = []
@@ -64,7 +64,7 @@ def node_rows(capture: LiveCapture, shown: Shown) -> list[list[str]]:
 NODE_COLUMNS = ("Node", "Feeds", "Newest item", "Missing", "PIT peak, entries", "PIT peak, bytes")
 
 
-def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown: Shown) -> str:
+def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown: Presentation) -> str:
     """Return the page with the state that it shows at first; `feed` is the address of the script of news."""
     empty = figures(LiveCapture(""), shown)
     return page(
@@ -101,7 +101,7 @@ def _time_axis(capture: LiveCapture) -> Spec:
     return {"title": {"text": "time, s"}, "range": [0, end]}
 
 
-def _packets(capture: LiveCapture, shown: Shown) -> Figure:
+def _packets(capture: LiveCapture, shown: Presentation) -> Figure:
     amounts: Counter[tuple[str, int]] = Counter()
     for (_, direction, kind, place), (frames, _) in capture.loads.items():
         if not shown.sent or direction == "out":
@@ -142,7 +142,7 @@ def _packets(capture: LiveCapture, shown: Shown) -> Figure:
     )
 
 
-def _pit(capture: LiveCapture, shown: Shown) -> Figure:
+def _pit(capture: LiveCapture, shown: Presentation) -> Figure:
     places = range(_end(capture) + 1)
 
     def most(name: str, column: int) -> list[int]:
@@ -161,13 +161,13 @@ def _pit(capture: LiveCapture, shown: Shown) -> Figure:
             names = _nodes(capture, shown)
             return _map(capture, {name: most(name, column) for name in names}, max, what)
         seconds = [_seconds(capture, place) for place in places]
-        told = {"hovertemplate": f"%{{y}} {what} from %{{x:.2f}} s", "meta": None}
+        style = {"hovertemplate": f"%{{y}} {what} from %{{x:.2f}} s", "meta": None}
         layout = {
             "xaxis": _time_axis(capture),
             "yaxis": {"title": {"text": f"PIT {what}, most in a slice"}, "rangemode": "tozero"},
             "uirevision": capture.name,
         }
-        return [line(1, of, seconds, most(ALL, column), "hv") | told], layout
+        return [line(1, of, seconds, most(ALL, column), "hv") | style], layout
 
     return with_menus(
         "pit",
@@ -179,7 +179,7 @@ def _pit(capture: LiveCapture, shown: Shown) -> Figure:
     )
 
 
-def _nodes(capture: LiveCapture, shown: Shown) -> list[str]:
+def _nodes(capture: LiveCapture, shown: Presentation) -> list[str]:
     """Return all nodes: those of the run, and whatever else has been seen."""
     seen = {node for node, _ in capture.progress}
     return shown.ordered([*({*shown.nodes, *capture.peaks, *seen} - {ALL})])
@@ -217,7 +217,7 @@ def _map(
     return [data], layout
 
 
-def _loads(capture: LiveCapture, shown: Shown) -> Figure:
+def _loads(capture: LiveCapture, shown: Presentation) -> Figure:
     amounts: dict[str, dict[int, list[int]]] = {}
     totals: Counter[str] = Counter()
     for (interface, direction, _, place), (frames, size) in capture.loads.items():
@@ -264,7 +264,7 @@ def _feeds_by_node(capture: LiveCapture) -> tuple[Counter[str], Counter[str], Co
     return newest, missing, feeds
 
 
-def _progress(capture: LiveCapture, shown: Shown) -> Figure:
+def _progress(capture: LiveCapture, shown: Presentation) -> Figure:
     by_node: dict[str, list[dict[int, int]]] = {}
     for (node, _), series in capture.newest.items():
         by_node.setdefault(node, []).append(series)

@@ -264,12 +264,12 @@ def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[
     waits: dict[tuple[float, str], dict[str, float | None]] = {}
     for row in rows:
         seconds = round((row["joined"] - manifest.runs[row["layering"]].start_ns) / 1e9, 1)
-        told = waits.setdefault((seconds, row["node"]), {})
+        times = waits.setdefault((seconds, row["node"]), {})
         if row["wait_ns"] is not None:
-            told[row["layering"]] = max(told.get(row["layering"]) or 0.0, row["wait_ns"] / 1e6)
+            times[row["layering"]] = max(times.get(row["layering"]) or 0.0, row["wait_ns"] / 1e6)
     return [
-        (node, seconds, [(layering, told.get(layering)) for layering in manifest.layerings])
-        for (seconds, node), told in sorted(waits.items())
+        (node, seconds, [(layering, times.get(layering)) for layering in manifest.layerings])
+        for (seconds, node), times in sorted(waits.items())
         if seconds > 0
     ]
 
@@ -282,7 +282,7 @@ def _counts(rows: Rows, value: str, manifest: Manifest) -> dict[str, int]:
 
 def _versions(manifest: Manifest, engine: str) -> dict[str, str]:
     """Return what ran and what analysed it."""
-    told = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
+    known = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
     own = f"{manifest.feednet} (commit {manifest.commit})" if manifest.commit else manifest.feednet
     name, _, number = engine.partition(" ")
-    return {"feednet": own} | told | ({name: number} if name else {}) | {"pyarrow": version("pyarrow")}
+    return {"feednet": own} | known | ({name: number} if name else {}) | {"pyarrow": version("pyarrow")}

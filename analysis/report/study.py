@@ -10,7 +10,7 @@ from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study, has
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.numbers import pretty, with_unit
 from analysis.report.page import page as render_page
-from analysis.report.study_words import caveats, findings, point_words, told
+from analysis.report.study_words import caveats, estimate_text, findings, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
 
 _ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
@@ -124,4 +124,4 @@ def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[tuple[s
             values = [study.values.get((metric.key, layering, point)) for point in points]
             if any(values) or len(study.groups) == 1:
                 starred = [has_star(study, metric, layering, point) for point in points]
-                yield layering, group, list(zip(map(told, values), starred, strict=True))
+                yield layering, group, list(zip(map(estimate_text, values), starred, strict=True))

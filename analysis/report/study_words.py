@@ -6,7 +6,7 @@ from statistics import fmean
 
 from analysis.metrics.registry import METRICS, WHOLE, Metric
 from analysis.metrics.study import Estimate, Point, Study, unranked
-from analysis.report.findings import Told
+from analysis.report.findings import Finding
 from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.ranks import alike
 from analysis.run.keys import NET
@@ -35,7 +35,7 @@ _LATENCY = "latency_p50"
 _METRICS = {metric.key: metric for metric in METRICS}
 
 
-def told(value: Estimate | None) -> str:
+def estimate_text(value: Estimate | None) -> str:
     """Write an estimate: "33.9 ± 1.2", without an interval "33.9"."""
     if value is None:
         return pretty(None)
@@ -54,7 +54,7 @@ def point_words(study: Study, point: Point) -> str:
     return ", ".join(filter(None, (x, point.group)))
 
 
-def findings(study: Study) -> list[Told]:
+def findings(study: Study) -> list[Finding]:
     """Return the findings, MOST at most, whichever way the figures fall."""
     firsts = [finding for key in _TOLD if (finding := _first(study, _METRICS[key])) is not None]
     every = [*_delivery(study), *_networks(study), *firsts[:2], *_growth(study), *firsts[2:]]
@@ -84,7 +84,7 @@ def caveats(study: Study) -> Iterator[str]:
         yield "There is one run of each, so nothing is known of chance."
 
 
-def _delivery(study: Study) -> Iterator[Told]:
+def _delivery(study: Study) -> Iterator[Finding]:
     shares = {
         (x, point): value for (metric, x, point), value in study.values.items() if metric == "delivered_share"
     }
@@ -95,18 +95,20 @@ def _delivery(study: Study) -> Iterator[Told]:
         if share.mean < WHOLE:
             worst[layering] = min(worst.get(layering, (share.mean, point)), (share.mean, point), key=_mean)
     if not worst:
-        yield Told(
+        yield Finding(
             "Everything arrived.",
             f"Each layering delivered at least {WHOLE:g} % of what was expected"
             + (f", whatever the {study.words.what}." if study.key else "."),
         )
         return
     order = sorted(worst, key=lambda x: worst[x][0])
-    said = [f"{x} {told(shares[x, worst[x][1]])} %{_at(study, [worst[x][1]])}" for x in order[:_NAMED]]
+    said = [
+        f"{x} {estimate_text(shares[x, worst[x][1]])} %{_at(study, [worst[x][1]])}" for x in order[:_NAMED]
+    ]
     more = f", and {len(order) - _NAMED} more less by little" if len(order) > _NAMED else ""
     whole = [x for x in study.layerings if x not in worst]
     lead = f"Only {_and(whole)} delivered everything." if len(whole) <= _NAMED and whole else ""
-    yield Told(
+    yield Finding(
         lead or f"{len(worst)} of {len(study.layerings)} layerings did not deliver everything.",
         f"At their worst: {_and(said)}{more}." if not more else f"Worst: {', '.join(said)}.",
     )
@@ -116,7 +118,7 @@ def _mean(worst: tuple[float, Point]) -> float:
     return worst[0]
 
 
-def _networks(study: Study) -> Iterator[Told]:
+def _networks(study: Study) -> Iterator[Finding]:
     """Say how far a network is from another with the same seeds, if that is what the study is about."""
     if study.key != NET or len(study.xs) != 2 or len(study.groups) > 1:
         return
@@ -133,10 +135,10 @@ def _networks(study: Study) -> Iterator[Told]:
                 figures = f"{with_unit(became, metric.unit)}, not {with_unit(was, metric.unit)}"
                 said.append(f"{layering} {how} ({figures})")
         if said:
-            yield Told(f"{_upper(metric.axis)}, {other.x} against {one.x}:", f"{'; '.join(said)}.")
+            yield Finding(f"{_upper(metric.axis)}, {other.x} against {one.x}:", f"{'; '.join(said)}.")
 
 
-def _first(study: Study, metric: Metric) -> Told | None:
+def _first(study: Study, metric: Metric) -> Finding | None:
     """Say who is first on a metric, and where."""
     first = {point: leaders for point in study.points if (leaders := _leaders(study, metric, point))}
     if not first:
@@ -151,7 +153,7 @@ def _first(study: Study, metric: Metric) -> Told | None:
     if len(together) > _NAMED:
         lead = f"{len(together)} of {len(study.layerings)} layerings share"
     lead = f"{lead} {_TOLD[metric.key]}{where}."
-    return Told(lead, _standing(study, metric, at[-1], together) + _elsewhere(study, first, together))
+    return Finding(lead, _standing(study, metric, at[-1], together) + _elsewhere(study, first, together))
 
 
 def _ranked(study: Study, metric: Metric, point: Point) -> dict[str, Estimate]:
@@ -177,17 +179,17 @@ def _standing(study: Study, metric: Metric, point: Point, leaders: list[str]) ->
     """Write the figures of those who are first at a point, and of the next."""
     values = _ranked(study, metric, point)
     every = _leaders(study, metric, point)
-    said = f"{told(values[leaders[0]])}{NARROW_SPACE}{metric.unit} under {leaders[0]}"
+    said = f"{estimate_text(values[leaders[0]])}{NARROW_SPACE}{metric.unit} under {leaders[0]}"
     said += f", and alike under {_and(leaders[1:])}" if leaders[1:] else ""
     text = f"{_upper(_at(study, [point]).strip())}: {said}" if study.key else said
     following = next(x for x in values if x not in every)
-    text += f", then {told(values[following])} under {following}"
+    text += f", then {estimate_text(values[following])} under {following}"
     difference = study.difference(metric.key, following, leaders[0], point)
     if difference is None or difference.low is None or difference.high is None:
         return f"{text}."
     size = difference if difference.mean >= 0 else difference.opposite
     chance = "may be" if difference.low <= 0 <= difference.high else "is more than"
-    return f"{text}; run by run {told(size)} apart, which {chance} chance."
+    return f"{text}; run by run {estimate_text(size)} apart, which {chance} chance."
 
 
 def _elsewhere(study: Study, first: dict[Point, list[str]], named: list[str]) -> str:
@@ -203,7 +205,7 @@ def _elsewhere(study: Study, first: dict[Point, list[str]], named: list[str]) ->
     return "".join(f" {how}{_at(study, points)}{whom}." for (how, whom), points in said.items())
 
 
-def _growth(study: Study) -> Iterator[Told]:
+def _growth(study: Study) -> Iterator[Finding]:
     """Say what the number that the study is about does to median latency."""
     if not study.is_numeric or len(study.xs) < 2 or len(study.groups) > 1:
         return
@@ -225,10 +227,10 @@ def _growth(study: Study) -> Iterator[Told]:
         f"becomes {ratios[least]:.2g} times what it was"
     )
     if not alike(ratios[least], ratios[most]):
-        told_most = f"{text}, that of {most} {ratios[most]:.2g} times."
-        yield Told(f"{least} depends least on the {study.words.what}.", told_most)
+        greatest = f"{text}, that of {most} {ratios[most]:.2g} times."
+        yield Finding(f"{least} depends least on the {study.words.what}.", greatest)
     elif study.key.startswith("parameters."):
-        yield Told(f"What the {study.words.what} does:", f"{text}.")
+        yield Finding(f"What the {study.words.what} does:", f"{text}.")
 
 
 def _at(study: Study, points: list[Point]) -> str:

@@ -106,7 +106,7 @@ class Workload(BaseModel):
     cross_traffic: list[CrossTraffic] = []
 
 
-class Happening(BaseModel):
+class ScenarioEvent(BaseModel):
     """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
 
     `signalled`: whether a link's ends notice that it went down or up.
@@ -199,7 +199,7 @@ class Manifest(BaseModel):
     strategies: dict[str, str] = {}
     workload: Workload
     topology: Topology
-    timeline: list[Happening] = []
+    timeline: list[ScenarioEvent] = []
     fork: Fork | None = None
     software: dict[str, Any] = {}
     processor: str = ""

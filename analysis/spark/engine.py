@@ -46,7 +46,7 @@ ENGINE = "engine"
 """Under which name the metadata of a table say what has made it."""
 
 
-class Chosen(NamedTuple):
+class EngineChoice(NamedTuple):
     """An engine, and the Spark master if it is Spark."""
 
     name: Literal["spark", "sail"]
@@ -65,15 +65,15 @@ def made_by(table: pa.Table) -> dict[str, str]:
 
 def named(spark: SparkSession) -> str:
     """Return the name and the version of a session's engine."""
-    return str(Chosen("sail" if is_sail(spark) else "spark"))
+    return str(EngineChoice("sail" if is_sail(spark) else "spark"))
 
 
-def choose(asked: str, master: str | None, size: int) -> Chosen:
+def choose(asked: str, master: str | None, size: int) -> EngineChoice:
     """Return the engine for captures of `size` bytes in all. Raises AnalysisError if it cannot be had."""
     if asked == "auto":
         asked = "sail" if master is None and size <= SMALL_BYTES and _lacking() is None else "spark"
     check(asked, master)
-    return Chosen("sail" if asked == "sail" else "spark", master)
+    return EngineChoice("sail" if asked == "sail" else "spark", master)
 
 
 def check(asked: str, master: str | None) -> None:
@@ -88,7 +88,7 @@ def check(asked: str, master: str | None) -> None:
         check_master(master)
 
 
-def session(chosen: Chosen, *, small: bool = False, quick: bool = False) -> SparkSession:
+def session(chosen: EngineChoice, *, small: bool = False, quick: bool = False) -> SparkSession:
     """Return this process's session of an engine, started if need be; it is the one that counts from now on.
 
     `small` and `quick` are analysis.spark.session's. Raises AnalysisError if it does not start.

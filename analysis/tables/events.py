@@ -1,4 +1,4 @@
-"""Everything that happened, in one table: what applications noted, what the scenario did, and what packets
+"""Everything that happened, in one table: application events, what the scenario did, and what packets
 tell: Interests sent again, refused or left without an answer, and items that came twice, too early or late.
 """
 
@@ -12,7 +12,7 @@ from analysis.tables.transactions import wire_size
 _WHERE = ("layering", "node")
 
 
-def told_by_packets(
+def packet_events(
     moments: DataFrame, items: DataFrame, progress: DataFrame, messages: DataFrame
 ) -> DataFrame:
     """Return schema.EVENTS that packets tell: from analysis.tables.transactions.MOMENTS with layering,
@@ -55,7 +55,7 @@ def _gaps(progress: DataFrame) -> DataFrame:
     )
 
 
-def noted_in_run(applications: DataFrame, timeline: DataFrame) -> DataFrame:
+def run_events(applications: DataFrame, timeline: DataFrame) -> DataFrame:
     """Return schema.EVENTS that were not told by packets: from a run's events and
     analysis.run.context.TIMELINE.
 

@@ -1,6 +1,6 @@
 """Latency: from the publication of an item to its delivery to a subscriber's application.
 
-From the events that the applications noted, on the run's one clock; not from packets, which do not show
+From the events of the applications, on the run's one clock; not from packets, which do not show
 when an application had what it waited for. To a subscriber that joins later an item is late only from then.
 
 What an archive takes in, cross traffic, and items of a feed after its fork are deliveries, too, but not

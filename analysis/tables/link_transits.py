@@ -45,7 +45,7 @@ ns_per_byte: 0 for no limit."""
 
 _LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
 
-CROSSINGS = StructType(
+TRANSITS = StructType(
     [
         StructField("layering", _TEXT),
         StructField("sender", _TEXT),
@@ -76,7 +76,7 @@ feed_limit: of FeedState."""
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
 _KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes", "src_port", "sequence")
 _ARROW: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
-_SAID = CROSSINGS.names[6:]
+_SAID = TRANSITS.names[6:]
 
 
 def link_ends(cases: Cases) -> pa.Table:
@@ -127,8 +127,8 @@ def _medium_ways(medium: Medium) -> Iterator[tuple[_Way, str]]:
                 yield (interface, True, medium.name, other), "down"
 
 
-def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
-    """Return CROSSINGS from the rows of analysis.decode.schema.PACKETS, those of analysis.tables.reassembly,
+def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
+    """Return TRANSITS from the rows of analysis.decode.schema.PACKETS, those of analysis.tables.reassembly,
     and ENDS.
 
     `here` is analysis.spark.parallel.by_group's.
@@ -174,7 +174,7 @@ def crossings(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here:
         "frames",
         "frame_bytes",
     )
-    return by_group(about, ("layering", "sender", "receiver"), _match_link, CROSSINGS, here=here)
+    return by_group(about, ("layering", "sender", "receiver"), _match_link, TRANSITS, here=here)
 
 
 def _part(group: int) -> Column:
@@ -203,7 +203,7 @@ def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         for name, scalar in zip(("layering", "sender", "receiver"), key, strict=True)
     }
     times = {"sent": outs["time"], "received": pa.array([time for _, time in pairs], pa.int64())}
-    told = {name: outs[name].cast(_ARROW[CROSSINGS[name].dataType]) for name in _SAID}
+    told = {name: outs[name].cast(_ARROW[TRANSITS[name].dataType]) for name in _SAID}
     return pa.table(fixed | {"frame": outs["frame"]} | times | told)
 
 
@@ -297,7 +297,7 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
-    """Return the crossings that an item's journey is drawn from: at most about `most`, of the items with the
+    """Return the transits that an item's journey is drawn from: at most about `most`, of the items with the
     lowest numbers, if there are too many."""
     about = crossed.where(F.col("feed").isNotNull() | (F.col("kind") == "idle"))
     total = about.count()

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analysis.spark.engine import cached
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import read_parquet
-from analysis.tables.events import told_by_packets
+from analysis.tables.events import packet_events
 from analysis.tables.feed_progress import feed_progress, sightings
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, TRANSACTIONS
 from analysis.tables.transactions import MOMENTS, scan
@@ -25,14 +25,14 @@ def tell(
     whole: Path,
     place: Callable[[str], Path],
     keep: Keep,
-    noted: DataFrame | None = None,
+    reported: DataFrame | None = None,
     *,
     here: bool,
 ) -> None:
     """Keep schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of some packets (analysis.tables.reassembly).
 
     The packets are in `whole`, too, as Parquet in directories by layering; `place` says where a table
-    belongs that is not made by DataFrames. `noted` are EVENTS from elsewhere. `here`: packets are so
+    belongs that is not made by DataFrames. `reported` are EVENTS from elsewhere. `here`: packets are so
     few that they are followed by this process.
     """
     spark = messages.sparkSession
@@ -44,6 +44,6 @@ def tell(
         )
         schema = from_arrow_schema(MOMENTS.insert(0, pa.field("layering", pa.string())))
         told = read_parquet(spark, moments, schema)
-        by_packets = told_by_packets(told, items, progress, messages)
-        keep(EVENTS.name, noted.unionByName(by_packets) if noted is not None else by_packets)
+        by_packets = packet_events(told, items, progress, messages)
+        keep(EVENTS.name, reported.unionByName(by_packets) if reported is not None else by_packets)
     shutil.rmtree(moments)

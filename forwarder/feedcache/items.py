@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE, feed_key
-from forwarder.wire.packet import ED25519, Data
+from forwarder.wire.packet import ED25519, Data, parse_data
 from forwarder.wire.tlv import MalformedPacket, element, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
@@ -39,6 +39,8 @@ class Item(NamedTuple):
         message: the application's bytes: an SSB message as canonical JSON, or a native payload.
         data: the packet.
         signed, signature: the bytes that its author signed, and the Ed25519 signature over them.
+        is_bound: whether the id is a hash of all that the application gets. An SSB id is not, where there is
+            more than ASCII: it is the hash of the low bytes of UTF-16 units.
     """
 
     seq: int
@@ -48,17 +50,24 @@ class Item(NamedTuple):
     data: Data
     signed: bytes
     signature: bytes
+    is_bound: bool
+
+
+def read_data(packet: bytes) -> Data:
+    """Return the Data packet as parse_data() reads it: without parsing it again if it is a verified item."""
+    known = _verified.get(packet)
+    return parse_data(packet) if known is None else known[1].data
 
 
 def parse_item(feed: bytes, seq: int, data: Data) -> Item:
     """Read `data` as item `seq` of the feed of that name, all but the signature; raise RejectedItem."""
-    known = _verified.get((feed, data.wire))
-    return known if known is not None and known.seq == seq else _parse(feed, seq, data)
+    author, known = _verified.get(data.wire, _UNKNOWN)
+    return known if known is not None and known.seq == seq and author == feed else _parse(feed, seq, data)
 
 
 def verify_item(feed: bytes, item: Item) -> None:
     """Raise RejectedItem unless the feed's author signed the item, or vouched for it."""
-    if (feed, item.data.wire) not in _verified:
+    if _verified.get(item.data.wire, _UNKNOWN)[0] != feed:
         check_signature(feed, item)
         _remember(feed, item)
 
@@ -71,7 +80,7 @@ def verify_run(feed: bytes, run: Sequence[Item]) -> None:
     verify, or an id binds too little: that says nothing about any of the others.
     """
     for item in run[:-1]:
-        if not _is_bound(item):
+        if not item.is_bound:
             raise RejectedItem("signature", f"item {item.seq} must be verified by itself")
     verify_item(feed, run[-1])
     for item in run[:-1]:
@@ -96,22 +105,15 @@ def forget_all() -> None:
     _verified.clear()
 
 
-_verified: Final[dict[tuple[bytes, bytes], Item]] = {}  # (feed, packet) of genuine items, oldest first
+_verified: Final[dict[bytes, tuple[bytes, Item]]] = {}  # packet -> feed and genuine item, oldest first
+_UNKNOWN: Final[tuple[bytes, Item | None]] = (b"", None)
 
 
 def _remember(feed: bytes, item: Item) -> None:
     if len(item.data.wire) <= _LARGEST_REMEMBERED:
-        _verified[feed, item.data.wire] = item
+        _verified[item.data.wire] = feed, item
         if len(_verified) > _REMEMBERED:
             del _verified[next(iter(_verified))]
-
-
-def _is_bound(item: Item) -> bool:
-    """Tell whether the item's id is a hash of all that the application gets.
-
-    An SSB id is not, where there is more than ASCII: it is the hash of the low bytes of UTF-16 units.
-    """
-    return item.id == item.data.digest() or item.message.isascii()
 
 
 def _parse(feed: bytes, seq: int, data: Data) -> Item:
@@ -142,7 +144,8 @@ def _parse_ssb(feed: bytes, seq: int, data: Data, text: bytes) -> Item:
         raise RejectedItem("sequence", f"message {message.sequence} under the name of item {seq}")
     previous = parse_message(message.previous) if message.previous else None
     signed, signature = message.signed_parts()
-    return Item(seq, parse_message(message.id), previous, message.encoded, data, signed, signature)
+    id_, text = parse_message(message.id), message.encoded
+    return Item(seq, id_, previous, text, data, signed, signature, is_bound=text.isascii())
 
 
 def _parse_native(seq: int, data: Data, previous: bytes | None, payload: bytes) -> Item:
@@ -155,7 +158,7 @@ def _parse_native(seq: int, data: Data, previous: bytes | None, payload: bytes) 
         # The digest covers all of the packet, the signature does not: anyone could make another item of this
         # one, and the author would seem to have forked the feed.
         raise RejectedItem("format", "something beside what the author signed")
-    return Item(seq, data.digest(), previous, payload, data, data.signed, data.signature)
+    return Item(seq, data.digest(), previous, payload, data, data.signed, data.signature, is_bound=True)
 
 
 def _exactly(data: Data) -> bytes:

@@ -5,14 +5,14 @@ from random import Random
 from typing import Final
 
 from forwarder.feedcache.fork import Fork, open_fork
-from forwarder.feedcache.items import Item, RejectedItem, open_item
+from forwarder.feedcache.items import Item, RejectedItem, open_item, read_data
 from forwarder.feedcache.resequencer import Resequencer
 from forwarder.lli.credit import CreditPolicy, FixedCredit
 from forwarder.lli.estimates import MS, Rtt
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
 from forwarder.wire.feed import split_fork, split_item
-from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket, parse_lp
-from forwarder.wire.packet import DATA, Data, parse_data, parse_interest
+from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket
+from forwarder.wire.packet import DATA, Data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 
 _REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
@@ -92,18 +92,17 @@ class Consumer:
             self._retry_at = None
             self._send(self._upstream.cancel(now))
 
-    def receive(self, packet: bytes, now: int) -> None:
+    def receive(self, header: LpPacket, now: int) -> None:
         """Take in a packet; what is not this feed's is ignored."""
         if not self._open:
             return
         try:
-            header = parse_lp(packet)
             if header.nack_reason is not None:
                 self._on_nack(header, header.nack_reason, now)
             elif not header.fragment:
                 self._on_state(header, now)
             elif header.fragment[0] == DATA:
-                self._on_data(parse_data(header.fragment), header, now)
+                self._on_data(read_data(header.fragment), header, now)
         except MalformedPacket:
             self.rejected["malformed"] += 1
 

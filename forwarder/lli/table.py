@@ -16,7 +16,7 @@ from typing import Final
 
 from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
-from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_run
+from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
 from forwarder.fib import Fib, NextHop
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry, is_among
@@ -220,8 +220,16 @@ class FeedTable:
         return Verdict.FOREIGN
 
     def _on_item(
-        self, entry: FeedEntry, face: int, seq: int, data: Data, header: LpPacket | None, now: int
+        self,
+        entry: FeedEntry,
+        face: int,
+        seq: int,
+        data: Data,
+        header: LpPacket | None,
+        now: int,
+        item: Item | None = None,
     ) -> Verdict:
+        """Take in item `seq` of a feed; `item` is `data` as parse_item() reads it, if that has been done."""
         self.counters["items_in"] += 1
         if entry.ranges.expire(now) and not entry.ranges:
             self._settle(entry, now)
@@ -239,7 +247,9 @@ class FeedTable:
                 self._settle(entry, now)
             return Verdict.ITEM
         try:
-            item = open_item(entry.feed, seq, data)
+            if item is None:
+                item = parse_item(entry.feed, seq, data)
+            verify_item(entry.feed, item)
             if is_wanted or entry.cache.id_of(seq) is not None or entry.cache.fork is not None:
                 self._forks.accept(entry, item, now)
         except RejectedItem as error:
@@ -292,7 +302,7 @@ class FeedTable:
                 verify_run(entry.feed, [item for item, _ in run])
             for item, header in run:
                 if entry.feed in self._entries and entry.face is not None:
-                    self._on_item(entry, entry.face, item.seq, item.data, header, now)
+                    self._on_item(entry, entry.face, item.seq, item.data, header, now, item)
 
     def find(self, name: bytes) -> Data | None:
         """Return a verified item, or the proof of a fork, by its name, for a classic Interest."""

@@ -252,6 +252,17 @@ def make_interest(
     return element(INTEREST, b"".join(fields))
 
 
+def read_name(wire: bytes) -> bytes:
+    """Return the name of an Interest or Data packet, of which nothing else is read; raise MalformedPacket."""
+    kind, at, end = read_header(wire, 0, len(wire))
+    if kind not in (INTEREST, DATA):
+        raise MalformedPacket("neither Interest nor Data")
+    kind, start, at = read_header(wire, at, end) if at < end else (0, at, at)
+    if kind != NAME:
+        raise MalformedPacket("without Name")
+    return wire[start:at]
+
+
 class Data:
     """A received Data packet.
 

@@ -68,13 +68,13 @@ def write_capture(path: Path, packets: int) -> None:
             data = make_data(name, ssb_content(bytes(500 + number % 200)), freshness_ms=1000)
             if number % 2:
                 data = make_lp(data, tip=number + 1, limit=number + 65)
-            asked = udp_frame(*_MACS, *_ENDS, 6363, 6363, interest, number)
-            told = udp_frame(*_MACS[::-1], *_ENDS[::-1], 6363, 6363, data, number)
+            request = udp_frame(*_MACS, *_ENDS, 6363, 6363, interest, number)
+            answer = udp_frame(*_MACS[::-1], *_ENDS[::-1], 6363, 6363, data, number)
             ways = (
-                (0, asked, Direction.OUT),
-                (1, asked, Direction.IN),
-                (1, told, Direction.OUT),
-                (0, told, Direction.IN),
+                (0, request, Direction.OUT),
+                (1, request, Direction.IN),
+                (1, answer, Direction.OUT),
+                (0, answer, Direction.IN),
             )
             for step, (end, frame, way) in enumerate(ways):
                 writer.write(end, number * 1_000_000 + step * 1000, frame, way)

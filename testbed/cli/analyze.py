@@ -124,7 +124,7 @@ def analyze(
     per_run = Counter(report.run for report in analysis.reports)
     for report in analysis.reports:
         local_to = analysis.inferred.get(report.path, {})
-        click.echo(_told(report, local_to, told_where=per_run[report.run] > 1))
+        click.echo(_summary(report, local_to, with_path=per_run[report.run] > 1))
     for path, original in analysis.copies.items():
         click.echo(f"copies   {shown(path)} is like {shown(original)}: the same frames at the same times")
     if analysis.spark is None:
@@ -226,9 +226,9 @@ def _local(text: str) -> tuple[str, str]:
         raise UserError(f"--local {shown(text)}: no IP or MAC address") from None
 
 
-def _told(report: "Report", local: Mapping[str, str], *, told_where: bool) -> str:
+def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> str:
     """Say in a few lines what was found in a capture."""
-    lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if told_where else "")]
+    lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if with_path else "")]
     if report.kinds:
         counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))

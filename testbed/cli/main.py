@@ -48,6 +48,7 @@ from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
+from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
@@ -355,7 +356,7 @@ def _words(without: set[str]) -> list[str]:
 
 def _sweep(
     title: str,
-    planned: list[sweeping.Job],
+    planned: list[Job],
     directory: Path,
     workers: int,
     master: str | None,
@@ -364,7 +365,7 @@ def _sweep(
     no_report: bool,
     boxed: Callable[..., None] | None,
 ) -> None:
-    """Run the jobs of a sweep, over Mininet if `boxed` does that, and compare what they came to."""
+    """Run the jobs of a sweep, over Mininet if `boxed` does that, and compare them."""
     from analysis.errors import AnalysisError
 
     if on_spark or not no_report:
@@ -375,7 +376,7 @@ def _sweep(
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with (
-            sweeping.begun(planned, directory, "mininet" if boxed else "emulated") as left,
+            opened(planned, directory, "mininet" if boxed else "emulated") as left,
             Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
         ):
             console.print(f"[bold]{title}[/]")
@@ -384,23 +385,23 @@ def _sweep(
                 console.print(f"kept      {len(planned) - len(left)} runs that are there already")
             task = progress.add_task("running", total=len(left))
 
-            def told(done: int, of: int, what: str) -> None:
+            def show(done: int, of: int, what: str) -> None:
                 progress.update(task, completed=done, total=of, description=what)
 
             since = time.monotonic()
             if boxed is not None and left:
-                boxed(left, directory, progress=told)
+                boxed(left, directory, progress=show)
             elif on_spark and left:
-                sweeping.emulate_on_spark(left, directory, master, told)
+                sweeping.emulate_on_spark(left, directory, master, show)
             elif left:
-                sweeping.emulate_all(left, directory, workers, told)
+                sweeping.emulate_all(left, directory, workers, show)
             console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
             if no_report:
                 console.print(f"captures  {directory}")
                 return
             since = time.monotonic()
             command = shlex.join(["feednet", *sys.argv[1:]])
-            page = sweeping.measure(planned, directory, command, master, engine, told)
+            page = sweeping.measure(planned, directory, command, master, engine, show)
             console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
     except AnalysisError as error:
         raise UserError(str(error)) from error

@@ -23,8 +23,8 @@ from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS
 from testbed.verify.simulate.classic_story import make_classic
 from testbed.verify.simulate.exhaust import cover_all
-from testbed.verify.simulate.explore import Explored, explore_all
-from testbed.verify.simulate.search import Found, search
+from testbed.verify.simulate.explore import ExplorationResult, explore_all
+from testbed.verify.simulate.search import SearchResult, search
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.story import Story, make_story
 from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, play
@@ -95,20 +95,22 @@ def simulate(
     elif seed is not None:
         failed = _show(make(seed), shrinking=shrinking, save=save)
     else:
-        found = _search(first, seeds, workers, make, keep_going=keep_going)
-        failed = bool(found.failures)
-        _summarise(found)
-        for failure in found.failures if keep_going else found.failures[:1]:
+        result = _search(first, seeds, workers, make, keep_going=keep_going)
+        failed = bool(result.failures)
+        _summarise(result)
+        for failure in result.failures if keep_going else result.failures[:1]:
             _console.print(f"seed {failure.seed}: {failure.text}", markup=False)
             _console.print(f"  replay: feednet simulate {'--classic ' * classic}--seed {failure.seed}")
         if failed:
-            _show(make(found.failures[0].seed), shrinking=shrinking, save=save)
+            _show(make(result.failures[0].seed), shrinking=shrinking, save=save)
     if failed:
         sys.exit(1)
 
 
-def _search(first: int, seeds: int, jobs: int, make: Callable[[int], Story], *, keep_going: bool) -> Found:
-    found = Found()
+def _search(
+    first: int, seeds: int, jobs: int, make: Callable[[int], Story], *, keep_going: bool
+) -> SearchResult:
+    result = SearchResult()
     allowed = CLASSIC_CATCH_UP_NS if make is make_classic else CATCH_UP_NS
     begun = time.monotonic()
     columns = (
@@ -126,51 +128,51 @@ def _search(first: int, seeds: int, jobs: int, make: Callable[[int], Story], *, 
         said = begun
         try:
             for batch in batches:
-                found.add(batch)
+                result.add(batch)
                 now = time.monotonic()
-                so_far = f"{found.seeds / (now - begun):.0f} seeds/s, {len(found.failures)} failed"
-                progress.update(task, completed=found.seeds, speed=so_far)
+                so_far = f"{result.seeds / (now - begun):.0f} seeds/s, {len(result.failures)} failed"
+                progress.update(task, completed=result.seeds, speed=so_far)
                 if not _console.is_terminal and now > said + _SAY_EVERY:
                     said = now
-                    _console.print(f"{found.seeds} of {seeds} seeds, {so_far}")
-                if found.failures and not keep_going:
+                    _console.print(f"{result.seeds} of {seeds} seeds, {so_far}")
+                if result.failures and not keep_going:
                     break
         except KeyboardInterrupt:
-            _conclude(found, first, begun, allowed)
-            _console.print(f"stopped   the rest begins at --first {first + found.seeds}, or a little before")
+            _conclude(result, first, begun, allowed)
+            _console.print(f"stopped   the rest begins at --first {first + result.seeds}, or a little before")
             raise
-    _conclude(found, first, begun, allowed)
-    return found
+    _conclude(result, first, begun, allowed)
+    return result
 
 
-def _conclude(found: Found, first: int, begun: float, allowed: int) -> None:
-    rate = found.seeds / (time.monotonic() - begun)
-    slowest = f" (seed {found.slowest_seed})" if found.slowest_seed is not None else ""
+def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> None:
+    rate = result.seeds / (time.monotonic() - begun)
+    slowest = f" (seed {result.slowest_seed})" if result.slowest_seed is not None else ""
     _console.print(
-        f"{found.seeds} seeds from {first}, {rate:.0f} a second, {len(found.failures)} failed; "
-        f"the slowest caught up within {found.slowest / 1e9:.1f} s{slowest}, "
+        f"{result.seeds} seeds from {first}, {rate:.0f} a second, {len(result.failures)} failed; "
+        f"the slowest caught up within {result.slowest / 1e9:.1f} s{slowest}, "
         f"{allowed / 1e9:.0f} s are allowed"
     )
 
 
 def _explore(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path | None) -> bool:
     """Search for what no story has done before; return whether an invariant failed."""
-    found = Explored()
+    result = ExplorationResult()
     begun = time.monotonic()
     with closing(explore_all(seed, stories, jobs)) as parts:
         for part in parts:
-            found.stories += part.stories
-            found.features |= part.features
-            found.failures += part.failures
-            found.slowest = max(found.slowest, part.slowest)
-            if found.failures:
+            result.stories += part.stories
+            result.features |= part.features
+            result.failures += part.failures
+            result.slowest = max(result.slowest, part.slowest)
+            if result.failures:
                 break
-    rate = found.stories / (time.monotonic() - begun)
+    rate = result.stories / (time.monotonic() - begun)
     _console.print(
-        f"{found.stories} stories, {rate:.0f} a second, {len(found.features)} different steps of holders, "
-        f"the slowest caught up within {found.slowest / 1e9:.1f} s, {len(found.failures)} failed"
+        f"{result.stories} stories, {rate:.0f} a second, {len(result.features)} different steps of holders, "
+        f"the slowest caught up within {result.slowest / 1e9:.1f} s, {len(result.failures)} failed"
     )
-    return bool(found.failures) and _show(found.failures[0][0], shrinking=shrinking, save=save)
+    return bool(result.failures) and _show(result.failures[0][0], shrinking=shrinking, save=save)
 
 
 def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
@@ -186,13 +188,13 @@ def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
     return failed
 
 
-def _summarise(found: Found) -> None:
+def _summarise(result: SearchResult) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("what happened")
     table.add_column("times", justify="right")
     table.add_column("in stories", justify="right")
-    for what, times in sorted(found.coverage.items()):
-        table.add_row(what, str(times), f"{found.stories[what] / found.seeds:.1%}")
+    for what, times in sorted(result.coverage.items()):
+        table.add_row(what, str(times), f"{result.stories[what] / result.seeds:.1%}")
     _console.print(table)
 
 

@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,16 @@ import click
 from rich.console import Console
 
 from testbed.cli import interrupts
-from testbed.cli.watch_target import Target, find_target
-from testbed.cli.watch_view import View, lag_told, served
 from testbed.errors import UserError
+from testbed.watch.loop import LOOK_S, follow, serve_to_the_end
+from testbed.watch.page import LivePage, lag_text
+from testbed.watch.server import served
+from testbed.watch.target import Target, find_target
 
 if TYPE_CHECKING:
-    from analysis.live.query import LiveQuery
+    pass
 
 console = Console(highlight=False, soft_wrap=True)
-
-LOOK_S = 0.1
-"""Between two looks at what there is; the page is told when there is news, and once a second."""
 
 
 @click.command()
@@ -64,18 +63,18 @@ def watch(
 
 
 def _watch(
-    target: Target, master: str | None, every: float, page: Path, port: int | None, idle: float | None
+    target: Target, master: str | None, every: float, path: Path, port: int | None, idle: float | None
 ) -> None:
     from analysis.live.query import LiveQuery, warm_up
     from analysis.spark.session import spark_session
 
     is_begun = target.begin()
     live = console.status("starting Spark") if console.is_terminal else nullcontext()
-    with live as status:
+    with live as spinner:
 
-        def tell(text: str) -> None:
-            if status is not None:
-                status.update(text)
+        def status(text: str) -> None:
+            if spinner is not None:
+                spinner.update(text)
 
         spark = spark_session(master, small=True)
         begun = time.monotonic()
@@ -83,47 +82,32 @@ def _watch(
             console.print(f"waiting   for {target.run} to begin")
             warm_up(spark)
         while not (is_begun or target.begin()):
-            tell(f"waiting for {target.run} to begin")
+            status(f"waiting for {target.run} to begin")
             if idle is not None and time.monotonic() - begun >= idle:
                 raise UserError(f"{target.run}: no run has begun within {idle:g} s")
             time.sleep(LOOK_S)
         query = LiveQuery(spark, target.captures, target.breaks, target.rule, every)
-        view = View(target, query, page, is_served=port is not None)
+        page = LivePage(target, query, path, is_served=port is not None)
         try:
-            view.write_page()
-            with served(view, port) as url, _interrupts() as check:
-                console.print(f"page      {url or page.resolve().as_uri()}")
-                _follow(view, query, target, idle, tell, check)
-                view.end("complete" if target.is_complete else "no more has come")
+            page.write_page()
+            with served(page, port) as url, _interrupts() as check:
+                console.print(f"page      {url or path.resolve().as_uri()}")
+                follow(page, query, target, idle, status, check)
+                page.end("complete" if target.is_complete else "no more has come")
                 if url:
-                    _go_on_serving(view, idle, tell, check)
+                    console.print("serving   the page, and the report once it is there; end with Ctrl-C")
+                    status("serving; end with Ctrl-C")
+                    serve_to_the_end(page, idle, check)
         except KeyboardInterrupt:
-            view.end("watching was interrupted")
+            page.end("watching was interrupted")
             raise
         except Exception as error:
-            view.end(f"failed: {error}")
+            page.end(f"failed: {error}")
             raise
         finally:
             query.stop()
-    frames = sum(capture.frames for capture in query.followed.values())
-    console.print(f"watched   {frames} frames{lag_told(query.lags)}")
-
-
-def _go_on_serving(
-    view: View, idle: float | None, tell: Callable[[str], None], check: Callable[[], None]
-) -> None:
-    """Serve the last page, and the report once it is written, until an interrupt; with `idle`, s, until so
-    long after the last that is new."""
-    console.print("serving   the page, and the report once it is there; end with Ctrl-C")
-    tell("serving; end with Ctrl-C")
-    since, was_pending = time.monotonic(), view.is_pending
-    with suppress(KeyboardInterrupt):
-        while idle is None or time.monotonic() - since < idle:
-            if was_pending and not view.is_pending:
-                since, was_pending = time.monotonic(), False
-                view.write_page()
-            time.sleep(LOOK_S)
-            check()
+    frames = sum(capture.frames for capture in query.captures.values())
+    console.print(f"watched   {frames} frames{lag_text(query.lags)}")
 
 
 @contextmanager
@@ -148,31 +132,3 @@ def _interrupts() -> Iterator[Callable[[], None]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _follow(
-    view: View,
-    query: "LiveQuery",
-    target: Target,
-    idle: float | None,
-    tell: Callable[[str], None],
-    check: Callable[[], None],
-) -> None:
-    """Keep the page up to date until all has been read; `check` is called where an interrupt may come."""
-    told, progressed = 0.0, time.monotonic()
-    while True:
-        now = time.monotonic()
-        is_complete = target.is_complete  # before the sizes are looked at: they are final then
-        query.look(now)
-        if query.batches != view.batches or now - told >= 1:
-            if query.batches != view.batches:
-                progressed = now
-            told = now
-            view.write_news()
-            query.shown(view.batches, time.monotonic())
-            tell(view.headline)
-        quiet = now - max(progressed, query.changed or 0)
-        if (is_complete or (idle is not None and quiet >= idle)) and query.is_read():
-            return
-        time.sleep(LOOK_S)
-        check()

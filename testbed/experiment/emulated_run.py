@@ -5,7 +5,7 @@ from typing import Any
 
 from captures import pcapng
 from testbed.experiment.context import build
-from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_rows
+from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_events, write_rows
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -51,7 +51,7 @@ class Emulation:
         self.network.run(until)
 
     def take_events(self) -> list[dict[str, Any]]:
-        """Return what happened, as rows of events.jsonl in no order."""
+        """Return what happened, as rows of events, in no order."""
         for node in self.nodes.values():
             self._events += node.take_events()
         events, self._events = self._events, []
@@ -89,7 +89,7 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
             network.observe(time, sample)
         emulation.run(timeline.end)
         network.write_statistics()
-    write_rows(directory / EVENTS, emulation.take_events())
+    write_events(directory / EVENTS, emulation.take_events())
     write_rows(directory / COUNTERS, samples)
     return {
         **timeline.as_row(),

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from captures import pcapng
+from forwarder.wire.name import to_uri
 from ssb.export import entry_line
+from ssb_over_ndn.naming import log_name
 from testbed.layerings.workload import Workload
 from topologies.model import Topology
 
@@ -32,6 +34,16 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def feed_uri(key: str) -> str:
+    """Return the identifier of a feed in the files of a run: the URI of its NDN name, whatever carried it."""
+    return to_uri(log_name(key))
+
+
+def write_events(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows of events, which name feeds by their keys; "" is none."""
+    write_rows(path, [row | {"feed": row["feed"] and feed_uri(row["feed"])} for row in rows])
 
 
 def write_load(path: Path, load: Workload) -> None:

@@ -34,6 +34,7 @@ from testbed.experiment.files import (
     RESULT,
     SCENARIO,
     capture_interfaces,
+    write_events,
     write_json,
     write_rows,
 )
@@ -146,7 +147,7 @@ class _Nodes:
             for process, _ in self._processes.values():
                 process.kill()
                 process.join()
-        write_rows(output / EVENTS, self._events)
+        write_events(output / EVENTS, self._events)
         write_rows(output / COUNTERS, self._samples)
         return timeline
 

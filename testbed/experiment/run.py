@@ -13,10 +13,19 @@ from typing import Any, Literal
 
 from analysis.errors import of_system
 from analysis.files import whole_directory
-from forwarder.wire.name import to_uri
 from testbed.errors import UserError
 from testbed.experiment import emulated_run, provenance
-from testbed.experiment.files import FEED, FORMAT, MANIFEST, RESULT, SCENARIO, sealed, write_json, write_load
+from testbed.experiment.files import (
+    FEED,
+    FORMAT,
+    MANIFEST,
+    RESULT,
+    SCENARIO,
+    feed_uri,
+    sealed,
+    write_json,
+    write_load,
+)
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
@@ -158,7 +167,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
             "items": load.items,
             "feeds": [
-                {"feed": to_uri(feed.name), "publisher": feed.publisher, "items": len(feed.messages)}
+                {"feed": feed_uri(feed.key), "publisher": feed.publisher, "items": len(feed.messages)}
                 for feed in load.feeds
             ],
             "subscribers": len(scenario.subscribers),
@@ -166,7 +175,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "paced": [name for name, plan in scenario.plans.items() if plan.pauses_ms or plan.drain_per_s],
             "cross_traffic": [
                 {
-                    "feed": to_uri(feed.name),
+                    "feed": feed_uri(feed.key),
                     "from": feed.publisher,
                     "to": traffic.to,
                     "items": len(feed.messages),
@@ -191,7 +200,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
     if scenario.fork is not None and load.branch is not None:
         manifest["fork"] = {
             "publisher": scenario.fork.publisher,
-            "feed": to_uri(load.branch.name),
+            "feed": feed_uri(load.branch.key),
             "after": scenario.fork.after,
         }
     if net == "mininet":

@@ -1,31 +1,26 @@
 """Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
 
-A sweep is a directory of runs, OUT/<settings>/seed=<n>, each like that of `feednet run`; what they came to
-(analysis.pipelines.compare); and a page that compares them. Emulated runs of the same settings and seed give
-the same bytes, in whatever order and wherever they are run; runs over Mininet go one after the other, as each
-of them wants all cores for itself.
+A sweep leaves a directory of runs (testbed.experiment.sweep_directory), each like that of `feednet run`,
+their measures (analysis.pipelines.compare), and a page that compares them. Emulated runs of the same settings
+and seed give the same bytes, in any order and on any machine. Runs over Mininet go one after the other: each
+of them needs all cores.
 """
 
-import hashlib
 import json
-import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import chdir, closing, contextmanager, suppress
+from contextlib import chdir, closing
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
-from analysis.errors import of_system
-from analysis.files import locked, partial_of
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
-from testbed.experiment.files import MANIFEST, SCENARIO
+from testbed.experiment.sweep_directory import Job, place_of
 from testbed.experiment.workers import work_off
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
@@ -37,12 +32,8 @@ BATCH_BYTES = 1 << 30
 BATCH_CASES = 64
 """What is analysed at once: captures of so many bytes, so many layerings of runs."""
 
-_LONGEST_NAME = 150
-"""Bytes of a directory's name that tell settings; file systems take 255."""
-
-Changes = dict[str, Any]
 Progress = Callable[[int, int, str], None]
-"""Told (how many are done, of how many, what is being done)."""
+"""Called with (runs done, runs in all, the run under way)."""
 
 
 class Axis(NamedTuple):
@@ -50,16 +41,6 @@ class Axis(NamedTuple):
 
     key: str
     values: list[Any]
-
-
-class Job(NamedTuple):
-    """One run: its directory inside the sweep's, how its scenario is loaded (arguments of
-    scenarios.load), and the command that repeats it."""
-
-    place: str
-    scenario: str
-    options: dict[str, Any]
-    command: str
 
 
 def parse_axis(text: str) -> Axis:
@@ -128,63 +109,6 @@ def plan(
 def _typed(value: Any) -> str:
     """Write a value as parse_axis() reads it."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
-    """Return the directory of a run inside the sweep's: "loss_percent=5,credit=8/seed=1".
-
-    Keys and values are escaped as in URLs, so that none is a path, and no two settings have one directory.
-    """
-    named = ",".join(f"{_escaped(key.rpartition('.')[2])}={_escaped(value)}" for key, value in changes)
-    if len(named) > _LONGEST_NAME:
-        named = f"{named[:_LONGEST_NAME]}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
-    return f"{named or 'all'}/seed={seed}"
-
-
-def _escaped(value: Any) -> str:
-    return quote(str(value), safe="", errors="surrogatepass")
-
-
-@contextmanager
-def begun(jobs: Sequence[Job], directory: Path, net: running.Net) -> Iterator[list[Job]]:
-    """Make the directory of a sweep, or go on in it; yields the jobs that are left to do.
-
-    Until the block ends no other process may use the directory. Raises UserError if it is another's, or
-    cannot be made.
-    """
-    is_new = not os.path.lexists(directory)
-    if not is_new and not any((directory / job.place).parent.is_dir() for job in jobs):
-        raise UserError(f"{directory}: exists already; choose another --out or remove it")
-    try:
-        with locked(directory):
-            try:
-                yield [job for job in jobs if not _is_done(job, directory / job.place, net)]
-            finally:
-                for job in jobs:  # of a worker that was killed
-                    shutil.rmtree(partial_of(directory / job.place), ignore_errors=True)
-                    with suppress(OSError):  # not empty
-                        (directory / job.place).parent.rmdir()
-    except OSError as error:
-        raise UserError(f"{of_system(error)}; or choose another --out") from error
-    finally:
-        if is_new:
-            with suppress(OSError):  # not empty
-                directory.rmdir()
-
-
-def _is_done(job: Job, place: Path, net: running.Net) -> bool:
-    """Tell whether a job has been run; raise UserError if its directory is that of another one."""
-    try:
-        was = json.loads((place / SCENARIO).read_bytes())
-        was_over = json.loads((place / MANIFEST).read_bytes())["net"]
-    except FileNotFoundError:
-        return False
-    except (ValueError, KeyError, TypeError):
-        was = was_over = None
-    is_to_be = scenarios.load(job.scenario, **job.options).model_dump(mode="json", by_alias=True)
-    if was != json.loads(json.dumps(is_to_be)) or was_over != net:
-        raise UserError(f"{place}: of another sweep than this: choose another --out or remove it")
-    return True
 
 
 def emulate(job: Job, directory: Path) -> str:
@@ -263,7 +187,7 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
 def measure(
     jobs: Sequence[Job], directory: Path, command: str, master: str | None, engine: str, progress: Progress
 ) -> Path:
-    """Analyse the runs of a sweep, many at once, and write what they came to and their page; return the page.
+    """Analyse the runs of a sweep, many at once, and write their measures and their page; return the page.
 
     `command` is what made the runs, for the page.
 

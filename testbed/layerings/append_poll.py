@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.append_poll import Client, ProtocolError, Server
-from ssb_over_ndn.events import Event
 from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import (
@@ -73,7 +73,7 @@ class Publisher:
             )
         )
         self._feeds = [feed for feed, _ in feeds]
-        self._logs: dict[str, list[Message]] = {feed.messages[0].author: [] for feed in self._feeds}
+        self._logs: dict[str, list[Message]] = {feed.key: [] for feed in self._feeds}
         self._servers: dict[int, Server] = {}
         self.events: list[Event] = []
         self.actions: list[StreamAction] = []
@@ -94,7 +94,7 @@ class Publisher:
             feed = self._feeds[number]
             message = feed.messages[seq - 1]
             self._logs[message.author].append(message)
-            self.events.append(Event(now, "published", feed.name, seq, len(message.encoded)))
+            self.events.append(Event(now, "published", feed.key, seq, len(message.encoded)))
 
     def on_stream(self, event: StreamEvent) -> None:
         """Answer on a stream that another has opened."""
@@ -141,9 +141,7 @@ class Subscriber:
         start: int,
         stop: int,
     ) -> None:
-        self._feeds = {
-            address: {feed.messages[0].author: feed for feed in of} for address, of in feeds.items()
-        }
+        self._feeds = {address: {feed.key: feed for feed in of} for address, of in feeds.items()}
         self._tips = dict(tips)
         self._interval = interval
         self._next: int | None = start
@@ -202,10 +200,10 @@ class Subscriber:
                 self._tips[message.author] = message
                 feed = feeds[message.author]
                 size = len(message.encoded)
-                self.events.append(Event(now, "delivered", feed.name, message.sequence, size))
+                self.events.append(Event(now, "delivered", feed.key, message.sequence, size))
         except (ProtocolError, InvalidMessage, ForkedFeed) as error:
             self.actions.append(Close(event.stream, abort=True))
-            self.events += [Event(now, "error", feed.name, detail=str(error)) for feed in feeds.values()]
+            self.events += [Event(now, "error", feed.key, detail=str(error)) for feed in feeds.values()]
         else:
             if poll.client.is_done:
                 self.actions.append(Close(event.stream))
@@ -218,7 +216,7 @@ class Subscriber:
 
     def _tell_all(self, now: int, event: str) -> None:
         self.events += [
-            Event(now, event, feed.name) for feeds in self._feeds.values() for feed in feeds.values()
+            Event(now, event, feed.key) for feeds in self._feeds.values() for feed in feeds.values()
         ]
 
 
@@ -246,8 +244,8 @@ class AppendPollNode:
             tips: dict[str, Message | None] = {}
             for feed in workload.follows[context.name]:
                 feeds.setdefault((network.address(feed.publisher), PORT), []).append(feed)
-                here = self.state.delivered[feed.name]
-                tips[feed.messages[0].author] = feed.messages[here - 1] if here else None
+                here = self.state.delivered[feed.key]
+                tips[feed.key] = feed.messages[here - 1] if here else None
             start = max(context.plan.start, context.since or 0)
             interval = context.parameters["poll_ms"] * _MS
             self._subscriber = Subscriber(feeds, tips, interval, start, context.plan.stop)
@@ -292,7 +290,7 @@ class AppendPollNode:
         return actions
 
     def take_events(self) -> list[dict[str, Any]]:
-        """Return what happened since the last call, as rows of events.jsonl."""
+        """See Node."""
         rows = []
         for part in self._parts():
             rows += self._rows.of(part.events)

@@ -11,10 +11,10 @@ from forwarder.host import Application, Host
 from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from forwarder.wire.name import from_uri
+from ssb.application import Event
 from ssb_over_ndn.archive import Archivist
-from ssb_over_ndn.events import Event
 from ssb_over_ndn.follower import Follower, Scout
-from ssb_over_ndn.naming import SHA256
+from ssb_over_ndn.naming import SHA256, log_name
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscriber, Subscription
 from testbed.layerings.node import Context, EventRows, Node, Parameters
@@ -140,22 +140,23 @@ class NdnNode:
     def _add_feeds(self) -> None:
         """Attach what publishes and follows feeds, and route to it."""
         workload = self._workload
-        published = {feed.name: feed for feed in workload.feeds if feed.publisher == self.name}
+        published = {feed.key: feed for feed in workload.feeds if feed.publisher == self.name}
         if workload.branch is not None and workload.branch.publisher == self.name:
-            published[workload.branch.name] = workload.branch
-            # The first device tells of what both have.
-            told = self.state.published
-            told[workload.branch.name] = max(told[workload.branch.name], workload.common)
+            published[workload.branch.key] = workload.branch
+            # The first device reports the items that both have.
+            reported, key = self.state.published, workload.branch.key
+            reported[key] = max(reported[key], workload.common)
         self._follow()
         for feed in workload.feeds:
             sources = workload.sources(feed)
-            own = self._publish(published[feed.name]) if feed.name in published else None
+            own = self._publish(published[feed.key]) if feed.key in published else None
+            name = log_name(feed.key)
             if own is not None:
-                self._route((feed.name, SHA256), own)
+                self._route((name, SHA256), own)
             else:
                 if self.name == workload.archive and self._follower is not None:
-                    self._route((feed.name,), self._follower)
-                self._route_toward((feed.name, SHA256), sources)
+                    self._route((name,), self._follower)
+                self._route_toward((name, SHA256), sources)
             self._route_multicast(feed, sources, own)
 
     def _publish(self, feed: Feed) -> int:
@@ -180,32 +181,34 @@ class NdnNode:
             plan = plan._replace(start=max(plan.start, since))
         feeds = self._workload.follows[self.name]
         self._followed = {
-            feed.name: self._layering.subscription(feed.name, rng=self._rng, **self._context.parameters)
-            for feed in feeds
+            name: self._layering.subscription(name, rng=self._rng, **self._context.parameters)
+            for name in (log_name(feed.key) for feed in feeds)
         }
         if self.name != self._workload.archive:
             self._follower = self._attach(Subscriber(self._followed, plan))
             return
         (feed,) = feeds
-        kept = feed.messages[: self.state.delivered[feed.name]]
-        self._follower = self._attach(Archivist(feed.name, self._followed[feed.name], plan, kept))
+        kept = feed.messages[: self.state.delivered[feed.key]]
+        ((name, subscription),) = self._followed.items()
+        self._follower = self._attach(Archivist(name, subscription, plan, kept))
 
     def _add_bulk(self) -> None:
         """Attach the ends of cross traffic, and route to where it comes from."""
         for transfer in self._context.transfers:
             feed = transfer.feed
+            name = log_name(feed.key)
             if feed.publisher == self.name:
                 times = [self._context.start] * len(feed.messages)
-                self._route((feed.name,), self._attach(Publisher(feed.messages, times)))
+                self._route((name,), self._attach(Publisher(feed.messages, times)))
                 continue
-            self._route_toward((feed.name,), {feed.publisher: 0})
+            self._route_toward((name,), {feed.publisher: 0})
             if transfer.to == self.name:
                 scout = Scout()
                 scout.tip = len(feed.messages)
                 fetch = Follower(
-                    feed.name, scout, rng=self._rng, buffer=_BULK_BUFFER, lifetime_ms=_BULK_LIFETIME_MS
+                    name, scout, rng=self._rng, buffer=_BULK_BUFFER, lifetime_ms=_BULK_LIFETIME_MS
                 )
-                self._attach(Subscriber({feed.name: fetch}, transfer.plan))
+                self._attach(Subscriber({name: fetch}, transfer.plan))
 
     def _attach(self, application: Reporter) -> int:
         self._applications.append(application)
@@ -224,9 +227,10 @@ class NdnNode:
         multicast = self._layering.multicast
         if multicast is None:
             return
-        prefix = multicast.prefix(feed.name)
+        name = log_name(feed.key)
+        prefix = multicast.prefix(name)
         self.host.forwarder.choose_strategy(prefix, MulticastStrategy)
-        faces = [self._follower] if feed.name in self._followed else []
+        faces = [self._follower] if name in self._followed else []
         if multicast.among_all:
             faces.append(published)
         followers = self._workload.followers(feed)

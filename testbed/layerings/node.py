@@ -7,9 +7,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from forwarder.wire.name import to_uri
-from ssb_over_ndn.events import Event
-from ssb_over_ndn.subscriber import Plan
+from ssb.application import Event, Plan
 from testbed.layerings.workload import Feature, Feed, Workload
 from topologies.endpoint import Program
 from topologies.model import Topology
@@ -29,16 +27,18 @@ class AppState:
     """What the applications of a node keep when it starts anew: how far they are in each feed.
 
     Attributes:
-        published: feed name -> items that need no telling of.
-        delivered: feed name -> items that the subscriber has.
+        published: feed key -> items whose publication has been reported.
+        delivered: feed key -> items that the subscriber has.
     """
 
-    published: Counter[bytes] = field(default_factory=Counter)
-    delivered: Counter[bytes] = field(default_factory=Counter)
+    published: Counter[str] = field(default_factory=Counter)
+    delivered: Counter[str] = field(default_factory=Counter)
 
 
 class EventRows:
-    """Makes the rows of events.jsonl of a node: what its applications report, but for what was told before.
+    """Makes rows of a node's application events, without those that it reported before a restart.
+
+    A row names a feed by its key.
 
     Args:
         node: its name.
@@ -66,7 +66,7 @@ class EventRows:
                 "time": event.time,
                 "node": self._node,
                 "event": event.event,
-                "feed": to_uri(event.feed),
+                "feed": event.feed,
                 "seq": event.seq,
                 "bytes": event.size,
             }
@@ -131,7 +131,7 @@ class Node(Protocol):
     state: AppState
 
     def take_events(self) -> list[dict[str, Any]]:
-        """Return what the applications report since the last call, as rows of events.jsonl."""
+        """Return the applications' events since the last call, as rows: see EventRows."""
         ...
 
     def sample(self, now: int) -> dict[str, Any]:

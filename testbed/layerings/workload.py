@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 
 from ssb.message import Message
-from ssb_over_ndn.naming import log_name
 
 _LAST_RESORT = 1 << 62  # more than any path costs
 
@@ -25,10 +23,10 @@ class Feed:
     messages: tuple[Message, ...]
     times: tuple[int, ...]
 
-    @cached_property
-    def name(self) -> bytes:
-        """The feed's NDN name."""
-        return log_name(self.messages[0].author)
+    @property
+    def key(self) -> str:
+        """The feed's key: its author's reference (`@...=.ed25519`)."""
+        return self.messages[0].author
 
     def published_by(self, time: int) -> int:
         """Return how many items there are at a time, ns from the run's start."""

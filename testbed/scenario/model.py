@@ -21,7 +21,16 @@ from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Feature
-from testbed.scenario.overrides import SHORT_KEYS, STRATEGY, Asked, Key, Misfit, asked, blamed, put
+from testbed.scenario.overrides import (
+    SHORT_KEYS,
+    STRATEGY,
+    InvalidScenario,
+    Key,
+    Override,
+    apply,
+    override_of,
+    overrides,
+)
 from testbed.scenario.sections import (
     DAY_MS,
     Archive,
@@ -167,7 +176,7 @@ def load(
         ("subscribers",): ("subscribers", subscribers),
         STRATEGY: ("strategy", strategy),
     }
-    wanted = asked(options, layerings, parameters or {}, changes or {})
+    wanted = overrides(options, layerings, parameters or {}, changes or {})
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
     try:
@@ -186,7 +195,7 @@ def load(
         table["topology"] = {}
     if publisher is not None:
         table.pop("publishers", None)
-    homeless = put(table, wanted)
+    homeless = apply(table, wanted)
     if strategy_files:
         _add_strategy_files(table, strategy_files)
     _check_effects(table, wanted)
@@ -197,7 +206,7 @@ def load(
         scenario = Scenario.model_validate(table)
     except ValidationError as error:
         key, problem = problem_of(error)
-        guilty = blamed(wanted, [key])
+        guilty = override_of(wanted, [key])
         if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             problem += f"; there are {', '.join(_known_keys(key, swept=guilty is not None))}"
         raise UserError(f"{guilty.text if guilty else f'{path}: ' + '.'.join(key)}: {problem}") from error
@@ -212,10 +221,10 @@ def load(
         file = scenario.topology.file
         if file is not None and str(error).startswith(f"{file}:"):
             raise UserError(str(error)) from error
-        guilty = blamed([each for each in wanted if each.value != file], [("topology",)])
+        guilty = override_of([each for each in wanted if each.value != file], [("topology",)])
         raise UserError(f"{guilty.text if guilty else path}: {error}") from error
-    except Misfit as error:
-        guilty = blamed(wanted, error.paths)
+    except InvalidScenario as error:
+        guilty = override_of(wanted, error.paths)
         raise UserError(f"{guilty.text if guilty else path}: {error}") from error
     return whole
 
@@ -228,7 +237,7 @@ def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
         table["strategy_files"] = [*before, *files]
 
 
-def _check_effects(table: dict[str, Any], wanted: Sequence[Asked]) -> None:
+def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     """Raise UserError for what would change nothing, or not all that it says."""
     topology, load = table.get("topology"), table.get("workload")
     links = topology.get("links") if isinstance(topology, dict) else None
@@ -266,7 +275,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     """Fill in what follows from the topology, and check what depends on it.
 
     `following` says who subscribes, unless the scenario names them. Raises TopologyError for the topology,
-    Misfit for the rest.
+    InvalidScenario for the rest.
     """
     nodes = scenario.network.nodes
     publishers = scenario.publishers
@@ -295,9 +304,9 @@ def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...], key: K
     for name in names:
         if name not in nodes:
             known = ", ".join(nodes)
-            raise Misfit(f"{what} {name!r} is not a node; there are {known}", key, ("topology",))
+            raise InvalidScenario(f"{what} {name!r} is not a node; there are {known}", key, ("topology",))
         if names.count(name) > 1:
-            raise Misfit(f"{what} {name!r} is named twice", key)
+            raise InvalidScenario(f"{what} {name!r} is named twice", key)
 
 
 def _check_feeds(scenario: Scenario) -> None:
@@ -305,36 +314,36 @@ def _check_feeds(scenario: Scenario) -> None:
     feeds = scenario.feed_count
     if feeds < len(scenario.sources):
         said = f"{len(scenario.sources)} publishers share {feeds} feeds; give each one at least"
-        raise Misfit(said, ("workload", "feeds"))
+        raise InvalidScenario(said, ("workload", "feeds"))
     if workload.feed is not None and (feeds > 1 or scenario.fork):
         said = "workload.feed: an export is one feed, and cannot be forked; leave it out"
-        raise Misfit(said, ("workload", "feed"), ("workload", "feeds"), ("fork",))
+        raise InvalidScenario(said, ("workload", "feed"), ("workload", "feeds"), ("fork",))
     if workload.items < feeds:
         said = f"workload.items: {workload.items} items are too few for {feeds} feeds"
-        raise Misfit(said, ("workload", "items"), ("workload", "feeds"))
+        raise InvalidScenario(said, ("workload", "items"), ("workload", "feeds"))
     if workload.follows is not None and workload.follows > feeds:
         said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds"
-        raise Misfit(said, ("workload", "follows"), ("workload", "feeds"))
+        raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))
     taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
     if scenario.archive:
         taken[scenario.archive.node] = "archive"
     for node, what in taken.items():
         if node in scenario.sources:
-            raise Misfit(f"{what} {node!r} is the publisher", ("publisher",), (what,))
+            raise InvalidScenario(f"{what} {node!r} is the publisher", ("publisher",), (what,))
         if node in scenario.subscribers:
-            raise Misfit(f"{what} {node!r} is a subscriber", ("subscribers",), (what,))
+            raise InvalidScenario(f"{what} {node!r} is a subscriber", ("subscribers",), (what,))
     if (scenario.fork or scenario.archive) and feeds > 1:
         what = "fork" if scenario.fork else "archive"
-        raise Misfit(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
+        raise InvalidScenario(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
     if scenario.fork and scenario.archive:
-        raise Misfit("fork, archive: choose one", ("fork",), ("archive",))
+        raise InvalidScenario("fork, archive: choose one", ("fork",), ("archive",))
     if scenario.fork and scenario.fork.after >= workload.items:
         said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items"
-        raise Misfit(said, ("workload", "items"), ("fork", "after"))
+        raise InvalidScenario(said, ("workload", "items"), ("fork", "after"))
     publishing = Counter(scenario.sources[feed % len(scenario.sources)] for feed in range(feeds))
     for node in scenario.subscribers:
         if publishing[node] == feeds:
-            raise Misfit(f"subscriber {node!r} is the publisher", ("subscribers",), ("publisher",))
+            raise InvalidScenario(f"subscriber {node!r} is the publisher", ("subscribers",), ("publisher",))
 
 
 def _check_paths(scenario: Scenario) -> None:
@@ -353,7 +362,7 @@ def _check_reach(network: Topology, nodes: Sequence[str], to: str) -> None:
     unreachable = {*nodes} - {to, *routes(network, to)}
     if unreachable:
         said = f"no path joins {to} and {', '.join(sorted(unreachable))}"
-        raise Misfit(said, ("subscribers",), ("publisher",), ("topology",))
+        raise InvalidScenario(said, ("subscribers",), ("publisher",), ("topology",))
 
 
 def _check_events(scenario: Scenario) -> None:
@@ -365,7 +374,7 @@ def _check_events(scenario: Scenario) -> None:
             try:
                 scenario.network.link_between(*change.ends)
             except TopologyError as error:
-                raise Misfit(f"{place}: {error}", ("events",), ("topology",)) from None
+                raise InvalidScenario(f"{place}: {error}", ("events",), ("topology",)) from None
 
 
 def _check_plans(scenario: Scenario) -> None:
@@ -373,7 +382,7 @@ def _check_plans(scenario: Scenario) -> None:
     for node in scenario.plans:
         if node not in following:
             said = f"[plans.{node}]: not a subscriber; there are {', '.join(following)}"
-            raise Misfit(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
+            raise InvalidScenario(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
 
 
 def _check_features(scenario: Scenario) -> None:
@@ -395,15 +404,15 @@ def _check_features(scenario: Scenario) -> None:
                 said = (
                     f"{layering} cannot carry {feature.value}, which the scenario has; leave one of both out"
                 )
-                raise Misfit(said, ("layerings",), place)
+                raise InvalidScenario(said, ("layerings",), place)
 
 
-def _check_parameters(scenario: Scenario, wanted: Sequence[Asked]) -> None:
+def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
     for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
         if layering not in LAYERINGS:
             known = ", ".join(LAYERINGS)
             said = f"[parameters.{layering}]: unknown layering; there are {known}"
-            raise Misfit(said, ("parameters", layering))
+            raise InvalidScenario(said, ("parameters", layering))
         try:
             scenario.layering_parameters(layering)
         except ValidationError as error:
@@ -412,12 +421,12 @@ def _check_parameters(scenario: Scenario, wanted: Sequence[Asked]) -> None:
             if name and name not in LAYERINGS[layering].parameters.model_fields:
                 known = ", ".join(LAYERINGS[layering].parameters.model_fields)
                 problem = f"{layering} has no parameter {shown(name)}; it has {known}"
-            said = problem if blamed(wanted, [place]) else f"[parameters.{layering}] {name}: {problem}"
-            raise Misfit(said, place) from error
+            said = problem if override_of(wanted, [place]) else f"[parameters.{layering}] {name}: {problem}"
+            raise InvalidScenario(said, place) from error
     for each in wanted:
         if each.path[0] == "parameters" and each.path[1] not in scenario.layerings:
             running = ", ".join(scenario.layerings)
-            raise Misfit(f"{each.path[1]} is not run, but {running}; leave it out", each.path)
+            raise InvalidScenario(f"{each.path[1]} is not run, but {running}; leave it out", each.path)
 
 
 def _following(scenario: Scenario, asked_for: str | int | None, others: Container[str]) -> tuple[str, ...]:
@@ -432,7 +441,9 @@ def _following(scenario: Scenario, asked_for: str | int | None, others: Containe
         return tuple(name.strip() for name in text.split(","))
     count = int(text)
     if not 1 <= count <= len(possible):
-        raise Misfit(f"there can be 1 to {len(possible)} subscribers", ("subscribers",), ("topology",))
+        raise InvalidScenario(
+            f"there can be 1 to {len(possible)} subscribers", ("subscribers",), ("topology",)
+        )
     # Of any two numbers, the smaller one's nodes are among the larger one's.
     chosen = Random("subscribers").sample(possible, len(possible))[:count]
     return tuple(node for node in possible if node in chosen)

@@ -1,7 +1,7 @@
-"""What a user asks for beside a scenario's file: where it goes among its keys, and who is told of a mistake.
+"""Overrides of a scenario's file by options: the keys that they set, and the option to blame for a mistake.
 
-Whatever is wrong with a scenario is wrong at a key. If an option has set that key, the mistake is told of the
-option, as the user wrote it; else of the file.
+Each mistake in a scenario is at a key. If an option has set that key, the error names the option, as the user
+wrote it; else the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,16 +20,16 @@ STRATEGY: Key = ("strategies", "/")
 """The strategy of all names for which a scenario has no other."""
 
 
-class Asked(NamedTuple):
-    """One thing: the key that it sets, the value, and what the user wrote."""
+class Override(NamedTuple):
+    """A value that an option sets: its key, the value, and the text that the user wrote."""
 
     path: Key
     value: Any
     text: str
 
 
-class Misfit(ValueError):
-    """What cannot be in a scenario; `paths` are the keys that may be to blame, the likeliest first."""
+class InvalidScenario(ValueError):
+    """A mistake in a scenario; `paths` are the keys that may be to blame, the likeliest first."""
 
     def __init__(self, text: str, *paths: Key) -> None:
         super().__init__(text)
@@ -47,31 +47,31 @@ def short_key(key: str) -> str:
     return names.get(key, key.removeprefix("parameters."))
 
 
-def asked(
+def overrides(
     options: Mapping[Key, tuple[str, Any]],
     layerings: Sequence[str] | None,
     parameters: Mapping[str, Mapping[str, Any]],
     changes: Mapping[str, Any],
-) -> list[Asked]:
-    """Return what is asked for by options ({key: (name, value or None)}), --layering, --set and --sweep.
+) -> list[Override]:
+    """Return the overrides by options ({key: (name, value or None)}), --layering, --set and --sweep.
 
     Raises UserError if two of them set the same.
     """
     found = [
-        Asked(path, value, f"--{name} {shown(value)}")
+        Override(path, value, f"--{name} {shown(value)}")
         for path, (name, value) in options.items()
         if value is not None
     ]
     if layerings is not None:
         text = " ".join(f"--layering {shown(name)}" for name in layerings)
-        found.append(Asked(("layerings",), layerings, text))
+        found.append(Override(("layerings",), layerings, text))
     for layering, values in parameters.items():
         for name, value in values.items():
             text = f"--set {shown(f'{layering}.{name}')}={shown(value)}"
-            found.append(Asked(("parameters", layering, name), value, text))
+            found.append(Override(("parameters", layering, name), value, text))
     for key, value in changes.items():
         path = STRATEGY if key == "strategy" else tuple(key.split("."))
-        found.append(Asked(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
+        found.append(Override(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
     for number, each in enumerate(found):
         for other in found[:number]:
             if _meet(each.path, other.path):
@@ -79,8 +79,8 @@ def asked(
     return found
 
 
-def put(table: dict[str, Any], items: Iterable[Asked]) -> list[Asked]:
-    """Put what is asked for into a scenario's table; return what it has no place for."""
+def apply(table: dict[str, Any], items: Iterable[Override]) -> list[Override]:
+    """Apply overrides to a scenario's table; return those that it has no place for."""
     homeless = []
     for each in items:
         *sections, last = each.path
@@ -94,7 +94,7 @@ def put(table: dict[str, Any], items: Iterable[Asked]) -> list[Asked]:
     return homeless
 
 
-def blamed(items: Sequence[Asked], paths: Iterable[Key]) -> Asked | None:
+def override_of(items: Sequence[Override], paths: Iterable[Key]) -> Override | None:
     """Return what has set one of some keys, or something at or above it; None if the file itself has."""
     for path in paths:
         for each in items:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ssb_over_ndn.subscriber import Plan
+from ssb.application import Plan
 from testbed.errors import UserError
 from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.model import Scenario
@@ -88,7 +88,7 @@ def sample_times(scenario: Scenario, timeline: Timeline) -> range:
 
 
 def change_row(change: Change, network: Topology, time: int) -> dict[str, Any]:
-    """Return a change of the network as a row of events.jsonl."""
+    """Return a change of the network as a row of events."""
     row = {"time": time, "node": place(change, network), "event": change.event}
     row |= {"feed": "", "seq": 0, "bytes": 0}
     return row if change.restart else row | {"signalled": change.is_signalled}

@@ -9,12 +9,12 @@ from handmade import write_run
 from pyspark.sql import SparkSession
 from short_runs import Measured, measured
 
-from analysis.spark.engine import Chosen, session
+from analysis.spark.engine import EngineChoice, session
 from analysis.spark.session import CONNECT, spark_session
 
 os.environ.setdefault("FEEDNET_CACHE", "")  # tests leave nothing behind
 
-SAIL = Chosen("sail")
+SAIL = EngineChoice("sail")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -180,7 +180,7 @@ def test_arrivals_and_losses_of_packets(told, case):
     kinds = ("interest", "lli", "data", "nack")
     ours = Counter(
         (row["sender"], row["receiver"], row["kind"], row["seq"], row["received"])
-        for row in table(tables, "crossings", case[1])
+        for row in table(tables, "transits", case[1])
         if row["kind"] in kinds
     )
     theirs = Counter(tuple(row[x] for x in ("sender", "receiver", "kind", "seq", "received")) for row in rows)
@@ -208,7 +208,7 @@ def test_which_sending_it_was_that_arrived(told, case):
     skipped = unclear(rows)
     names = ("sender", "receiver", "seq", "time", "received")
     theirs = Counter(tuple(row[x] for x in names) for row in items(rows))
-    crossed = [row | {"time": row["sent"]} for row in table(tables, "crossings", case[1])]
+    crossed = [row | {"time": row["sent"]} for row in table(tables, "transits", case[1])]
     ours = Counter(
         tuple(row[x] for x in names)
         for row in crossed

@@ -15,7 +15,7 @@ from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
 from analysis.report.page import unpacked
 from analysis.spark import engine
-from analysis.spark.engine import SMALL_BYTES, Chosen, check, choose, frame, session
+from analysis.spark.engine import SMALL_BYTES, EngineChoice, check, choose, frame, session
 from testbed.cli.main import feednet
 
 pytestmark = pytest.mark.long
@@ -27,16 +27,16 @@ LAYERINGS = ("pull", "persistent", "lli", "lli-selective")
 
 
 def test_small_captures_are_for_sail_and_large_ones_for_spark():
-    assert choose("auto", None, SMALL_BYTES) == Chosen("sail")
-    assert choose("auto", None, SMALL_BYTES + 1) == Chosen("spark")
-    assert choose("auto", "local[2]", 1) == Chosen("spark", "local[2]")
-    assert choose("sail", None, SMALL_BYTES + 1) == Chosen("sail")
-    assert choose("spark", None, 1) == Chosen("spark")
+    assert choose("auto", None, SMALL_BYTES) == EngineChoice("sail")
+    assert choose("auto", None, SMALL_BYTES + 1) == EngineChoice("spark")
+    assert choose("auto", "local[2]", 1) == EngineChoice("spark", "local[2]")
+    assert choose("sail", None, SMALL_BYTES + 1) == EngineChoice("sail")
+    assert choose("spark", None, 1) == EngineChoice("spark")
 
 
 def test_without_sail_there_is_spark(monkeypatch):
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    assert choose("auto", None, 1) == Chosen("spark")
+    assert choose("auto", None, 1) == EngineChoice("spark")
     with pytest.raises(AnalysisError) as refused:
         choose("sail", None, 1)
     assert str(refused.value) == "--engine sail: it is not installed: pip install 'feednet[sail]'"
@@ -87,7 +87,7 @@ def test_engines_take_turns_in_a_process(jvm):
     from pyspark.sql import functions as F  # noqa: N812
 
     for _ in range(2):
-        for chosen in (Chosen("sail"), Chosen("spark")):
+        for chosen in (EngineChoice("sail"), EngineChoice("spark")):
             there = session(chosen, small=True)
             assert engine.is_sail(there) == (chosen.name == "sail")
             assert there.range(3).agg(F.sum("id").alias("n")).toArrow()["n"].to_pylist() == [3]

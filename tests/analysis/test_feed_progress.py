@@ -5,7 +5,7 @@ import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
 from analysis.spark.engine import frame
-from analysis.tables.events import noted_in_run, told_by_packets
+from analysis.tables.events import packet_events, run_events
 from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
@@ -81,7 +81,7 @@ def test_what_packets_tell(spark):
         interest("/late", 69, lifetime=2),  # the capture ends before it does
     )
     items = sightings(packets)
-    table = told_by_packets(moments(spark, packets), items, feed_progress(items, packets), packets)
+    table = packet_events(moments(spark, packets), items, feed_progress(items, packets), packets)
     assert same_columns(table, EVENTS)
     assert set(rows(table, "layering", "node", "source")) == {("x", "a", "packets")}
     assert rows(table, "time", "event", "interface", "name", "feed", "seq", "bytes") == [
@@ -103,7 +103,7 @@ def test_what_came_in_a_stream_has_a_size_of_its_own(spark):
         spark, refused, nack(refused, 9), item(1, 10) | in_stream, item(1, 11) | in_stream, item(2, 12)
     )
     items = sightings(packets)
-    table = told_by_packets(moments(spark, packets), items, feed_progress(items, packets), packets)
+    table = packet_events(moments(spark, packets), items, feed_progress(items, packets), packets)
     assert rows(table, "event", "bytes") == [("duplicate", 60), ("nack", 60)]
 
 
@@ -121,7 +121,7 @@ def test_what_applications_and_the_scenario_note(spark):
         [("x", 5, "link-down", "a--b"), ("x", 9, "restart", "r")],
         "layering string, time long, event string, place string",
     )
-    table = noted_in_run(told, done)
+    table = run_events(told, done)
     assert same_columns(table, EVENTS)
     assert rows(table, "time", "node", "event", "source", "name", "feed", "seq", "bytes") == [
         (1, "p", "published", "application", None, "/f", 1, 7),

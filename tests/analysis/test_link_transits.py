@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis.spark.engine import frame
-from analysis.tables.link_transits import CROSSINGS, ENDS, crossings, hop_delays, journeys, link_load, losses
+from analysis.tables.link_transits import ENDS, TRANSITS, hop_delays, journeys, link_load, losses, transits
 from analysis.tables.matching import match
 from analysis.tables.schema import PACKETS
 
@@ -79,13 +79,13 @@ def runs(spark):
 
 
 def crossed(spark, *said):
-    """Make crossings of items: (sender, receiver, seq, sent, received)."""
-    usual = dict.fromkeys(CROSSINGS.names) | {"layering": "x", "kind": "data", "feed": "f", "frame_bytes": 5}
+    """Make transits of items: (sender, receiver, seq, sent, received)."""
+    usual = dict.fromkeys(TRANSITS.names) | {"layering": "x", "kind": "data", "feed": "f", "frame_bytes": 5}
     made = [
         usual | {"sender": a, "receiver": b, "seq": n, "sent": sent, "received": received}
         for a, b, n, sent, received in said
     ]
-    return frame(spark, pa.Table.from_pylist(made, to_arrow_schema(CROSSINGS)), CROSSINGS)
+    return frame(spark, pa.Table.from_pylist(made, to_arrow_schema(TRANSITS)), TRANSITS)
 
 
 @pytest.mark.spark
@@ -115,8 +115,8 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
         PACKETS.spark,
     )
     messages = packets.where("kind in ('interest', 'lli')").selectExpr("*", "1L as frames")
-    got = crossings(packets, messages, ends)
-    assert got.schema.names == CROSSINGS.names
+    got = transits(packets, messages, ends)
+    assert got.schema.names == TRANSITS.names
     assert {row.feed_tip for row in got.collect()} == {None}
     told = ("sender", "receiver", "sent", "received", "kind", "feed", "seq", "topic", "is_reissued", "frames")
     assert rows(got, *told) == [
@@ -143,7 +143,7 @@ def test_feed_state_is_told(spark, ends):
         "*", "IF(frame < 5, 7L, NULL) AS feed_tip", "IF(frame < 5, 9L, NULL) AS feed_limit"
     )
     messages = packets.where("false").selectExpr("*", "1L as frames")
-    got = crossings(packets, messages, ends)
+    got = transits(packets, messages, ends)
     assert rows(got, "sent", "received", "feed_tip", "feed_limit") == [(11, 22, 7, 9), (30, None, None, None)]
 
 
@@ -195,7 +195,7 @@ def test_a_loss_lasts_from_when_the_packet_was_due_until_the_item_is_there(spark
 
 
 @pytest.mark.spark
-def test_of_too_many_crossings_those_of_the_first_items_are_kept(spark):
+def test_of_too_many_transits_those_of_the_first_items_are_kept(spark):
     table = crossed(spark, *(("p", "r", n, n * MS, n * MS + 10) for n in range(1, 11)))
     assert journeys(table, 100).count() == 10
     assert rows(journeys(table, 5), "seq") == [(n,) for n in range(1, 6)]

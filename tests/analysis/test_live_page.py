@@ -10,10 +10,10 @@ from handmade import lli, poll, write_capture
 from test_live import followed, rows_of
 
 from analysis.live.capture import LiveCapture
-from analysis.live.query import Growth, batches_told
-from analysis.report.live import NODE_COLUMNS, Shown, figures, live_page, news, node_rows
+from analysis.live.query import Growth, reported_batches
+from analysis.report.live import NODE_COLUMNS, Presentation, figures, live_page, news, node_rows
 
-SHOWN = Shown(
+SHOWN = Presentation(
     ["p", "s", "r"], {"p-eth0": "p to r", "r-eth0": "r to p", "r-eth1": "r to s", "s-eth0": "s to r"}, True
 )
 
@@ -89,7 +89,7 @@ def test_every_node_of_the_run_is_shown(captures):
 
 
 def test_a_capture_without_frames_has_plots_too():
-    assert all(json.dumps(item.spec, allow_nan=False) for item in figures(LiveCapture("x"), Shown()))
+    assert all(json.dumps(item.spec, allow_nan=False) for item in figures(LiveCapture("x"), Presentation()))
 
 
 def test_when_a_byte_was_written():
@@ -110,7 +110,7 @@ def test_reports_that_nothing_happens_are_of_no_batch(form, order):
         return form({"batchId": number, "durationMs": {"latestOffset": 1, **durations}, "sources": [source]})
 
     reports = [report(0, None, 30, addBatch=5), report(1, 30, 30), report(1, 30, 50, addBatch=5)]
-    found = list(batches_told(reports[::order]))
+    found = list(reported_batches(reports[::order]))
     assert found == [(0, {}, {"a": {"at": 30}}), (1, {"a": {"at": 30}}, {"a": {"at": 50}})][::order]
 
 

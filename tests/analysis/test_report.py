@@ -18,7 +18,7 @@ from analysis.report.page import resource, unpacked
 from analysis.report.ranks import rank
 from analysis.report.run import Tables, render
 from analysis.run.manifest import Manifest
-from analysis.tables.link_transits import CROSSINGS
+from analysis.tables.link_transits import TRANSITS
 from analysis.tables.values import OUTCOMES
 from testbed.layerings.registry import LAYERINGS
 
@@ -150,8 +150,8 @@ DELIVERIES = pa.schema(
 
 
 def crossed(*rows):
-    """Return crossings from what each says of itself."""
-    usual = dict.fromkeys(CROSSINGS.names) | {"layering": "lli", "frame": 1, "frames": 1}
+    """Return transits from what each says of itself."""
+    usual = dict.fromkeys(TRANSITS.names) | {"layering": "lli", "frame": 1, "frames": 1}
     return pa.Table.from_pylist([usual | row for row in rows] or [usual | {"kind": "idle"}]).slice(
         0, len(rows)
     )
@@ -208,7 +208,7 @@ def test_comparisons(value, base, said):
 
 def sentences(told):
     """Return the findings by lead, with plain spaces."""
-    return {t.lead.replace(NARROW_SPACE, " "): t.text.replace(NARROW_SPACE, " ") for t in told.told}
+    return {t.lead.replace(NARROW_SPACE, " "): t.text.replace(NARROW_SPACE, " ") for t in told.sentences}
 
 
 def test_findings_name_both_figures_whichever_way_they_fall():
@@ -222,18 +222,18 @@ def test_findings_name_both_figures_whichever_way_they_fall():
 
 def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
     whole = told_of(made_comparison())
-    assert whole.told[0].text == "Both layerings delivered all 3 items to the subscriber."
+    assert whole.sentences[0].text == "Both layerings delivered all 3 items to the subscriber."
     comparison = made_comparison(
         delivered=(3.0, 2.0), delivered_share=(100.0, 66.7), capture_drops=(0.0, 7.0)
     )
     told = told_of(comparison)
-    assert told.told[0] == (
+    assert told.sentences[0] == (
         "Not all arrived.",
         "Of 3 deliveries expected, 2 under lli and all under poll took place.",
     )
     # What is missing makes nothing faster: lli has no place where times are compared.
     assert any(note.startswith("lli delivered 66.7 % of what was expected") for note in told.notes)
-    assert not any("atency" in t.lead for t in told.told)
+    assert not any("atency" in t.lead for t in told.sentences)
     assert any(note.startswith(f"The capture of lli lost 7{NARROW_SPACE}frames") for note in told.notes)
 
 
@@ -247,8 +247,8 @@ def test_findings_leave_out_what_is_unknown_and_what_another_seed_would_change()
 
 def test_there_is_a_headline_and_at_most_seven_findings():
     told = told_of(made_comparison(), losses=[LOSS, LOSS | {"layering": "poll", "recovery_ns": 400 * MS}])
-    assert len(told.told) == 7
-    assert all(t.lead for t in told.told)
+    assert len(told.sentences) == 7
+    assert all(t.lead for t in told.sentences)
     assert re.fullmatch(r"lli is first on \d+ of \d+ axes; poll on \d+\.", told.headline)
     page = render(made_manifest(), made_tables())
     assert f'<p class="headline">{told_of(made_comparison()).headline}</p>' in page
@@ -382,7 +382,7 @@ def test_findings_tell_how_near_the_bounds_are():
 
 
 def test_findings_name_what_must_not_happen():
-    told = told_of(made_comparison(twice=(0.0, 2.0), out_of_order=(1.0, 0.0))).told
+    told = told_of(made_comparison(twice=(0.0, 2.0), out_of_order=(1.0, 0.0))).sentences
     assert ("A defect:", f"2{NARROW_SPACE}items under lli delivered twice.") in told
     assert ("A defect:", f"1{NARROW_SPACE}items under poll delivered out of order.") in told
 

@@ -17,7 +17,7 @@ from analysis.pipelines.compare import compare_runs, read_sweep, records_of, wri
 from analysis.report.figures.plot import places
 from analysis.report.numbers import NARROW_SPACE
 from analysis.report.study import render_study
-from analysis.report.study_words import findings, told
+from analysis.report.study_words import estimate_text, findings
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
 from analysis.run.settings import flattened, loss_of
@@ -76,8 +76,8 @@ def test_an_estimate_is_a_mean_and_students_interval():
     assert estimate([7.0]) == Estimate(7.0, None, None, 1)
     assert got.opposite == Estimate(-2.5, -got.high, -got.low, 4)
     assert got.opposite.half == pytest.approx(got.half)
-    assert plain(told(got)) == "2.50 ± 2.1"
-    assert (told(estimate([7.0])), told(None)) == ("7", "–")
+    assert plain(estimate_text(got)) == "2.50 ± 2.1"
+    assert (estimate_text(estimate([7.0])), estimate_text(None)) == ("7", "–")
 
 
 def test_a_study_counts_what_repair_takes_from_the_least_loss_on(analyzed):

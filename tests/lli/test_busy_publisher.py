@@ -15,7 +15,7 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.producer import Producer
-from forwarder.wire.lp import open_interest
+from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.packet import Data, parse_data
 from testbed.bench.load import Feed, native_feed
 from topologies.emulator.network import EmulatedNetwork
@@ -76,7 +76,7 @@ class Reader:
         self.times: list[int] = []
 
     def receive(self, packet: bytes, now: int) -> None:
-        self._end.receive(packet, now)
+        self._end.receive(parse_lp(packet), now)
         self.times += [now for _ in self._end.take_items()]
 
     def take_outputs(self) -> list[bytes]:

@@ -31,6 +31,7 @@ from forwarder.lli.upstream import Recovery, State
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.packet import Data, make_data, make_interest, parse_data, parse_interest
+from forwarder.wire.tlv import MalformedPacket
 
 
 class Desk:
@@ -71,7 +72,11 @@ class Desk:
 
     def come(self, *packets: bytes) -> list[str]:
         for received in packets:
-            self.core.receive(received, self.now)
+            try:
+                header = parse_lp(received)
+            except MalformedPacket:
+                continue  # dropped before a consumer gets it
+            self.core.receive(header, self.now)
         return self.out()
 
     def take(self, limit: int | None = None) -> list[int]:
@@ -455,7 +460,7 @@ class Path:
         for sent in self.producer.take_outputs():
             seq = parse_lp(sent).fragment and told(sent).split()[1]
             assert not seq or int(seq) <= self.reach, "sent without credit"
-            self.carry(lambda sent=sent: self.consumer.receive(sent, self.now))  # type: ignore[misc]
+            self.carry(lambda sent=sent: self.consumer.receive(parse_lp(sent), self.now))  # type: ignore[misc]
 
     def run(self, items: int, take_every: int, heals_at: int) -> None:
         self.consumer.start(0)

@@ -10,11 +10,11 @@ from typing import Any
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.strategies.multicast import Multicast
+from ssb.application import Event, Plan
 from ssb.generate import generate_feed
 from ssb.message import Message
-from ssb_over_ndn.events import Event
 from ssb_over_ndn.naming import log_name
-from ssb_over_ndn.subscriber import Plan, Subscriber
+from ssb_over_ndn.subscriber import Subscriber
 from testbed.layerings.ndn import NDN_LAYERINGS
 from testbed.layerings.ndn_node import Reporter
 
@@ -174,7 +174,9 @@ class Network:
     def delivered(self, node: str, feed: bytes | None = None) -> list[int]:
         """Sequence numbers in the order that an application got them."""
         return [
-            e.seq for e in self.events(node) if e.event == "delivered" and (feed is None or e.feed == feed)
+            e.seq
+            for e in self.events(node)
+            if e.event == "delivered" and (feed is None or log_name(e.feed) == feed)
         ]
 
     def pending(self) -> dict[str, int]:

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from small_network import MS, S, feed_of
 
 from forwarder.wire.feed import item_name, ssb_content
-from forwarder.wire.lp import make_feed_state, make_lp, open_data, open_interest
+from forwarder.wire.lp import LpPacket, make_feed_state, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.persistent import make_persistent
+from ssb.application import Plan
 from ssb.message import Message
 from ssb_over_ndn.naming import (
     hash_name,
@@ -26,7 +27,7 @@ from ssb_over_ndn.naming import (
 from ssb_over_ndn.notify import Notifier
 from ssb_over_ndn.persistent import Pusher
 from ssb_over_ndn.publisher import Publisher
-from ssb_over_ndn.subscriber import Subscription
+from ssb_over_ndn.subscriber import Subscriber, Subscription
 from ssb_over_ndn.sync import Member
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
@@ -159,8 +160,14 @@ def test_other_names_tell_none(tail: bytes) -> None:
 @pytest.mark.parametrize("layering", LAYERINGS)
 @given(packet=any_bytes())
 def test_no_bytes_hurt_an_endpoint(layering: str, packet: bytes) -> None:
-    for endpoint in (publisher(layering), subscription(layering)):
+    subscribed = subscription(layering)
+    subscribed.receive(LpPacket(packet), 20)
+    follower = Subscriber({NAME: subscription(layering)}, Plan(0, 100))
+    follower.wake(0)
+    server = publisher(layering)
+    for endpoint in (server, follower):
         endpoint.receive(packet, 20)
+    for endpoint in (server, follower, subscribed):
         endpoint.take_outputs()
         endpoint.next_deadline()
 
@@ -168,13 +175,13 @@ def test_no_bytes_hurt_an_endpoint(layering: str, packet: bytes) -> None:
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_a_forged_item_is_not_delivered_and_the_true_one_still_is(layering: str) -> None:
     subscribed = subscription(layering)
-    subscribed.receive(metadata_packet(NAME, 1), 10)
+    subscribed.receive(parse_lp(metadata_packet(NAME, 1)), 10)
     text = FEED[0].encoded.replace(b'"type": "post"', b'"type": "past"')
-    subscribed.receive(make_data(item_name(NAME, 1), ssb_content(text)), 20)
-    subscribed.receive(make_data(item_name(NAME, 1), ssb_content(feed_of(1, 8)[0].encoded)), 20)
-    subscribed.receive(make_data(item_name(NAME, 1), ssb_content(FEED[1].encoded)), 20)
+    subscribed.receive(parse_lp(make_data(item_name(NAME, 1), ssb_content(text))), 20)
+    subscribed.receive(parse_lp(make_data(item_name(NAME, 1), ssb_content(feed_of(1, 8)[0].encoded))), 20)
+    subscribed.receive(parse_lp(make_data(item_name(NAME, 1), ssb_content(FEED[1].encoded))), 20)
     assert subscribed.take_items() == []
-    subscribed.receive(message_packet(FEED[0]), 30)
+    subscribed.receive(parse_lp(message_packet(FEED[0])), 30)
     assert [item.seq for item in subscribed.take_items()] == [1]
 
 
@@ -211,13 +218,13 @@ def test_a_notification_is_repeated_until_it_is_answered_and_then_as_a_heartbeat
 
 def test_a_subscriber_answers_notifications_of_its_feed_only() -> None:
     subscribed = subscription("notify")
-    subscribed.receive(make_interest(notify_name(NAME, 2), nonce=1, must_be_fresh=True), 20)
+    subscribed.receive(parse_lp(make_interest(notify_name(NAME, 2), nonce=1, must_be_fresh=True)), 20)
     outputs = subscribed.take_outputs()
     (answer,) = [opened[0] for packet in outputs if (opened := open_data(packet))]
     assert (answer.name, answer.content, answer.freshness_ms) == (notify_name(NAME, 2), b"", 0)
     asked = [interest.name for packet in outputs if (interest := open_interest(packet))]
     assert asked == [item_name(NAME, 1), item_name(NAME, 2)]
-    subscribed.receive(make_interest(notify_name(from_uri("/other"), 3), nonce=1), 20)
+    subscribed.receive(parse_lp(make_interest(notify_name(from_uri("/other"), 3), nonce=1)), 20)
     assert subscribed.take_outputs() == []
 
 

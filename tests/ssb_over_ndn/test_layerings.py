@@ -9,10 +9,10 @@ from small_network import LINE, MS, TREE, Link, Network, S, feed_of, line, publi
 from forwarder.wire.feed import item_name, split_item, ssb_content
 from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import make_data
+from ssb.application import Plan
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
-from ssb_over_ndn.subscriber import Plan
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 
 BAD = Link(loss=0.1, twice=0.1, jitter=6 * MS)
@@ -41,7 +41,7 @@ def test_a_clean_tree(layering: str) -> None:
         assert network.delivered(leaf) == ALL
         events = network.events(leaf)
         assert [(e.time, e.event) for e in (events[0], events[-1])] == [(0, "joined"), (stop, "stopped")]
-        assert all(e.feed == feed and e.event != "error" for e in events)
+        assert all(log_name(e.feed) == feed and e.event != "error" for e in events)
     published = {e.seq: e.size for e in network.events("pub")}
     assert {e.seq: e.size for e in network.events("s1") if e.seq} == published
     assert network.pending() == {}

@@ -8,9 +8,11 @@ from small_network import MS, S, feed_of
 
 from forwarder.feedcache.items import Item, open_item
 from forwarder.wire.feed import item_name
+from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import make_data, parse_data
+from ssb.application import Plan
 from ssb_over_ndn.naming import log_name, message_packet
-from ssb_over_ndn.subscriber import Plan, Subscriber
+from ssb_over_ndn.subscriber import Subscriber
 
 FEEDS = {log_name(feed_of(9, seed)[0].author): feed_of(9, seed) for seed in (1, 2)}
 ONE, TWO = FEEDS
@@ -33,11 +35,11 @@ class Given:
     def stop(self, now: int) -> None:
         self.calls.append(("stop", now))
 
-    def receive(self, packet: bytes, now: int) -> None:
+    def receive(self, header: LpPacket, now: int) -> None:
         self.calls.append(("receive", now))
         for message in FEEDS[self.feed]:
-            if message_packet(message) == packet:
-                self.items.append(open_item(self.feed, message.sequence, parse_data(packet)))
+            if message_packet(message) == header.fragment:
+                self.items.append(open_item(self.feed, message.sequence, parse_data(header.fragment)))
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         count = len(self.items) if limit is None else min(limit, len(self.items))
@@ -74,7 +76,7 @@ def run(subscriber: Subscriber, until: int) -> list[tuple[int, str, bytes, int]]
     while (due := subscriber.next_deadline()) is not None and due <= until:
         now = max(now, due)
         subscriber.wake(now)
-    return [(e.time, e.event, e.feed, e.seq) for e in subscriber.take_events()]
+    return [(e.time, e.event, log_name(e.feed), e.seq) for e in subscriber.take_events()]
 
 
 def test_it_starts_and_stops_on_time() -> None:
@@ -143,7 +145,7 @@ def test_errors_and_forks_are_events() -> None:
     one.errors = ["no-route", "fork"]
     one.forked_at = 4
     subscriber.wake(0)
-    events = [(e.event, e.seq, e.detail) for e in subscriber.take_events() if e.feed == ONE]
+    events = [(e.event, e.seq, e.detail) for e in subscriber.take_events() if log_name(e.feed) == ONE]
     assert events == [("joined", 0, ""), ("error", 0, "no-route"), ("forked", 4, "")]
 
 

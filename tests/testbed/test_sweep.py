@@ -18,6 +18,7 @@ from analysis.run.settings import settings_of
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import sweep
+from testbed.experiment.sweep_directory import place_of
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario.model import Scenario
@@ -97,7 +98,7 @@ def test_a_sweep_has_a_directory_for_each_setting_and_seed():
     st.integers(0),
 )
 def test_whatever_is_varied_a_directory_stays_inside_the_sweeps(changes, seed):
-    place = PurePosixPath(sweep.place_of(changes, seed))
+    place = PurePosixPath(place_of(changes, seed))
     assert len(place.parts) == 2
     assert not place.is_absolute()
     assert ".." not in place.parts
@@ -107,10 +108,8 @@ def test_whatever_is_varied_a_directory_stays_inside_the_sweeps(changes, seed):
 
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
 def test_settings_that_differ_have_directories_that_differ(a, b):
-    assert (sweep.place_of([("k", a)], 1) == sweep.place_of([("k", b)], 1)) == (a == b)
-    assert (sweep.place_of([(a, 0)], 1) == sweep.place_of([(b, 0)], 1)) == (
-        a.rpartition(".")[2] == b.rpartition(".")[2]
-    )
+    assert (place_of([("k", a)], 1) == place_of([("k", b)], 1)) == (a == b)
+    assert (place_of([(a, 0)], 1) == place_of([(b, 0)], 1)) == (a.rpartition(".")[2] == b.rpartition(".")[2])
 
 
 def test_nothing_is_written_outside_out(tmp_path):

@@ -28,13 +28,14 @@ from scapy.utils import PcapWriter
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 from testbed.cli.main import feednet
-from testbed.cli.watch import _go_on_serving
-from testbed.cli.watch_target import find_target
-from testbed.cli.watch_view import View, lag_told, served
 from testbed.errors import UserError
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
 from testbed.scenario.timeline import Timeline
+from testbed.watch.loop import serve_to_the_end
+from testbed.watch.page import LivePage, lag_text
+from testbed.watch.server import served
+from testbed.watch.target import find_target
 
 ROOT = Path(__file__).parents[2]
 FRAME = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
@@ -229,7 +230,7 @@ def test_a_run_is_known_before_and_after_it_is_complete(tmp_path):
 
 
 def test_breaks_are_those_of_the_scenario():
-    from testbed.cli.watch_target import _breaks
+    from testbed.watch.target import _breaks
 
     chosen = scenarios.load("failover")
     found = list(_breaks(chosen))
@@ -247,33 +248,33 @@ def test_the_page_is_served_and_nothing_else(tmp_path):
     (tmp_path / "x.live.html").write_text("the page")
     (tmp_path / "x.live.js").write_text("the news")
     (tmp_path / "secret").write_text("no")
-    view = SimpleNamespace(page=tmp_path / "x.live.html", script=tmp_path / "x.live.js", report=None)
-    with served(view, 0) as url:
+    page = SimpleNamespace(path=tmp_path / "x.live.html", script=tmp_path / "x.live.js", report=None)
+    with served(page, 0) as url:
         assert urlopen(url).read() == b"the page"
         news = urlopen(f"{url}x.live.js?123")
         assert (news.read(), news.headers.get_content_type()) == (b"the news", "text/javascript")
         for path in ("secret", "../secret", "report.html"):
             with pytest.raises(HTTPError):
                 urlopen(url + path)
-    with served(view, None) as url:
+    with served(page, None) as url:
         assert url == ""
 
 
-def test_the_server_outlives_the_report(tmp_path, capsys):
+def test_the_server_outlives_the_report(tmp_path):
     """A page that is opened when the run is over leads to its report, which comes later."""
     run = tmp_path / "x"
     run.mkdir()
     written = []
 
-    class Ended(View):
+    class Ended(LivePage):
         def write_page(self):
             written.append(self.is_pending)
 
-    query = SimpleNamespace(lock=Lock(), followed={})
-    view = Ended(find_target([run]), query, tmp_path / "x.live.html", is_served=True)
-    view.page.write_text("the page")
-    with served(view, 0) as url:
-        serving = Thread(target=_go_on_serving, args=(view, 1.0, lambda _: None, lambda: None))
+    query = SimpleNamespace(lock=Lock(), captures={})
+    page = Ended(find_target([run]), query, tmp_path / "x.live.html", is_served=True)
+    page.path.write_text("the page")
+    with served(page, 0) as url:
+        serving = Thread(target=serve_to_the_end, args=(page, 1.0, lambda: None))
         serving.start()
         with pytest.raises(HTTPError):
             urlopen(f"{url}x/report.html")
@@ -284,28 +285,27 @@ def test_the_server_outlives_the_report(tmp_path, capsys):
         assert urlopen(f"{url}x/report.html").read() == b"the report"
     assert time.monotonic() - since >= 0.9  # --idle counts from the report
     assert written == [False]  # once more, as the report is there now
-    assert not View(find_target([run]), query, view.page).is_pending  # of a file nobody would be told
+    assert not LivePage(find_target([run]), query, page.path).is_pending  # of a file nobody would be told
 
     def interrupted():
         raise KeyboardInterrupt
 
-    _go_on_serving(view, None, lambda _: None, interrupted)  # ends as it should
-    assert "end with Ctrl-C" in capsys.readouterr().out
+    serve_to_the_end(page, None, interrupted)  # ends as it should
 
 
 def test_the_last_page_waits_for_the_batch_that_is_being_added_up(tmp_path, monkeypatch):
     lock, finished = Lock(), []
     capture = SimpleNamespace(finish=lambda: finished.append(lock.locked()))
-    view = View(
+    page = LivePage(
         find_target([tmp_path / "a.pcap"]),
-        SimpleNamespace(lock=lock, followed={"a": capture}),
+        SimpleNamespace(lock=lock, captures={"a": capture}),
         tmp_path / "x",
     )
-    monkeypatch.setattr(view, "write_page", lambda: finished.append("page"))
-    view.end("no more has come")
+    monkeypatch.setattr(page, "write_page", lambda: finished.append("page"))
+    page.end("no more has come")
     assert finished == [True, "page"]
 
 
 def test_lags():
-    assert lag_told([]) == ""
-    assert lag_told([3.0, 1.0, 2.0]) == ", 2.0 s; median 2.0, most 3.0 s over 3 batches"
+    assert lag_text([]) == ""
+    assert lag_text([3.0, 1.0, 2.0]) == ", 2.0 s; median 2.0, most 3.0 s over 3 batches"

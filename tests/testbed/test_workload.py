@@ -76,7 +76,7 @@ def test_feeds_go_to_publishers_in_turn_and_nobody_follows_his_own() -> None:
     )
     made = load(wanted)
     assert [feed.publisher for feed in made.feeds] == ["pub", "s1", "pub", "s1", "pub"]
-    assert len({feed.name for feed in made.feeds}) == 5
+    assert len({feed.key for feed in made.feeds}) == 5
     for node in ("s1", "s2", "s3", "s4"):
         followed = made.follows[node]
         assert len(followed) == 2

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from analysis.files import Rows
 from analysis.report.capture.endpoints import natural
 from analysis.run.context import Span
-from analysis.run.manifest import Happening
+from analysis.run.manifest import ScenarioEvent
 
 MOST_FEEDS = 12
 """The most feeds whose progress is drawn."""
@@ -44,7 +44,7 @@ class Contents(NamedTuple):
     sequences: Rows
 
     @property
-    def timeline(self) -> Sequence[Happening]:
+    def timeline(self) -> Sequence[ScenarioEvent]:
         """Always empty: packets do not say what was done to the network."""
         return ()
 

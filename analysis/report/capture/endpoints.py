@@ -58,13 +58,13 @@ def counted(ways: Rows) -> list[Way]:
     every: dict[tuple[str, str, str], list[Way]] = defaultdict(list)
     for row in ways:
         if row["src"] and row["dst"]:
-            told = {name: row[name] for name in Way._fields if name in row}
-            told["direction"] = row["direction"] or ""
+            fields = {name: row[name] for name in Way._fields if name in row}
+            fields["direction"] = row["direction"] or ""
             ends = [of.get((row["layering"], row[end]), row[end]) for end in ("src", "dst")]
             if ends[0] == ends[1]:
                 ends = [row["src"], row["dst"]]
-            told |= {"sender": ends[0], "receiver": ends[1]}
-            every[row["layering"], row["src"], row["dst"]].append(Way(**told))
+            fields |= {"sender": ends[0], "receiver": ends[1]}
+            every[row["layering"], row["src"], row["dst"]].append(Way(**fields))
     return [way for same in every.values() for way in _once(same)]
 
 

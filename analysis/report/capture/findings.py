@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
-from analysis.report.findings import Told
+from analysis.report.findings import Finding
 from analysis.report.numbers import duration, pretty
 from analysis.tables.values import ALL
 
@@ -67,9 +67,9 @@ def figures(given: "Contents") -> list[Figures]:
     ]
 
 
-def capture_findings(given: "Contents", ways: list[Way]) -> list[Told]:
+def capture_findings(given: "Contents", ways: list[Way]) -> list[Finding]:
     """Return what is worth saying of captures."""
-    told = [
+    sentences = [
         *_talkers(ways, given.layerings),
         *_payload(given),
         *_round_trips(given),
@@ -82,7 +82,7 @@ def capture_findings(given: "Contents", ways: list[Way]) -> list[Told]:
         *_long_lived(given),
         *_feeds(given),
     ]
-    return told or [Told("", "Nothing in these captures is NDN, or none of it can be read.")]
+    return sentences or [Finding("", "Nothing in these captures is NDN, or none of it can be read.")]
 
 
 def across(values: Mapping[str, T], given: "Contents", write: Callable[[T], str]) -> str:
@@ -123,7 +123,7 @@ def _sums(rows: Rows, *names: str) -> dict[str, Counter[str]]:
     return totals
 
 
-def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Told]:
+def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
     pairs: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for way in ways:
         pairs[way.layering][min(way.sender, way.receiver), max(way.sender, way.receiver)] += way.bytes
@@ -141,10 +141,10 @@ def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Told]:
             f" bytes of {len(found)} pairs"
         )
     if said:
-        yield Told("Who talks:", "; ".join(said) + ".")
+        yield Finding("Who talks:", "; ".join(said) + ".")
 
 
-def _payload(given: "Contents") -> Iterator[Told]:
+def _payload(given: "Contents") -> Iterator[Finding]:
     shares = {}
     totals: Counter[str] = Counter()
     for row in given.overhead:
@@ -154,7 +154,7 @@ def _payload(given: "Contents") -> Iterator[Told]:
             shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
     if shares:
         said = across(shares, given, _percent)
-        yield Told(
+        yield Finding(
             "On the wire:",
             f"of the bytes, {said} are what applications sent; the rest is names, signatures and headers.",
         )
@@ -168,28 +168,28 @@ def _round_trip(given: "Contents", share: float) -> dict[str, float]:
     return {run: quantile(rows, share) or 0.0 for run, rows in _by_run(given.rtt).items()}
 
 
-def _round_trips(given: "Contents") -> Iterator[Told]:
+def _round_trips(given: "Contents") -> Iterator[Finding]:
     halves, most = (_round_trip(given, share) for share in (0.5, 0.95))
     counts = _sums(given.rtt, "count")
     times = {run: (half, most.get(run, 0.0), counts[run]["count"]) for run, half in halves.items()}
 
-    def write(told: tuple[float, float, int]) -> str:
-        half, most, count = told
+    def write(figures: tuple[float, float, int]) -> str:
+        half, most, count = figures
         tail = f", 95\N{NARROW NO-BREAK SPACE}% within {duration(most)}" if most else ""
         return f"{duration(half)}{tail} (n = {pretty(count)})"
 
     if times:
-        yield Told("Round trips:", f"half of all answers came within {across(times, given, write)}.")
+        yield Finding("Round trips:", f"half of all answers came within {across(times, given, write)}.")
 
 
-def _unanswered(given: "Contents") -> Iterator[Told]:
+def _unanswered(given: "Contents") -> Iterator[Finding]:
     totals = _asked(given)
     shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
     if not shares:
         return
     asked = sum(of["requests"] for of in totals.values())
     if not any(shares.values()):
-        yield Told("Every Interest was answered:", f"{pretty(asked)} in all, by Data or by a Nack.")
+        yield Finding("Every Interest was answered:", f"{pretty(asked)} in all, by Data or by a Nack.")
         return
     said = across(shares, given, _percent)
     worst: Counter[str] = Counter()
@@ -200,10 +200,10 @@ def _unanswered(given: "Contents") -> Iterator[Told]:
         prefix, count = min(worst.items(), key=lambda item: (-item[1], item[0]))
         of = sum(each["unanswered"] for each in totals.values())
         where = f"; {prefix} has {_percent(100 * count / of)} of them"
-    yield Told("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
+    yield Finding("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
 
 
-def _refused(given: "Contents") -> Iterator[Told]:
+def _refused(given: "Contents") -> Iterator[Finding]:
     reasons: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     for row in given.nacks:
@@ -213,20 +213,20 @@ def _refused(given: "Contents") -> Iterator[Told]:
     if reasons:
         said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(reasons.items()))
         count = across(runs, given, lambda each: some(each, "Interest"))
-        yield Told("Nacks:", f"{count} ended with one ({said}).")
+        yield Finding("Nacks:", f"{count} ended with one ({said}).")
 
 
-def _again(given: "Contents") -> Iterator[Told]:
+def _again(given: "Contents") -> Iterator[Finding]:
     totals = _sums(given.answers, "interests", "retransmitted")
     shares = {
         run: 100 * of["retransmitted"] / of["interests"] for run, of in totals.items() if of["interests"]
     }
     if any(shares.values()):
         said = across(shares, given, _percent)
-        yield Told("Asked again:", f"of the Interests, {said} repeat one that had no answer yet.")
+        yield Finding("Asked again:", f"of the Interests, {said} repeat one that had no answer yet.")
 
 
-def _pit(given: "Contents") -> Iterator[Told]:
+def _pit(given: "Contents") -> Iterator[Finding]:
     peaks: dict[str, tuple[int, str, int]] = {}
     for row in given.pit_summary:
         if row["node"] != ALL:
@@ -242,10 +242,10 @@ def _pit(given: "Contents") -> Iterator[Told]:
         said.append(f"that of {node} peaked at {some(count, 'entry')}, {when}")
     if said:
         more = "" if len(peaks) <= MOST_RUNS else " (the highest)"
-        yield Told("The PIT:", "; ".join(said) + f"{more}.")
+        yield Finding("The PIT:", "; ".join(said) + f"{more}.")
 
 
-def _lifetimes(given: "Contents") -> Iterator[Told]:
+def _lifetimes(given: "Contents") -> Iterator[Finding]:
     half = {run: quantile(rows, 0.5) or 0.0 for run, rows in _by_run(given.lifetimes).items()}
     if half:
         ends: Counter[str] = Counter()
@@ -255,22 +255,24 @@ def _lifetimes(given: "Contents") -> Iterator[Told]:
         order = sorted(ends.items(), key=lambda item: (-item[1], item[0]))
         parts = ", ".join(f"{_percent(100 * count / total)} {outcome}" for outcome, count in order)
         said = f"; {parts}" if len(given.layerings) == 1 else ""
-        yield Told(
+        yield Finding(
             "State is short-lived:" if max(half.values()) < 1e9 else "State:",
             f"half of all PIT entries lived less than {across(half, given, duration)}{said}.",
         )
 
 
-def _shared(given: "Contents") -> Iterator[Told]:
+def _shared(given: "Contents") -> Iterator[Finding]:
     classic = [row for row in given.outcomes if row["kind"] == "classic"]
     totals = _sums(classic, "entries", "aggregated")
     shares = {run: 100 * of["aggregated"] / of["entries"] for run, of in totals.items()}
     if any(shares.values()):
         said = across(shares, given, _percent)
-        yield Told("Aggregation:", f"of the PIT entries, {said} were asked for by more than one neighbour.")
+        yield Finding(
+            "Aggregation:", f"of the PIT entries, {said} were asked for by more than one neighbour."
+        )
 
 
-def _long_lived(given: "Contents") -> Iterator[Told]:
+def _long_lived(given: "Contents") -> Iterator[Finding]:
     feeds = [row for row in given.outcomes if row["kind"] == "feed"]
     if not feeds:
         return
@@ -281,14 +283,14 @@ def _long_lived(given: "Contents") -> Iterator[Told]:
     renewals = sum(row["renewals"] for row in feeds)
     peak = max(row["peak_credit"] or 0 for row in feeds)
     ratio = f", {some(items / asks, 'item')} for each" if asks else ""
-    yield Told(
+    yield Finding(
         "Long-lived Interests:",
         f"{pretty(asks)} of them kept {some(subscriptions, 'subscription')}{ratio}. {pretty(renewals)}"
         f" extended a range that was there, and the most that a node owed was {some(peak, 'item')}.",
     )
 
 
-def _feeds(given: "Contents") -> Iterator[Told]:
+def _feeds(given: "Contents") -> Iterator[Finding]:
     if not given.feeds:
         return
     newest: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -309,4 +311,4 @@ def _feeds(given: "Contents") -> Iterator[Told]:
         end = f"at the end {len(behind)} times a node lacks the newest; {node} is {lag} behind in {run}."
     else:
         end = "every node that follows one has its newest item at the end."
-    yield Told("Feeds:", f"{what}; {end}")
+    yield Finding("Feeds:", f"{what}; {end}")

@@ -116,7 +116,7 @@ def _lli(packet: Packet, own: _Link, back: _Link) -> str:
 def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) -> Spec:
     """Return what the page draws journeys from.
 
-    `crossed` has rows of analysis.tables.link_transits.CROSSINGS, in the order of `layering` and `sent`;
+    `crossed` has rows of analysis.tables.link_transits.TRANSITS, in the order of `layering` and `sent`;
     `deliveries` layering, node, feed, seq, published, delivered (ns). The result has `reasons`, `nodes`,
     `feeds` (name, publisher, items), `paths` (a feed's, to a subscriber: nodes from the publisher on), and
     for each layering `packets` and `items`, columns of equal length; times in µs since the layering's start,

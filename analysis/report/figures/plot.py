@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from analysis.files import Rows
 from analysis.report.numbers import pretty
-from analysis.run.manifest import Happening
+from analysis.run.manifest import ScenarioEvent
 
 COLOURS = 12
 """Layerings that the page can tell apart by colour."""
@@ -57,7 +57,7 @@ MOST_NAMED_EVENTS = 12
 Spec = dict[str, Any]
 
 
-class Turn(Protocol):
+class Period(Protocol):
     """When a layering ran, ns."""
 
     @property
@@ -80,11 +80,11 @@ class Scene(Protocol):
         """What is compared."""
 
     @property
-    def runs(self) -> Mapping[str, Turn]:
+    def runs(self) -> Mapping[str, Period]:
         """When each ran."""
 
     @property
-    def timeline(self) -> Sequence[Happening]:
+    def timeline(self) -> Sequence[ScenarioEvent]:
         """What was done on the way."""
 
 
@@ -208,9 +208,9 @@ def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> 
         told = {"hovertemplate": f"%{{y:.1f}} % of {number} within %{{x:.4g}} ms"}
         data.append(line(place_of[layering], layering, values, shares) | told)
     scale = logarithmic(data, "x")
-    told_scale = " (logarithmic)" if scale.get("type") == "log" else ""
+    scale_note = " (logarithmic)" if scale.get("type") == "log" else ""
     layout = {
-        "xaxis": {"title": {"text": f"{what}, ms{told_scale}"}, **scale},
+        "xaxis": {"title": {"text": f"{what}, ms{scale_note}"}, **scale},
         "yaxis": {"title": {"text": "share, %"}, "range": [0, 101]},
     }
     return data, layout

@@ -12,7 +12,7 @@ from analysis.metrics.registry import Metric
 from analysis.metrics.study import EXTRA, Estimate, Point, Study
 from analysis.report.figures.plot import DASHES, Figure, Menu, Spec, colour, figure, line, places, with_menus
 from analysis.report.numbers import pretty
-from analysis.report.study_words import told
+from analysis.report.study_words import estimate_text
 
 MOST_BANDS = 3
 """Layerings whose bands can be told apart in one plot; of more, each has a plot of its own."""
@@ -143,7 +143,7 @@ def _traces(
         "name": name,
         "meta": place,
         "customdata": [[value.low, value.high, value.n] for _, value in known],
-        "text": [told(value) for _, value in known],
+        "text": [estimate_text(value) for _, value in known],
         "hovertemplate": f"{name}: %{{text}} {metric.unit} (n = %{{customdata[2]}}){at}<extra></extra>",
         "marker": {"size": 7, "color": colour(place), "symbol": number if group else place},
     }
@@ -200,8 +200,8 @@ def _bars(scale: Scale, known: Known, shade: str) -> Spec:
 
 def _layout(study: Study, metric: Metric, scale: Scale, beside: int) -> Spec:
     """Return the layout of a plot; `beside` marks share a row if it is about words."""
-    told_scale = " (logarithmic)" if scale.floor else ""
-    values = {"title": {"text": f"{metric.unit}{told_scale}"}, **scale.axis}
+    scale_note = " (logarithmic)" if scale.floor else ""
+    values = {"title": {"text": f"{metric.unit}{scale_note}"}, **scale.axis}
     if study.is_numeric:
         return {"xaxis": _numbers(study), "yaxis": values}
     labels = study.xs if study.key else study.layerings

@@ -8,9 +8,9 @@ from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
     Menu,
+    Period,
     Scene,
     Spec,
-    Turn,
     figure,
     grouped_bars,
     line,
@@ -95,7 +95,7 @@ def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
 
 
 def stacked_over_time(
-    amounts: Mapping[tuple[str, int], float], kinds: Mapping[str, tuple[str, str]], run: Turn, slices: int
+    amounts: Mapping[tuple[str, int], float], kinds: Mapping[str, tuple[str, str]], run: Period, slices: int
 ) -> list[Spec]:
     """Return areas, one upon the other: amounts by kind and slice of a run, a second.
 

@@ -9,7 +9,7 @@ from forwarder.lli.consumer import Consumer
 from forwarder.lli.producer import Producer
 from forwarder.lli.upstream import Recovery
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name, native_content, split_item
-from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest
+from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.packet import ED25519, Data, make_data, make_interest
 from forwarder.wire.tlv import element
 from testbed.verify.simulate.feeds import STRANGER, sign_item
@@ -22,7 +22,7 @@ MAX_TURNS = 500
 """Packets that an application can get at one instant; more is a loop."""
 
 
-class Turns:
+class LoopGuard:
     """Counts the packets that an application gets at one instant, to tell a loop inside its node."""
 
     def __init__(self, where: str) -> None:
@@ -30,7 +30,7 @@ class Turns:
         self._at = -1
         self._count = 0
 
-    def turn(self, now: int) -> None:
+    def count(self, now: int) -> None:
         """Count a packet."""
         self._count = self._count + 1 if self._at == now else 1
         self._at = now
@@ -45,7 +45,7 @@ class Device:
         self.feed = feed
         self.published = 0
         self._items = items
-        self._turns = Turns("a publisher")
+        self._loop_guard = LoopGuard("a publisher")
         self.restart()
 
     def restart(self) -> None:
@@ -60,7 +60,7 @@ class Device:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Answer an Interest."""
-        self._turns.turn(now)
+        self._loop_guard.count(now)
         interest = open_interest(packet)
         if interest is not None:
             self._producer.receive(interest, now)
@@ -94,7 +94,7 @@ class Reader:
         feed: the feed's name.
         delivery: makes the observer of a subscription that begins after an item.
         rng: source of nonces.
-        tell: called with (now, text) for what happens here.
+        report: called with (now, text) for what happens here.
     """
 
     def __init__(
@@ -103,22 +103,22 @@ class Reader:
         feed: bytes,
         delivery: Callable[[int], Delivery],
         rng: Random,
-        tell: Callable[[int, str], None],
+        report: Callable[[int, str], None],
     ) -> None:
         self.wanted = wanted
         self.subscribed = False
         self.held = 0
-        self.told: str | None = None  # the last error, if no item has come since
+        self.last_error: str | None = None  # None once an item has come since
         self.delivery = delivery(0)
         self._feed = feed
         self._make_delivery = delivery
         self._rng = rng
-        self._tell = tell
+        self._report = report
         self._consumer: Consumer | None = None
         self._stalled = False
         self._next_take: int | None = None
         self._outputs: list[bytes] = []
-        self._turns = Turns(wanted.name)
+        self._loop_guard = LoopGuard(wanted.name)
 
     def subscribe(self, now: int) -> None:
         """Come, or come again: from the item after the last one held."""
@@ -167,9 +167,9 @@ class Reader:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a packet."""
-        self._turns.turn(now)
+        self._loop_guard.count(now)
         if self._consumer is not None:
-            self._consumer.receive(packet, now)
+            self._consumer.receive(parse_lp(packet), now)
             self._read(now)
 
     def take_outputs(self) -> list[bytes]:
@@ -205,8 +205,8 @@ class Reader:
             self._next_take = now + wanted.pause * US if items else None
         consumer.wake(now)
         for error in consumer.take_errors():
-            self.told = error
-            self._tell(now, f"is told: {error}")
+            self.last_error = error
+            self._report(now, f"is told: {error}")
         if consumer.error is not None and self._next_take is None:
             self.delivery.failed(consumer.error)
             self.cancel(now)
@@ -216,8 +216,8 @@ class Reader:
         for item in items:
             self.delivery.got(item)
             self.held = item.seq
-            self.told = None
-            self._tell(now, f"gets item {item.seq}")
+            self.last_error = None
+            self._report(now, f"gets item {item.seq}")
 
     def _checked(self, packets: list[bytes]) -> list[bytes]:
         """Check that no more is asked for than a step and a half beyond what the application has taken."""

@@ -3,9 +3,9 @@
 And what must hold of it, beside what observers of links and exchanges see:
 
 - every Interest that an application expresses ends, by Data, a Nack or its lifetime, in one of these ways
-  (`clients.Asker`), with the producer's bytes;
+  (`clients.Consumer`), with the producer's bytes;
 - what is asked for until there is an answer gets it, and a log's follower all items, within
-  CLASSIC_CATCH_UP_NS after the last disturbance, where producers answer: `hungry`;
+  CLASSIC_CATCH_UP_NS after the last disturbance, where producers answer: `unsatisfied`;
 - state returns to zero when applications have ended, and the longest lifetime is over: `check_empty`.
 """
 
@@ -26,7 +26,16 @@ from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
 from testbed.layerings.ndn import NDN_LAYERINGS, LongLivedParameters, SyncParameters
 from testbed.verify.simulate.actors import US
-from testbed.verify.simulate.clients import Answerer, Asker, Client, Tap, Wish, hinted, make_wish, name_of
+from testbed.verify.simulate.clients import (
+    Consumer,
+    LogFollower,
+    Producer,
+    Request,
+    Tap,
+    hinted,
+    make_request,
+    name_of,
+)
 from testbed.verify.simulate.exchanges import Exchanges
 from testbed.verify.simulate.invariants import MS_NS, Delivery, Violation
 from testbed.verify.simulate.links import Hops, routes
@@ -78,14 +87,14 @@ class Classic:
         self._count = count
         self._prefixes = {prefix.name: prefix for prefix in story.prefixes}
         self._applications: dict[str, list[tuple[Tap, list[bytes]]]] = {node.name: [] for node in story.nodes}
-        self._askers: dict[tuple[str, str], Asker] = {}
-        self._clients: list[Client] = []
+        self._consumers: dict[tuple[str, str], Consumer] = {}
+        self._followers: list[LogFollower] = []
         self._logs = {log.name: log for log in story.logs}
         self._names = {log.name: log_name(messages(log.name)[0].author) for log in story.logs}
         for prefix in story.prefixes:
             for number, node in enumerate(prefix.producers):
                 label = f"{prefix.name}/{number}"
-                self._attach(node, label, Answerer(prefix), [name_of(prefix.name), hinted(prefix.name)])
+                self._attach(node, label, Producer(prefix), [name_of(prefix.name), hinted(prefix.name)])
         stop = end + CLASSIC_CATCH_UP_NS
         for log in story.logs:
             self._publish(log, stop)
@@ -94,7 +103,7 @@ class Classic:
                 self._follow(wanted.name)
         for step in story.steps:
             if step.do == "ask":
-                self._add_asker(str(step.what[0]), str(step.what[1]))
+                self._add_consumer(str(step.what[0]), str(step.what[1]))
         self._hops = self._find_hops()
 
     def _attach(self, node: str, label: str, application: Application, names: Iterable[bytes]) -> None:
@@ -131,29 +140,29 @@ class Classic:
             parse_data(message_packet(message)).content for message in messages(log.name)[: len(log.times)]
         )
 
-        def tell(now: int, text: str) -> None:
+        def report(now: int, text: str) -> None:
             self._note(wanted.node, f"{name} {text}")
             self._count(
                 f"followed {log.layering}" if "item" in text else f"follower {text.partition(':')[0]}"
             )
 
-        client = Client(wanted, subscription, Delivery(name, [contents], None, 0), tell)
-        self._clients.append(client)
+        follower = LogFollower(wanted, subscription, Delivery(name, [contents], None, 0), report)
+        self._followers.append(follower)
         names = [] if layering.multicast is None else [layering.multicast.prefix(feed)]
-        self._attach(wanted.node, f"{name}/", client, names)
+        self._attach(wanted.node, f"{name}/", follower, names)
 
-    def _add_asker(self, node: str, application: str) -> None:
+    def _add_consumer(self, node: str, application: str) -> None:
         label = f"{node}/{application}"
-        if (node, application) in self._askers or node not in self._applications:
+        if (node, application) in self._consumers or node not in self._applications:
             return
 
-        def tell(now: int, text: str) -> None:
+        def report(now: int, text: str) -> None:
             self._note(node, f"{label} {text}")
             self._count(f"asked: {text}")
 
-        asker = Asker(label, Random(f"{self._story.seed} {label}"), tell)
-        self._askers[node, application] = asker
-        self._attach(node, label, asker, [])
+        consumer = Consumer(label, Random(f"{self._story.seed} {label}"), report)
+        self._consumers[node, application] = consumer
+        self._attach(node, label, consumer, [])
 
     def _find_hops(self) -> dict[str, list[tuple[bytes, Hops]]]:
         """Return each node's routes to neighbours, by name."""
@@ -201,16 +210,16 @@ class Classic:
 
     def ask(self, node: str, application: str, prefix: str, what: tuple[str | int, ...], now: int) -> bool:
         """Let an application ask for something; return whether there is such a prefix."""
-        asker, known = self._askers.get((node, application)), self._prefixes.get(prefix)
-        if asker is None or known is None:
+        consumer, known = self._consumers.get((node, application)), self._prefixes.get(prefix)
+        if consumer is None or known is None:
             return False
         number, selectors, *times = what
-        wish = make_wish(known, int(number), str(selectors), *map(int, times))
-        self._note(node, f"{asker.label} asks for {prefix} {number} {selectors}".rstrip())
-        asker.ask(wish, now)
+        request = make_request(known, int(number), str(selectors), *map(int, times))
+        self._note(node, f"{consumer.label} asks for {prefix} {number} {selectors}".rstrip())
+        consumer.ask(request, now)
         return True
 
-    def hungry(self, connected: dict[str, set[str]], now: int) -> list[tuple[str, str]]:
+    def unsatisfied(self, connected: dict[str, set[str]], now: int) -> list[tuple[str, str]]:
         """Return who has not got what is owed to him, and what that is.
 
         Nothing is where a PIT is so small that what waits there may shut out all else.
@@ -218,36 +227,36 @@ class Classic:
         if any(node.pending < _ENOUGH_PENDING for node in self._story.nodes):
             return []
         missing = [
-            (asker.label, "has asked in vain")
-            for (node, _), asker in self._askers.items()
-            if any(self._is_owed(wish, connected[node]) for wish in asker.pending)
+            (consumer.label, "has asked in vain")
+            for (node, _), consumer in self._consumers.items()
+            if any(self._must_be_satisfied(request, connected[node]) for request in consumer.pending)
         ]
-        for client in self._clients:
-            wanted, delivery = client.wanted, client.delivery
+        for follower in self._followers:
+            wanted, delivery = follower.wanted, follower.delivery
             log = self._logs[wanted.log]
             published = sum(time * US <= now for time in log.times)
             if log.node in connected[wanted.node] and not delivery.is_done(published):
                 missing.append((wanted.name, delivery.progress))
         return missing
 
-    def _is_owed(self, wish: Wish, connected: set[str]) -> bool:
-        prefix = wish.prefix
+    def _must_be_satisfied(self, request: Request, connected: set[str]) -> bool:
+        prefix = request.prefix
         return (
-            not wish.tries
+            not request.tries
             and prefix.manner in ("answers", "nacks-first")
             and prefix.delay <= _PROMPT
             and connected.issuperset(prefix.producers)
-            and wish.lifetime >= _ENOUGH_MS * MS_NS
-            and (wish.hop_limit is None or wish.hop_limit >= _ENOUGH_HOPS)
-            and not wish.name.endswith(bytes(32))
+            and request.lifetime >= _ENOUGH_MS * MS_NS
+            and (request.hop_limit is None or request.hop_limit >= _ENOUGH_HOPS)
+            and not request.name.endswith(bytes(32))
         )
 
     def stop(self, now: int) -> None:
         """End what applications want."""
-        for asker in self._askers.values():
-            asker.stop()
-        for client in self._clients:
-            client.stop(now)
+        for consumer in self._consumers.values():
+            consumer.stop()
+        for follower in self._followers:
+            follower.stop(now)
 
     def longest(self, pushed: int, now: int) -> int:
         """Return how long forwarders may hold state after applications have stopped at `now`, ns.
@@ -284,6 +293,6 @@ class Classic:
 
     def check_over(self) -> None:
         """Check that no application waits for anything."""
-        for asker in self._askers.values():
-            if asker.pending:
-                raise Violation("outcome", asker.label, "has an Interest that has not ended")
+        for consumer in self._consumers.values():
+            if consumer.pending:
+                raise Violation("outcome", consumer.label, "has an Interest that has not ended")

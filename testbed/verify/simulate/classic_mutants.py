@@ -129,9 +129,9 @@ def _nack_as_well(original: Any) -> Callable[..., Any]:
         records = [record for entry in entries for record in entry.in_records]
         original(self, face, packet, header, now)
         for record in records:
-            asker = self.faces[record.face]
-            if record.expiry > now and asker is not face and not asker.is_local:
-                self._send_nack(asker, record.wire, NO_ROUTE, record.token)
+            requester = self.faces[record.face]
+            if record.expiry > now and requester is not face and not requester.is_local:
+                self._send_nack(requester, record.wire, NO_ROUTE, record.token)
 
     return on_data
 

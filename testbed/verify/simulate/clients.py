@@ -1,6 +1,6 @@
-"""Classic applications of a simulated network: they ask by name, answer, or follow a log by a layering.
+"""Classic applications of a simulated network: consumers, producers, and followers of a log by a layering.
 
-They outlive a restart of their node: the forwarder is anew and knows nothing of what they have asked.
+They outlive a restart of their node: the new forwarder knows nothing of their Interests.
 """
 
 import hashlib
@@ -10,11 +10,11 @@ from random import Random
 from typing import NamedTuple
 
 from forwarder.host import Application
-from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest
+from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.name import DIGEST_COMPONENT_BYTES, GENERIC, IMPLICIT_DIGEST, component, ends_with_digest
 from forwarder.wire.packet import Interest, make_data, make_interest
 from ssb_over_ndn.subscriber import Subscription
-from testbed.verify.simulate.actors import US, Turns
+from testbed.verify.simulate.actors import US, LoopGuard
 from testbed.verify.simulate.exchanges import Exchanges
 from testbed.verify.simulate.frames import read_packet
 from testbed.verify.simulate.invariants import MS_NS, Delivery, Violation
@@ -28,7 +28,7 @@ LONGEST_PAUSE = 1000 * MS_NS
 """Between a Nack, or an impatient application's last try, and the next."""
 _PATIENT = 4
 
-Tell = Callable[[int, str], None]
+Report = Callable[[int, str], None]
 
 
 def name_of(prefix: str) -> bytes:
@@ -52,8 +52,8 @@ def _answer(name: bytes, size: int, freshness_ms: int) -> bytes:
     return make_data(name, content[:size], freshness_ms=freshness_ms or None)
 
 
-class Wish(NamedTuple):
-    """What an application asks for.
+class Request(NamedTuple):
+    """The Interests by which a consumer asks for one name.
 
     Attributes:
         name, can_be_prefix, must_be_fresh, hint, hop_limit: of its Interests.
@@ -81,10 +81,10 @@ class Wish(NamedTuple):
         return self.name, self.can_be_prefix, self.must_be_fresh
 
 
-def make_wish(
+def make_request(
     prefix: Prefix, number: int, selectors: str, lifetime_ms: int, hop_limit: int, tries: int, again_ms: int
-) -> Wish:
-    """Make a wish of a story's step.
+) -> Request:
+    """Make a request of a story's step.
 
     Of `selectors`, p and P: CanBePrefix, at the name or above it; f: MustBeFresh; d and x: the implicit
     digest, or one that no Data have; h: a name that needs a forwarding hint. No hop limit if that is 0.
@@ -95,7 +95,7 @@ def make_wish(
         name += component(IMPLICIT_DIGEST, hashlib.sha256(answer(prefix, name)).digest())
     elif "x" in selectors:
         name += component(IMPLICIT_DIGEST, bytes(32))
-    return Wish(
+    return Request(
         name,
         "p" in selectors.lower(),
         "f" in selectors,
@@ -109,12 +109,15 @@ def make_wish(
 
 
 class _Pending:
-    """A wish under way: by which nonce last, until when, how often; `next` is when it is asked for again."""
+    """A request under way: the nonce of its last Interest, its expiry, and how often it was sent.
 
-    __slots__ = ("expiry", "next", "nonce", "pause", "tries", "wish")
+    `next` is when the next Interest is due, ns.
+    """
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish = wish
+    __slots__ = ("expiry", "next", "nonce", "pause", "request", "tries")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self.nonce = 0
         self.expiry = 0  # 0: refused, and waiting for the next try
         self.tries = 0
@@ -122,38 +125,38 @@ class _Pending:
         self.pause = _FIRST_PAUSE
 
 
-class Asker:
+class Consumer:
     """Expresses Interests; each ends by Data, by a Nack or by its lifetime, and may be tried again.
 
     Args:
         label: its name for reports.
         rng: source of nonces.
-        tell: called with (now, text) for how they end.
+        report: called with (now, text) for how they end.
     """
 
-    def __init__(self, label: str, rng: Random, tell: Tell) -> None:
+    def __init__(self, label: str, rng: Random, report: Report) -> None:
         self.label = label
         self._is_open = True
         self._rng = rng
-        self._tell = tell
+        self._report = report
         self._pending: dict[tuple[bytes, bool, bool], _Pending] = {}
         self._answered: set[int | None] = set()  # nonces
         self._outputs: list[bytes] = []
-        self._turns = Turns(label)
+        self._loop_guard = LoopGuard(label)
 
     @property
-    def pending(self) -> list[Wish]:
-        """What has not ended."""
-        return [pending.wish for pending in self._pending.values()]
+    def pending(self) -> list[Request]:
+        """The requests that have not ended."""
+        return [pending.request for pending in self._pending.values()]
 
-    def ask(self, wish: Wish, now: int) -> None:
+    def ask(self, request: Request, now: int) -> None:
         """Begin to ask, unless just that is being asked."""
-        if wish.key not in self._pending:
-            self._pending[wish.key] = pending = _Pending(wish)
+        if request.key not in self._pending:
+            self._pending[request.key] = pending = _Pending(request)
             self._express(pending, now)
 
     def stop(self) -> None:
-        """Try nothing again: what is pending ends as it may."""
+        """Try nothing again: Interests that are pending end by themselves."""
         self._is_open = False
         self._pending = {key: pending for key, pending in self._pending.items() if pending.expiry}
         for pending in self._pending.values():
@@ -161,7 +164,7 @@ class Asker:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in Data or a Nack."""
-        self._turns.turn(now)
+        self._loop_guard.count(now)
         frame = read_packet(packet)
         if frame.kind == "data":
             for key in [key for key in self._pending if frame.satisfies(key)]:
@@ -169,9 +172,9 @@ class Asker:
                     continue  # refused, and not asked for again
                 answered = self._pending.pop(key)
                 self._answered.add(answered.nonce)
-                if frame.wire != answer(answered.wish.prefix, frame.name):
+                if frame.wire != answer(answered.request.prefix, frame.name):
                     raise Violation("outcome", self.label, "is given Data that are not the producer's")
-                self._tell(now, "is answered")
+                self._report(now, "is answered")
         elif frame.kind == "nack":
             pending = self._pending.get(frame.key)
             if frame.nonce in self._answered:
@@ -198,47 +201,47 @@ class Asker:
             if pending.next is not None and pending.next <= now:
                 self._express(pending, now)
             elif pending.expiry and pending.expiry <= now:
-                self._tell(now, "times out")
+                self._report(now, "times out")
                 if self._may_try(pending):
                     self._express(pending, now)
                 else:
-                    del self._pending[pending.wish.key]
+                    del self._pending[pending.request.key]
 
     def _refused(self, pending: _Pending, reason: int, now: int) -> None:
-        self._tell(now, f"is refused, reason {reason}")
+        self._report(now, f"is refused, reason {reason}")
         pending.expiry = 0
         if not self._may_try(pending):
-            del self._pending[pending.wish.key]
+            del self._pending[pending.request.key]
             return
         pending.next = now + pending.pause
         pending.pause = min(2 * pending.pause, LONGEST_PAUSE)
 
     def _may_try(self, pending: _Pending) -> bool:
-        return self._is_open and (not pending.wish.tries or pending.tries < pending.wish.tries)
+        return self._is_open and (not pending.request.tries or pending.tries < pending.request.tries)
 
     def _express(self, pending: _Pending, now: int) -> None:
-        wish = pending.wish
+        request = pending.request
         pending.tries += 1
         pending.nonce = self._rng.getrandbits(32)
-        pending.expiry = max(pending.expiry, now + wish.lifetime)
-        if wish.again and self._may_try(pending):
-            pending.next = now + min(wish.again << pending.tries // _PATIENT, LONGEST_PAUSE)
+        pending.expiry = max(pending.expiry, now + request.lifetime)
+        if request.again and self._may_try(pending):
+            pending.next = now + min(request.again << pending.tries // _PATIENT, LONGEST_PAUSE)
         else:
             pending.next = None
         self._outputs.append(
             make_interest(
-                wish.name,
+                request.name,
                 nonce=pending.nonce,
-                can_be_prefix=wish.can_be_prefix,
-                must_be_fresh=wish.must_be_fresh,
-                lifetime_ms=wish.lifetime // MS_NS,
-                hop_limit=wish.hop_limit,
-                forwarding_hint=wish.hint,
+                can_be_prefix=request.can_be_prefix,
+                must_be_fresh=request.must_be_fresh,
+                lifetime_ms=request.lifetime // MS_NS,
+                hop_limit=request.hop_limit,
+                forwarding_hint=request.hint,
             )
         )
 
 
-class Answerer:
+class Producer:
     """A producer of a prefix: answers at once or late, refuses, or is silent."""
 
     def __init__(self, prefix: Prefix) -> None:
@@ -246,11 +249,11 @@ class Answerer:
         self._due: dict[bytes, int] = {}  # Data packets, and when they are to go
         self._refused: set[bytes] = set()
         self._outputs: list[bytes] = []
-        self._turns = Turns(f"the producer of {prefix.name}")
+        self._loop_guard = LoopGuard(f"the producer of {prefix.name}")
 
     def receive(self, packet: bytes, now: int) -> None:
         """Answer an Interest."""
-        self._turns.turn(now)
+        self._loop_guard.count(now)
         interest = open_interest(packet)
         prefix = self._prefix
         if interest is None or prefix.manner == "never":
@@ -291,31 +294,33 @@ class Answerer:
             self._outputs.append(data)
 
 
-class Client:
+class LogFollower:
     """An application that follows a log by a layering's Subscription; its items are checked.
 
     Args:
         wanted: its part in the story.
         subscription: the layering's.
         delivery: the observer of what it takes.
-        tell: called with (now, text) for what happens here.
+        report: called with (now, text) for what happens here.
     """
 
-    def __init__(self, wanted: Follow, subscription: Subscription, delivery: Delivery, tell: Tell) -> None:
+    def __init__(
+        self, wanted: Follow, subscription: Subscription, delivery: Delivery, report: Report
+    ) -> None:
         self.wanted = wanted
         self.delivery = delivery
         self._subscription = subscription
-        self._tell = tell
+        self._report = report
         self._start: int | None = wanted.start * US
         self._next_take: int | None = None
         self._is_open = False
-        self._turns = Turns(wanted.name)
+        self._loop_guard = LoopGuard(wanted.name)
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a packet."""
-        self._turns.turn(now)
+        self._loop_guard.count(now)
         if self._is_open:
-            self._subscription.receive(packet, now)
+            self._subscription.receive(parse_lp(packet), now)
             self._take(now)
 
     def take_outputs(self) -> list[bytes]:
@@ -336,7 +341,7 @@ class Client:
         if self._start is not None and self._start <= now:
             self._start = None
             self._is_open = True
-            self._tell(now, "follows")
+            self._report(now, "follows")
             self._subscription.start(now)
         if self._is_open:
             self._subscription.wake(now)
@@ -355,7 +360,7 @@ class Client:
             items = self._subscription.take_items(1 if pause else None)
             for item in items:
                 self.delivery.got(item)
-                self._tell(now, f"gets item {item.seq}")
+                self._report(now, f"gets item {item.seq}")
             if items:
                 self._next_take = now + pause if pause else None
                 self._subscription.wake(now)
@@ -364,7 +369,7 @@ class Client:
         for error in self._subscription.take_errors():
             if error == "fork":
                 self.delivery.failed(error)
-            self._tell(now, f"is told: {error}")
+            self._report(now, f"is told: {error}")
 
 
 class Tap:

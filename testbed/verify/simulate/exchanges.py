@@ -2,21 +2,22 @@
 
 It knows the packets that a node has received and sent, on links and from and to its applications, and when.
 
-- `unasked`: Data go to a face from which an Interest has come that they satisfy (name, CanBePrefix, implicit
-  digest; for MustBeFresh they have come to the node within their freshness period), which has not expired,
-  and which no Data have answered; a persistent one is answered by Data of each name once. They are Data that
-  have come to the node, and do not go back to where they have just come from.
-- `withheld`: Data that come to a node go to all that wait for them there, but to where they come from, at
-  once; those that pass a persistent Interest may have passed it before.
-- `loop`: an Interest, known by its name and nonce, is passed on only as it comes from one face; to another
-  face no oftener than it has come, and never back. A copy with a nonce of its own (a probe) goes where
-  another face waits for the same.
-- `hop-limit`: it is one less than it came with, and not 0 on a link.
-- `refusal`: a Nack answers an Interest that has come from there, once. Unless that was a duplicate, every
-  next hop that has been asked has refused, or the Interest has expired there.
+- `unasked`: Data go to a face only if an Interest from that face waits: the Data satisfy it (name,
+  CanBePrefix, implicit digest; for MustBeFresh the Data arrived within their freshness period), it has not
+  expired, and no Data have answered it. Data of each name answer a persistent Interest once. The node has
+  received these Data, and does not send them back to the face from which they have just come.
+- `withheld`: a node sends Data that arrive to all faces with a waiting Interest at once, but for the face
+  from which they come. A persistent Interest may have let these Data through before.
+- `loop`: a node forwards an Interest (name and nonce) from one face only, to another face no oftener than
+  it has come, and never back. It sends a copy with a nonce of its own (a probe) only if another face waits
+  for the same name.
+- `hop-limit`: HopLimit falls by one at each hop, and is not 0 on a link.
+- `refusal`: a Nack answers an Interest from the same face, once. Unless the Interest was a duplicate, every
+  next hop has refused it, or the Interest has expired there.
 """
 
 from collections import Counter
+from typing import NamedTuple
 
 from forwarder.dead_nonces import LIFETIME
 from forwarder.wire.lp import DUPLICATE
@@ -24,48 +25,56 @@ from testbed.verify.simulate.frames import Frame, Key
 from testbed.verify.simulate.invariants import MS_NS, Violation
 
 
-class _Ask:
-    """What waits behind a face: until when, by which nonces; `ended` is when it was answered, -1 before.
+class _InRecord:
+    """An Interest that waits behind a face, in all its copies: until when, and with which nonces.
 
-    `repeated` is how often an application asked for it at the instant `at`: each may be answered, and may
-    cross with Data that come to the node just then, so that it waits on.
+    `answered` is when Data have answered it, -1 before. `copies` is how often an application has sent it at
+    the instant `arrival`: each may be answered, and may cross with Data that come to the node just then, so
+    that it waits on.
     """
 
     __slots__ = (
-        "again",
-        "at",
-        "ended",
+        "answered",
+        "arrival",
+        "copies",
         "expiry",
         "is_doubtful",
-        "last",
-        "newest",
+        "last_expiry",
+        "last_nonce",
         "nonces",
         "passed",
-        "repeated",
+        "repeatable",
     )
 
     def __init__(self) -> None:
         self.expiry = 0
-        self.newest = 0  # when the last of them expires
-        self.is_doubtful = (
-            False  # the node may hold nothing of it: refused, or answered at the instant it came
-        )
-        self.last: int | None = None
+        self.last_expiry = 0  # of the last copy
+        # The node may hold nothing of it: it was refused, or answered at the instant it came.
+        self.is_doubtful = False
+        self.last_nonce: int | None = None
         self.nonces: set[int | None] = set()
-        self.ended = -1
-        self.at = -1
-        self.repeated = 0
-        self.passed: set[bytes] | None = None
-        self.again: set[bytes] = set()  # of them, those that may be passed once more
+        self.answered = -1
+        self.arrival = -1
+        self.copies = 0
+        self.passed: set[bytes] | None = None  # names of Data that a persistent one has let through
+        self.repeatable: set[bytes] = set()  # those among them that may come once more
+
+    def waits(self, now: int) -> bool:
+        """Tell whether it is neither answered nor expired."""
+        return self.answered < 0 and self.expiry > now
+
+    def waited(self, now: int) -> bool:
+        """Tell whether it waits, or has been answered at this very instant."""
+        return self.expiry > now and self.answered in (-1, now)
 
 
-class _Passage:
-    """An Interest at a node: where it has come from, where it has gone to, since when it is known."""
+class _NonceRecord:
+    """An Interest of one name and nonce: the faces that it has come from and gone to."""
 
-    __slots__ = ("came", "hop_limits", "is_known", "last", "last_from", "refused", "sent", "source")
+    __slots__ = ("hop_limits", "is_known", "last", "last_from", "received", "refused", "sent", "source")
 
     def __init__(self) -> None:
-        self.came: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.hop_limits: dict[str, set[int | None]] = {}
@@ -75,18 +84,25 @@ class _Passage:
         self.last = 0
 
 
+class _OutRecord(NamedTuple):
+    """An Interest that a node has sent: its nonce, its expiry (ns), and whether the node surely holds it."""
+
+    nonce: int | None
+    expiry: int
+    is_certain: bool
+
+
 class _Node:
     """What a node has received and sent, by face."""
 
-    __slots__ = ("answered", "asked", "held", "passages", "upstream")
+    __slots__ = ("answered", "data", "in_records", "nonces", "out_records")
 
     def __init__(self) -> None:
-        self.asked: dict[str, dict[Key, _Ask]] = {}
+        self.in_records: dict[str, dict[Key, _InRecord]] = {}
+        self.out_records: dict[Key, dict[str, _OutRecord]] = {}
         self.answered: dict[Key, int] = {}  # when Data came for what had been sent on
-        self.held: dict[bytes, tuple[int, str]] = {}  # Data packets, when they came last and from where
-        self.passages: dict[tuple[bytes, int | None], _Passage] = {}
-        # Who is to answer which nonce until when, and whether that is certain.
-        self.upstream: dict[Key, dict[str, tuple[int | None, int, bool]]] = {}
+        self.data: dict[bytes, tuple[int, str]] = {}  # Data packets, when they came last and from where
+        self.nonces: dict[tuple[bytes, int | None], _NonceRecord] = {}
 
 
 class Exchanges:
@@ -100,23 +116,23 @@ class Exchanges:
         self._probing = probing
         self._nodes: dict[str, _Node] = {}
         self.now = 0
-        self._owed: list[tuple[str, _Ask]] = []
+        self._unsettled: list[tuple[str, _InRecord]] = []
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Note a packet that `node` has received from `peer`."""
         here = self._nodes.setdefault(node, _Node())
         if frame.kind == "interest":
-            self._interest_came(here, peer, frame, now)
+            self._note_interest(here, peer, frame, now)
         elif frame.kind in ("data", "item"):
-            here.held[frame.wire] = now, peer
-            self._note_owed(here, peer, frame, now)
-            for key in [key for key in here.upstream if frame.satisfies(key)]:
-                del here.upstream[key]
+            here.data[frame.wire] = now, peer
+            self._note_waiting(here, peer, frame, now)
+            for key in [key for key in here.out_records if frame.satisfies(key)]:
+                del here.out_records[key]
                 here.answered[key] = now
         elif frame.kind == "nack":
-            asked = here.upstream.get(frame.key, {})
-            if peer in asked and asked[peer][0] == frame.nonce:
-                del asked[peer]
+            records = here.out_records.get(frame.key, {})
+            if peer in records and records[peer].nonce == frame.nonce:
+                del records[peer]
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a packet that `node` sends to `peer`."""
@@ -134,99 +150,101 @@ class Exchanges:
             self._nodes.pop(node, None)
             return
         here = self._nodes.setdefault(node, _Node())
-        for key in here.asked.pop(peer, {}):
-            # Perhaps nobody else waits, and the node forgets whom it has asked, too.
-            asked = here.upstream.get(key, {})
-            asked.update({face: (nonce, until, False) for face, (nonce, until, _) in asked.items()})
-        for upstream in here.upstream.values():
-            upstream.pop(peer, None)
+        for key in here.in_records.pop(peer, {}):
+            # Perhaps nobody else waits, and the node forgets its next hops, too.
+            sent = here.out_records.get(key, {})
+            sent.update({face: record._replace(is_certain=False) for face, record in sent.items()})
+        for sent in here.out_records.values():
+            sent.pop(peer, None)
 
-    def _note_owed(self, here: _Node, origin: str, frame: Frame, now: int) -> None:
-        """Note who waits for Data that have come."""
-        for face, asked in here.asked.items():
-            for key, ask in asked.items():
-                if ask.ended >= 0 or ask.newest <= now or ask.is_doubtful or not frame.satisfies(key):
+    def _note_waiting(self, here: _Node, origin: str, frame: Frame, now: int) -> None:
+        """Note the faces with Interests that wait for Data that have come."""
+        for face, records in here.in_records.items():
+            for key, record in records.items():
+                if record.answered >= 0 or record.last_expiry <= now or record.is_doubtful:
+                    continue
+                if not frame.satisfies(key):
                     continue
                 if face == origin:
-                    ask.is_doubtful = True  # it has them itself
-                elif ask.at != now and ask.passed is None:
-                    self._owed.append((face, ask))
+                    record.is_doubtful = True  # it has them itself
+                elif record.arrival != now and record.passed is None:
+                    self._unsettled.append((face, record))
 
     def check_settled(self, node: str, now: int) -> None:
-        """Check that Data that have come to a node have gone to all that waited for them."""
-        for face, ask in self._owed:
-            if ask.ended != now and not ask.is_doubtful:
+        """Check that a node has sent the Data that have come to all faces with waiting Interests."""
+        for face, record in self._unsettled:
+            if record.answered != now and not record.is_doubtful:
                 raise Violation("withheld", node, f"has Data that {face} waits for, and does not send them")
-        self._owed.clear()
+        self._unsettled.clear()
 
-    def _interest_came(self, here: _Node, peer: str, frame: Frame, now: int) -> None:
+    def _note_interest(self, here: _Node, peer: str, frame: Frame, now: int) -> None:
         key = frame.key
-        asked = here.asked.setdefault(peer, {})
-        ask = asked.get(key)
-        if ask is None or ask.ended >= 0 or ask.expiry <= now:
-            ask = asked[key] = _Ask()
+        records = here.in_records.setdefault(peer, {})
+        record = records.get(key)
+        if record is None or not record.waits(now):
+            record = records[key] = _InRecord()
         if is_application(peer):
-            ask.repeated = ask.repeated + 1 if ask.at == now else 1
-        ask.at = now
-        ask.newest = now + frame.lifetime_ms * MS_NS
-        ask.expiry = max(ask.expiry, ask.newest)
-        ask.is_doubtful |= frame.hop_limit == 0
-        if frame.nonce not in ask.nonces:  # else a copy: it changes nothing, and its refusal is no other's
-            ask.last = frame.nonce
-        ask.nonces.add(frame.nonce)
-        if frame.is_persistent and ask.passed is None:
-            ask.passed = set()
+            record.copies = record.copies + 1 if record.arrival == now else 1
+        record.arrival = now
+        record.last_expiry = now + frame.lifetime_ms * MS_NS
+        record.expiry = max(record.expiry, record.last_expiry)
+        record.is_doubtful |= frame.hop_limit == 0
+        if frame.nonce not in record.nonces:  # else a copy: it changes nothing, and its refusal is no other's
+            record.last_nonce = frame.nonce
+        record.nonces.add(frame.nonce)
+        if frame.is_persistent and record.passed is None:
+            record.passed = set()
         name = frame.name, frame.nonce
-        passage = here.passages.get(name)
-        if passage is None or passage.last + LIFETIME // 2 <= now:
-            is_known = passage is not None
-            passage = here.passages[name] = _Passage()
-            passage.is_known = is_known  # the node may still remember it, and need not
-        passage.came[peer] += 1
-        passage.hop_limits.setdefault(peer, set()).add(frame.hop_limit)
-        passage.last = now
-        passage.last_from = peer
+        by_nonce = here.nonces.get(name)
+        if by_nonce is None or by_nonce.last + LIFETIME // 2 <= now:
+            is_known = by_nonce is not None
+            by_nonce = here.nonces[name] = _NonceRecord()
+            by_nonce.is_known = is_known  # the node may still remember it, and need not
+        by_nonce.received[peer] += 1
+        by_nonce.hop_limits.setdefault(peer, set()).add(frame.hop_limit)
+        by_nonce.last = now
+        by_nonce.last_from = peer
 
     def _check_interest(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
         key = frame.key
-        passage = here.passages.get((frame.name, frame.nonce))
-        if passage is None:
+        by_nonce = here.nonces.get((frame.name, frame.nonce))
+        if by_nonce is None:
             if node not in self._probing:
                 raise Violation("loop", node, f"sends {peer} an Interest that has not come from anywhere")
             if not any(
-                _is_open(asked[key], now)
-                for face, asked in here.asked.items()
-                if key in asked and face != peer
+                records[key].waited(now)
+                for face, records in here.in_records.items()
+                if key in records and face != peer
             ):
                 raise Violation(
                     "loop", node, f"sends {peer} a copy of an Interest for which nobody else waits"
                 )
-            here.passages[frame.name, frame.nonce] = passage = _Passage()
-            passage.came[node] += 1  # where it was made
-            passage.source, passage.last = node, now
-            passage.sent[peer] += 1
+            here.nonces[frame.name, frame.nonce] = by_nonce = _NonceRecord()
+            by_nonce.received[node] += 1  # where it was made
+            by_nonce.source, by_nonce.last = node, now
+            by_nonce.sent[peer] += 1
         else:
-            self._check_passage(passage, node, peer, frame)
+            self._check_forwarded(by_nonce, node, peer, frame)
         # An application may have answered before the frame is seen; or another Interest of the same instant.
         is_certain = here.answered.get(key) != now
-        until = now + frame.lifetime_ms * MS_NS
-        here.upstream.setdefault(key, {})[peer] = frame.nonce, until, is_certain
+        expiry = now + frame.lifetime_ms * MS_NS
+        here.out_records.setdefault(key, {})[peer] = _OutRecord(frame.nonce, expiry, is_certain)
 
-    def _check_passage(self, passage: _Passage, node: str, peer: str, frame: Frame) -> None:
-        origin = passage.last_from
+    def _check_forwarded(self, by_nonce: _NonceRecord, node: str, peer: str, frame: Frame) -> None:
+        origin = by_nonce.last_from
         if origin == peer:
             raise Violation("loop", node, f"sends an Interest back to {peer}")
-        if passage.source is None:
-            passage.source = origin
-        elif passage.source != origin:
-            what = f"passes on an Interest of {passage.source} once more as it comes from {origin}"
+        if by_nonce.source is None:
+            by_nonce.source = origin
+        elif by_nonce.source != origin:
+            what = f"passes on an Interest of {by_nonce.source} once more as it comes from {origin}"
             raise Violation("loop", node, what)
-        passage.sent[peer] += 1
-        if passage.sent[peer] > passage.came[origin]:
-            times = f"{passage.sent[peer]} times, which has come {passage.came[origin]} times"
+        by_nonce.sent[peer] += 1
+        if by_nonce.sent[peer] > by_nonce.received[origin]:
+            times = f"{by_nonce.sent[peer]} times, which has come {by_nonce.received[origin]} times"
             raise Violation("loop", node, f"passes on an Interest to {peer} {times}")
         before = None if frame.hop_limit is None else frame.hop_limit + 1
-        if before not in passage.hop_limits[origin]:
+        if before not in by_nonce.hop_limits[origin]:
             raise Violation(
                 "hop-limit", node, f"sends {peer} hop limit {frame.hop_limit}, not one less than it got"
             )
@@ -234,85 +252,60 @@ class Exchanges:
             raise Violation("hop-limit", node, f"sends {peer} an Interest with hop limit 0")
 
     def _check_data(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
-        if frame.wire not in here.held:
+        if frame.wire not in here.data:
             raise Violation("unasked", node, f"sends {peer} Data that have not come from anywhere")
-        came, origin = here.held[frame.wire]
-        is_fresh = came == now or now < came + frame.freshness_ms * MS_NS
-        waiting = [
-            ask
-            for key, ask in here.asked.get(peer, {}).items()
-            if ask.ended < 0 and ask.expiry > now and frame.satisfies(key) and (is_fresh or not key[2])
-            if now in (came, ask.at)  # from the store, they answer what comes
-        ]
-        of_now = [ask for ask in waiting if ask.at == now and ask.repeated and ask.passed is None]
-        if came != now and len(of_now) > 1:
-            of_now[0].repeated -= 1  # of what is stored, each gets a copy: in which order is not seen
-            for ask in of_now:
-                ask.is_doubtful = True
+        arrival, origin = here.data[frame.wire]
+        is_new = arrival == now
+        waiting = _waiting(here.in_records.get(peer, {}), frame, arrival, now)
+        answerable = waiting
+        if is_new and origin == peer:  # they may answer an Interest that has come since
+            answerable = [record for record in waiting if record.arrival == now]
+        if not is_new and _answer_one_of_several(answerable, now):
             return
-        found = is_back = is_of_now = False
-        passing: _Ask | None = None
-        for ask in waiting:
-            if came == now and origin == peer and ask.at != now:
-                is_back = True  # unless they are for another Interest, that has come since
-            elif ask.at == now and ask.repeated > (came != now):
-                # Of several Interests of this instant each may be answered by itself.
-                ask.repeated -= not is_of_now
-                ask.is_doubtful = True
-                found = is_of_now = True
-            elif ask.passed is None:
-                ask.ended = now
-                found = True
-            elif frame.name not in ask.passed or frame.name in ask.again:
-                passing = ask
-        if not found and passing is not None and passing.passed is not None:
-            passing.passed.add(frame.name)
-            passing.again.discard(frame.name)
-        elif not found and is_back:
+        if _answer(answerable, frame.name, is_new, now):
+            return
+        if len(answerable) < len(waiting):
             raise Violation("unasked", node, f"sends {peer} the Data that have just come from there")
-        elif not found:
-            raise Violation("unasked", node, f"sends {peer} Data for which no Interest of it waits")
+        raise Violation("unasked", node, f"sends {peer} Data for which no Interest of it waits")
 
     def _check_nack(self, here: _Node, node: str, peer: str, frame: Frame, now: int) -> None:
-        passage = here.passages.get((frame.name, frame.nonce))
-        if passage is None or passage.refused[peer] >= passage.came[peer]:
+        by_nonce = here.nonces.get((frame.name, frame.nonce))
+        if by_nonce is None or by_nonce.refused[peer] >= by_nonce.received[peer]:
             raise Violation(
                 "refusal", node, f"sends {peer} a Nack for an Interest that it does not have from there"
             )
-        passage.refused[peer] += 1
+        by_nonce.refused[peer] += 1
         key = frame.key
-        ask = here.asked.get(peer, {}).get(key)
-        if ask is not None:
-            self._check_first(ask, passage, node, peer, frame)
-            ask.is_doubtful = True
-        upstream = here.upstream.get(key, {})
-        may_answer = any(until > now for _, until, _ in upstream.values())
-        waited = [
-            face
-            for face, (_, until, is_certain) in upstream.items()
-            if is_certain and until > now and face != peer
-        ]
-        is_again = passage.is_known or sum(passage.came.values()) > 1
+        record = here.in_records.get(peer, {}).get(key)
+        if record is not None:
+            self._check_first(record, by_nonce, node, peer, frame)
+            record.is_doubtful = True
+        pending = {face: sent for face, sent in here.out_records.get(key, {}).items() if sent.expiry > now}
+        certain = [face for face, sent in pending.items() if sent.is_certain and face != peer]
+        is_again = by_nonce.is_known or sum(by_nonce.received.values()) > 1
         # A persistent Interest waits on after Data, and a copy of it is refused.
-        is_persistent = ask is not None and ask.passed is not None
-        is_again &= may_answer or is_persistent or passage.source != peer
+        is_persistent = record is not None and record.passed is not None
+        is_again &= bool(pending) or is_persistent or by_nonce.source != peer
         if frame.reason == DUPLICATE and is_again:
-            if ask is not None and ask.nonces == {frame.nonce} and passage.came[peer] == 1:
-                ask.ended = now  # what goes round a loop does not wait
-            elif ask is not None and ask.passed:
-                ask.again = set(ask.passed)  # or it has ended, and the next one is passed the same Data
+            if record is not None and record.nonces == {frame.nonce} and by_nonce.received[peer] == 1:
+                record.answered = now  # what goes round a loop does not wait
+            elif record is not None and record.passed:
+                # Or it has ended, and the same Data answer the next one.
+                record.repeatable = set(record.passed)
             return
-        if waited:
+        if certain:
             raise Violation(
-                "refusal", node, f"refuses an Interest of {peer} while {waited[0]} may still answer it"
+                "refusal", node, f"refuses an Interest of {peer} while {certain[0]} may still answer it"
             )
-        if ask is not None and ask.last == frame.nonce:
-            ask.ended = now
+        if record is not None and record.last_nonce == frame.nonce:
+            record.answered = now
 
-    def _check_first(self, ask: _Ask, passage: _Passage, node: str, peer: str, frame: Frame) -> None:
+    def _check_first(
+        self, record: _InRecord, by_nonce: _NonceRecord, node: str, peer: str, frame: Frame
+    ) -> None:
         """Check that a Nack is the first outcome of an Interest."""
-        is_certain = not ask.is_doubtful and passage.came[peer] == 1 and not ask.passed
-        if ask.ended >= 0 and is_certain and frame.nonce in ask.nonces:
+        is_certain = not record.is_doubtful and by_nonce.received[peer] == 1 and not record.passed
+        if record.answered >= 0 and is_certain and frame.nonce in record.nonces:
             raise Violation("refusal", node, f"sends {peer} a Nack for an Interest that has been answered")
 
 
@@ -321,6 +314,56 @@ def is_application(peer: str) -> bool:
     return "/" in peer
 
 
-def _is_open(ask: _Ask, now: int) -> bool:
-    """Tell whether somebody waits, or has been answered at this very instant."""
-    return ask.expiry > now and ask.ended in (-1, now)
+def _waiting(records: dict[Key, _InRecord], frame: Frame, arrival: int, now: int) -> list[_InRecord]:
+    """Return the Interests of a face that wait for Data; these have come to the node at `arrival`.
+
+    Data from the content store are sent at the instant in which an Interest comes.
+    """
+    is_fresh = arrival == now or now < arrival + frame.freshness_ms * MS_NS
+    return [
+        record
+        for key, record in records.items()
+        if record.waits(now) and frame.satisfies(key) and (is_fresh or not key[2])
+        if now in (arrival, record.arrival)
+    ]
+
+
+def _answer_one_of_several(waiting: list[_InRecord], now: int) -> bool:
+    """Note that stored Data answer one of several Interests of this instant; False if there is one at most.
+
+    Each gets the Data, in an order that is not seen.
+    """
+    simultaneous = [
+        record for record in waiting if record.arrival == now and record.copies and record.passed is None
+    ]
+    if len(simultaneous) < 2:
+        return False
+    simultaneous[0].copies -= 1
+    for record in simultaneous:
+        record.is_doubtful = True
+    return True
+
+
+def _answer(waiting: list[_InRecord], name: bytes, is_new: bool, now: int) -> bool:
+    """Note which Interests of a face Data answer; return whether there is one.
+
+    An application's Interests of this instant may each be answered by itself. A persistent one is answered
+    if no other is.
+    """
+    copied = [record for record in waiting if record.arrival == now and record.copies > (not is_new)]
+    if copied:
+        copied[0].copies -= 1
+    for record in copied:
+        record.is_doubtful = True
+    others = [record for record in waiting if record not in copied]
+    classic = [record for record in others if record.passed is None]
+    for record in classic:
+        record.answered = now
+    if copied or classic:
+        return True
+    for record in reversed(others):
+        if record.passed is not None and (name not in record.passed or name in record.repeatable):
+            record.passed.add(name)
+            record.repeatable.discard(name)
+            return True
+    return False

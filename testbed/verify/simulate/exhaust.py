@@ -26,7 +26,7 @@ WAYS = (
 
 
 @dataclass(frozen=True)
-class Covered:
+class ExhaustiveResult:
     """What was tried of an exchange: how many schedules, and the first that violates an invariant."""
 
     name: str
@@ -54,18 +54,18 @@ def schedules(story: Story, frames: int, faults: int) -> Iterator[tuple[Story, O
             )
 
 
-def cover(name: str, frames: int, faults: int) -> Covered:
+def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
     """Try the exchange of that name."""
     count = slowest = 0
     for story, outcome in schedules(EXCHANGES[name], frames, faults):
         count += 1
         slowest = max(slowest, outcome.caught_up or 0)
         if outcome.violation is not None:
-            return Covered(name, frames, faults, count, slowest, outcome.violation, story)
-    return Covered(name, frames, faults, count, slowest)
+            return ExhaustiveResult(name, frames, faults, count, slowest, outcome.violation, story)
+    return ExhaustiveResult(name, frames, faults, count, slowest)
 
 
-def cover_all(frames: int, faults: int, jobs: int) -> Generator[Covered, None, None]:
+def cover_all(frames: int, faults: int, jobs: int) -> Generator[ExhaustiveResult, None, None]:
     """Try every exchange, in `jobs` processes; yield what was covered, as it comes."""
     work = partial(cover, frames=frames, faults=faults)
     if jobs == 1:

@@ -29,7 +29,7 @@ _SLOWEST = 12
 
 
 @dataclass
-class Explored:
+class ExplorationResult:
     """What a search has met: stories, features, how many of these were shown by new stories, failures.
 
     `slowest` is the longest that a story took to catch up, ns.
@@ -42,10 +42,10 @@ class Explored:
     failures: list[tuple[Story, str]] = field(default_factory=list)
 
 
-def explore(seed: int, stories: int) -> Explored:
+def explore(seed: int, stories: int) -> ExplorationResult:
     """Play so many stories; the same seed gives the same search."""
     rng = Random(seed)
-    found = Explored()
+    result = ExplorationResult()
     kept: list[Story] = []
     slow: list[tuple[int, int, Story]] = []
     for number in range(stories):
@@ -58,22 +58,22 @@ def explore(seed: int, stories: int) -> Explored:
         else:
             story = changed(rng.choice(kept), rng)
         outcome = play(story, watch=True)
-        found.stories += 1
+        result.stories += 1
         if outcome.violation is not None:
-            found.failures.append((story, str(outcome.violation)))
+            result.failures.append((story, str(outcome.violation)))
         elif outcome.caught_up is not None and all(outcome.caught_up != time for time, *_ in slow):
             slow = sorted([*slow, (outcome.caught_up, number, story)])[-_SLOWEST:]
-            found.slowest = slow[-1][0]
-        news = outcome.features - found.features
+            result.slowest = slow[-1][0]
+        news = outcome.features - result.features
         if news:
-            found.features |= news
-            found.by_seeds += len(news) * is_new
+            result.features |= news
+            result.by_seeds += len(news) * is_new
             kept.append(story)
             del kept[:-_KEPT]
-    return found
+    return result
 
 
-def explore_all(seed: int, stories: int, jobs: int) -> Generator[Explored, None, None]:
+def explore_all(seed: int, stories: int, jobs: int) -> Generator[ExplorationResult, None, None]:
     """Search in `jobs` processes, each by itself; yield what each has met, in rounds of some stories."""
     part = min(stories, _PART)
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]

@@ -148,7 +148,7 @@ def _proof_believed(original: Any) -> Callable[..., Any]:
         try:
             return original(feed, data)  # type: ignore[no-any-return]
         except items.RejectedItem:
-            nobody = Item(1, b"", None, b"", data, b"", b"")
+            nobody = Item(1, b"", None, b"", data, b"", b"", True)
             return fork.Fork(split_fork(data.name)[1], nobody, nobody)  # type: ignore[index]
 
     return open_fork

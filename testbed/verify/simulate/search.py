@@ -22,8 +22,8 @@ class Failure:
 
 
 @dataclass
-class Found:
-    """What some seeds have shown.
+class SearchResult:
+    """What the stories of some seeds have shown.
 
     `slowest` is the longest that a story took to catch up, ns, and `slowest_seed` whose that was.
     """
@@ -35,7 +35,7 @@ class Found:
     slowest: int = 0
     slowest_seed: int | None = None
 
-    def add(self, other: "Found") -> None:
+    def add(self, other: "SearchResult") -> None:
         """Add what other seeds have shown."""
         self.seeds += other.seeds
         self.failures = sorted([*self.failures, *other.failures], key=lambda failure: failure.seed)
@@ -45,24 +45,24 @@ class Found:
             self.slowest, self.slowest_seed = other.slowest, other.slowest_seed
 
 
-def play_seeds(seeds: Sequence[int], make: Callable[[int], Story] = make_story) -> Found:
+def play_seeds(seeds: Sequence[int], make: Callable[[int], Story] = make_story) -> SearchResult:
     """Play each seed's story, of the family that `make` makes."""
-    found = Found()
+    result = SearchResult()
     for seed in seeds:
         outcome = play(make(seed))
-        found.seeds += 1
-        found.coverage += outcome.coverage
-        found.stories += Counter(outcome.coverage.keys())
-        if (outcome.caught_up or 0) > found.slowest:
-            found.slowest, found.slowest_seed = outcome.caught_up or 0, seed
+        result.seeds += 1
+        result.coverage += outcome.coverage
+        result.stories += Counter(outcome.coverage.keys())
+        if (outcome.caught_up or 0) > result.slowest:
+            result.slowest, result.slowest_seed = outcome.caught_up or 0, seed
         if (violation := outcome.violation) is not None:
-            found.failures.append(Failure(seed, violation.invariant, str(violation)))
-    return found
+            result.failures.append(Failure(seed, violation.invariant, str(violation)))
+    return result
 
 
 def search(
     first: int, count: int, jobs: int, make: Callable[[int], Story] = make_story
-) -> Generator[Found, None, None]:
+) -> Generator[SearchResult, None, None]:
     """Play `count` seeds from `first` on in `jobs` processes; yield what each batch has shown, as it comes.
 
     Whoever has seen enough closes the generator, which ends the processes.

@@ -214,8 +214,8 @@ class _World(VirtualTime):
             for place in self._places.values():
                 self._settle(place)
         self._catch_up(last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS))
-        hungry = self._hungry() if story.dead else []
-        if hungry and all(self._is_shut_out(name) for name, _ in hungry):
+        unsatisfied = self._unsatisfied() if story.dead else []
+        if unsatisfied and all(self._is_shut_out(name) for name, _ in unsatisfied):
             # Around a dead link nodes ask each other in turn, each until its hop was silent for all tries.
             self._catch_up(last + CATCH_UP_NS * len(story.nodes))
         self._check_caught_up(last)
@@ -248,7 +248,7 @@ class _World(VirtualTime):
         """Go on until nobody misses anything, or to the end."""
         while (time := self.next_time()) is not None and time <= until:
             self.step()
-            if self._is_well and not self._hungry():
+            if self._is_well and not self._unsatisfied():
                 break
 
     def _check_classic(self, classic: Classic) -> None:
@@ -284,9 +284,9 @@ class _World(VirtualTime):
 
     # Catching up
 
-    def _hungry(self) -> list[tuple[str, str]]:
+    def _unsatisfied(self) -> list[tuple[str, str]]:
         """Return the applications that still miss something, and what they have."""
-        hungry = [] if self._classic is None else self._classic.hungry(self._connected, self.now)
+        unsatisfied = [] if self._classic is None else self._classic.unsatisfied(self._connected, self.now)
         for name, (node, reader) in self._readers.items():
             index = reader.wanted.feed
             if self._reached[node, index].isdisjoint(self.story.feeds[index].devices):
@@ -296,12 +296,12 @@ class _World(VirtualTime):
             published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
             if not reader.subscribed or reader.delivery.is_done(published):
                 continue
-            if self._has_quotas and reader.told is not None:
+            if self._has_quotas and reader.last_error is not None:
                 continue
             if self._is_shut_out(name, unheard=True):
                 continue
-            hungry.append((name, reader.delivery.progress))
-        return hungry
+            unsatisfied.append((name, reader.delivery.progress))
+        return unsatisfied
 
     def _is_shut_out(self, name: str, *, unheard: bool = False) -> bool:
         """Tell whether each way from a subscriber to its feed passes a forwarder that has no place for it.
@@ -329,14 +329,14 @@ class _World(VirtualTime):
         return reached.isdisjoint(self.story.feeds[index].devices)
 
     def _check_caught_up(self, last: int) -> None:
-        for name, state in self._hungry():
+        for name, state in self._unsatisfied():
             raise Violation(
                 "catch-up", name, f"{state}, {(self.now - last) // SECOND_NS} s after all is well"
             )
         self.outcome.caught_up = self.now - last
 
     def _reachable(self, node: str, feed: int | None, full: Container[str] = ()) -> set[str]:
-        """Return the nodes that a node is connected with, or that its wishes for a feed get to.
+        """Return the nodes that a node is connected with, or that its Interests for a feed get to.
 
         They get no further than to those that are `full`.
         """
@@ -347,7 +347,7 @@ class _World(VirtualTime):
         return {place for place, _ in ways}
 
     def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
-        """Return the neighbours that a wish for a feed goes on to, which has come from `before`.
+        """Return the neighbours that an Interest for a feed goes on to, which has come from `before`.
 
         It never goes back there. A legacy forwarder asks others than its cheapest hop only while that one
         keeps silent. Refused, it begins anew with the cheapest, for ever: where that leads back or has no
@@ -448,7 +448,7 @@ class _World(VirtualTime):
             tuple(item.content for item in items_of(feed, number)) for number in range(len(feed.devices))
         ]
 
-        def tell(now: int, text: str) -> None:
+        def report(now: int, text: str) -> None:
             self._note(wanted.node, None, f"{name} {text}")
             self._count("delivered" if "item" in text else f"error {text.rpartition(' ')[2]}")
 
@@ -457,7 +457,7 @@ class _World(VirtualTime):
             self._names[wanted.feed],
             lambda after: Delivery(name, branches, feed.fork, after),
             Random(f"{self.story.seed} {name}"),
-            tell,
+            report,
         )
 
     def _settle(self, place: _Place) -> None:
@@ -667,7 +667,7 @@ class _World(VirtualTime):
         self._count("cut, signalled" if signalled else "cut, silent")
         self._note(a, b, "link cut" + (", both told" if signalled else ", nobody told"), lost=True)
         if signalled:
-            self._tell(a, b, up=False)
+            self._signal(a, b, up=False)
 
     def _heal(self, a: str, b: str) -> None:
         cable = self._wires[a, b].cable
@@ -677,9 +677,9 @@ class _World(VirtualTime):
         self._count("heal")
         self._note(a, b, "link up")
         if cable.signalled:
-            self._tell(a, b, up=True)
+            self._signal(a, b, up=True)
 
-    def _tell(self, a: str, b: str, *, up: bool) -> None:
+    def _signal(self, a: str, b: str, *, up: bool) -> None:
         for node, peer in ((a, b), (b, a)):
             place = self._places[node]
             self.running = node

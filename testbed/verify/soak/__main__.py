@@ -82,7 +82,7 @@ def _show(soak: Soak) -> None:
     for name, (before, after) in pairs.items():
         table.add_row(name, f"{before:,.0f}", f"{after:,.0f}", f"{after / before:.2f}" if before else "")
     _console.print(table)
-    said = (("happened", soak.events), ("followers were told", soak.told), ("asked for", soak.counts()))
+    said = (("happened", soak.events), ("followers were told", soak.errors), ("asked for", soak.counts()))
     for title, counts in said:
         _console.print(
             f"{title}: " + ", ".join(f"{what} {count:,}" for what, count in sorted(counts.items()))

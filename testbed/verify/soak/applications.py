@@ -44,7 +44,7 @@ def content_of(name: bytes) -> bytes:
 
 
 class Server:
-    """Answers `<prefix>/<how>/...` as `how` says: data, prefix, late, nack, silent."""
+    """Answers `<prefix>/<kind>/...` as `kind` says: data, prefix, late, nack, silent."""
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
@@ -59,20 +59,20 @@ class Server:
         if interest is None:
             return
         parts = components(interest.name)
-        how = parts[self._depth][1] if len(parts) > self._depth else b""
-        if how in (b"data", b"late"):
+        kind = parts[self._depth][1] if len(parts) > self._depth else b""
+        if kind in (b"data", b"late"):
             self.answered += 1
             name = b"".join(component(kind, value) for kind, value in parts if kind != IMPLICIT_DIGEST)
             data = make_data(name, content_of(name), freshness_ms=FRESHNESS_MS)
-            if how == b"data":
+            if kind == b"data":
                 self._outputs.append(data)
             else:
                 self._late.append((now + _LATE, data))
-        elif how == b"prefix":
+        elif kind == b"prefix":
             self.answered += 1
             name = interest.name + component(VERSION, nni(now // MS))
             self._outputs.append(make_data(name, content_of(name), freshness_ms=FRESHNESS_MS))
-        elif how == b"nack":
+        elif kind == b"nack":
             self._outputs.append(make_lp(interest.wire, nack_reason=CONGESTION))
 
     def take_outputs(self) -> list[bytes]:
@@ -91,17 +91,29 @@ class Server:
 
 
 @dataclass(slots=True)
-class _Ask:
-    how: str
+class _Request:
+    kind: str
     name: bytes
     hint: bytes | None
     tries: int
     due: int
 
 
-HOWS = ("data", "popular", "fresh", "prefix", "late", "digest", "hint", "nack", "silent", "nowhere", "not-it")
+KINDS = (
+    "data",
+    "popular",
+    "fresh",
+    "prefix",
+    "late",
+    "digest",
+    "hint",
+    "nack",
+    "silent",
+    "nowhere",
+    "not-it",
+)
 """What a client asks for; the last four have no answer."""
-_ANSWERED = HOWS[:-4]
+_ANSWERED = KINDS[:-4]
 
 
 class Client:
@@ -121,7 +133,7 @@ class Client:
         self._rng = rng
         self._pause = pause
         self._next: int | None = 0
-        self._asks: dict[bytes, _Ask] = {}
+        self._requests: dict[bytes, _Request] = {}
         self._outputs: list[bytes] = []
         self._asked = 0
 
@@ -132,17 +144,17 @@ class Client:
     @property
     def missing(self) -> list[str]:
         """What should have been answered and has not been."""
-        return [ask.how for ask in self._asks.values() if ask.how in _ANSWERED]
+        return [request.kind for request in self._requests.values() if request.kind in _ANSWERED]
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in an answer."""
         header = parse_lp(packet)
         if header.nack_reason is not None:
             interest = open_interest(header.fragment)
-            ask = None if interest is None else self._asks.get(interest.name)
-            if ask is not None:
-                self.counts[f"{ask.how} refused"] += 1
-                ask.due = now + _PATIENCE
+            request = None if interest is None else self._requests.get(interest.name)
+            if request is not None:
+                self.counts[f"{request.kind} refused"] += 1
+                request.due = now + _PATIENCE
             return
         opened = open_data(packet)
         if opened is None:
@@ -152,11 +164,13 @@ class Client:
     def _on_data(self, data: Data) -> None:
         if data.content != content_of(data.name):
             raise Violation("answer", self.where, f"{data.name.hex()} has somebody else's content")
-        candidates = [ask for name in self._names(data) if (ask := self._asks.pop(name, None)) is not None]
-        for ask in candidates:
-            if ask.how not in _ANSWERED:
-                raise Violation("answer", self.where, f"Data for {ask.how}")
-            self.counts[f"{ask.how} got"] += 1
+        candidates = [
+            request for name in self._names(data) if (request := self._requests.pop(name, None)) is not None
+        ]
+        for request in candidates:
+            if request.kind not in _ANSWERED:
+                raise Violation("answer", self.where, f"Data for {request.kind}")
+            self.counts[f"{request.kind} got"] += 1
 
     @staticmethod
     def _names(data: Data) -> list[bytes]:
@@ -171,64 +185,64 @@ class Client:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = [ask.due for ask in self._asks.values()]
+        due = [request.due for request in self._requests.values()]
         return min([*due, *([] if self._next is None else [self._next])], default=None)
 
     def wake(self, now: int) -> None:
         """Ask, and ask again."""
-        for ask in [ask for ask in self._asks.values() if ask.due <= now]:
-            self._again(ask, now)
+        for request in [request for request in self._requests.values() if request.due <= now]:
+            self._again(request, now)
         if self._next is not None and self._next <= now:
             self._next = now + round(self._rng.expovariate(1 / self._pause))
             self._ask(now)
 
     def _ask(self, now: int) -> None:
-        how = self._rng.choice(HOWS)
+        kind = self._rng.choice(KINDS)
         server = self._rng.choice(self._servers)
         self._asked += 1
         word = {"popular": "data", "fresh": "data", "digest": "data", "hint": "data", "not-it": "data"}.get(
-            how, how
+            kind, kind
         )
         which = (
             str(self._rng.randrange(_POPULAR))
-            if how in ("popular", "fresh")
+            if kind in ("popular", "fresh")
             else f"{self.where}-{self._asked}"
         )
         hint = None
-        if how == "hint":
+        if kind == "hint":
             server, hint = self._rng.choice(self._hidden)
-        elif how == "nowhere":
+        elif kind == "nowhere":
             server = from_uri("/nowhere")
         name = server + from_uri(f"/{word}/{which}")
-        if how in ("digest", "not-it"):
+        if kind in ("digest", "not-it"):
             wire = make_data(name, content_of(name), freshness_ms=FRESHNESS_MS)
-            digest = hashlib.sha256(wire).digest() if how == "digest" else bytes(32)
+            digest = hashlib.sha256(wire).digest() if kind == "digest" else bytes(32)
             name += component(IMPLICIT_DIGEST, digest)
-        if name in self._asks:
+        if name in self._requests:
             return
-        self.counts[f"{how} asked"] += 1
-        ask = self._asks[name] = _Ask(how, name, hint, 0, 0)
-        self._send(ask, now)
+        self.counts[f"{kind} asked"] += 1
+        request = self._requests[name] = _Request(kind, name, hint, 0, 0)
+        self._send(request, now)
 
-    def _again(self, ask: _Ask, now: int) -> None:
-        if ask.how in _ANSWERED:
-            self._send(ask, now)
+    def _again(self, request: _Request, now: int) -> None:
+        if request.kind in _ANSWERED:
+            self._send(request, now)
         else:
-            self.counts[f"{ask.how} given up"] += 1
-            self._asks.pop(ask.name, None)
+            self.counts[f"{request.kind} given up"] += 1
+            self._requests.pop(request.name, None)
 
-    def _send(self, ask: _Ask, now: int) -> None:
-        ask.tries += 1
-        ask.due = now + min(_LIFETIME_MS * ask.tries, 10_000) * MS
+    def _send(self, request: _Request, now: int) -> None:
+        request.tries += 1
+        request.due = now + min(_LIFETIME_MS * request.tries, 10_000) * MS
         self._outputs.append(
             make_interest(
-                ask.name,
+                request.name,
                 nonce=self._rng.getrandbits(32),
-                can_be_prefix=ask.how == "prefix",
-                must_be_fresh=ask.how in ("fresh", "prefix"),
+                can_be_prefix=request.kind == "prefix",
+                must_be_fresh=request.kind in ("fresh", "prefix"),
                 lifetime_ms=_LIFETIME_MS,
                 hop_limit=16,
-                forwarding_hint=() if ask.hint is None else (ask.hint,),
+                forwarding_hint=() if request.hint is None else (request.hint,),
             )
         )
 
@@ -296,11 +310,11 @@ class Publisher:
 class Follower:
     """Follows a feed, every item once and in order.
 
-    `told` counts the errors that pass: while links are down a feed's past, or all of it, cannot be had.
+    `errors` counts those that pass: while links are down a feed's past, or all of it, cannot be had.
     """
 
-    def __init__(self, where: str, publisher: Publisher, rng: Random, now: int, told: Counter[str]) -> None:
-        self.told = told
+    def __init__(self, where: str, publisher: Publisher, rng: Random, now: int, errors: Counter[str]) -> None:
+        self.errors = errors
         self.where = where
         self.publisher = publisher
         self.held = max(publisher.oldest - 1, publisher.tip - rng.choice((0, 0, 3, 30)))
@@ -329,7 +343,7 @@ class Follower:
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a packet."""
-        self._consumer.receive(packet, now)
+        self._consumer.receive(parse_lp(packet), now)
         self._take(now)
 
     def take_outputs(self) -> list[bytes]:
@@ -351,7 +365,7 @@ class Follower:
                 raise Violation("delivered", self.where, f"item {item.seq} after item {self.held}")
             self.held = item.seq
         self._consumer.wake(now)
-        self.told.update(self._consumer.take_errors())
+        self.errors.update(self._consumer.take_errors())
         if self._consumer.error is not None:
             raise Violation("delivered", self.where, f"is told {self._consumer.error}")
 

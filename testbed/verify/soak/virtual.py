@@ -110,14 +110,14 @@ class Soak:
     Attributes:
         rows: what has been seen so far.
         events: what has happened, by kind.
-        told: errors that followers were told, and that passed.
+        errors: those that followers got, and that passed.
     """
 
     def __init__(self, seed: int, hours: float, rows: int) -> None:
         items.forget_all()
         self.rows: list[Row] = []
         self.events: Counter[str] = Counter()
-        self.told: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.end = round(hours * HOUR)
         self._rng = Random(seed)
         self._span = self.end // rows
@@ -168,7 +168,7 @@ class Soak:
     # The network.
 
     def _face_of(self, node: str, interface: str) -> int:
-        """Return a link's face: a node's links are its first faces, in the order of Topology.interfaces()."""
+        """Return a link's face: a node's links are its first faces, in the order of Topology.link_ends."""
         own = [each.name for each in TOPOLOGY.link_ends if each.node == node]
         return own.index(interface) + 1
 
@@ -300,7 +300,7 @@ class Soak:
         node = self._rng.choice(_WORKING)
         publisher = self._publishers[self._rng.choice(SITES)]
         self.events["follower came"] += 1
-        follower = Follower(node, publisher, self._rng, self.network.now, self.told)
+        follower = Follower(node, publisher, self._rng, self.network.now, self.errors)
         self._followers.append((node, follower))
         self._attached[node].append((None, follower))
         self._attach(self.hosts[node], None, follower)

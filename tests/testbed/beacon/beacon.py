@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from ssb_over_ndn.events import Event
+from ssb.application import Event
 from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import Address, GroupPort, Program
@@ -78,7 +78,7 @@ class BeaconNode:
             return
         for key, tip in _TIP.iter_unpack(payload):
             if key in self._followed:
-                name = self._followed[key].name
+                name = self._followed[key].key
                 for seq in range(self._heard.get(key, 0) + 1, tip + 1):
                     self._events.append(Event(now, "delivered", name, seq))
                 self._heard[key] = max(tip, self._heard.get(key, 0))
@@ -99,7 +99,7 @@ class BeaconNode:
         """Join, or publish and beacon."""
         if self._joins is not None and now >= self._joins:
             self._joins = None
-            self._events += [Event(now, "joined", feed.name) for feed in self._followed.values()]
+            self._events += [Event(now, "joined", feed.key) for feed in self._followed.values()]
         if self._next is not None and now >= self._next:
             self._next += self._interval
             if self._next > self._stop:
@@ -109,7 +109,7 @@ class BeaconNode:
                 for seq in range(published + 1, self._own[feed] + 1):
                     at = self._start + feed.times[seq - 1]
                     size = len(feed.messages[seq - 1].encoded)
-                    self._events.append(Event(at, "published", feed.name, seq, size))
+                    self._events.append(Event(at, "published", feed.key, seq, size))
             beacon = b"".join(_TIP.pack(key_of(feed), tip) for feed, tip in self._own.items())
             self._outputs += [(number, beacon, None) for program in self.programs for number in program.ports]
 

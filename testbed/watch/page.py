@@ -1,41 +1,38 @@
-"""The page of `feednet watch`: what it says, and how it is written and served."""
+"""The page of captures that still grow: its state, its figures, and how they are written."""
 
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
-from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
-from testbed.cli.watch_target import Target
-from testbed.errors import UserError
+from testbed.watch.target import Target
 
 if TYPE_CHECKING:
     from analysis.live.capture import LiveCapture
     from analysis.live.query import LiveQuery
-    from analysis.report.live import Shown
+    from analysis.report.live import Presentation
 
 _RATE_S = 5.0
 _COLUMNS = ("State", "Frames", "MB", "Seconds", "PIT peak, entries", "PIT peak, bytes", "Items missing")
 
 
-class View:
+class LivePage:
     """The page, and the script of its news beside it.
 
     Attributes:
+        path, script: their files.
         headline: what is going on, in a line.
         batches: how many are in the page.
     """
 
-    def __init__(self, target: Target, query: "LiveQuery", page: Path, *, is_served: bool = False) -> None:
-        self.page = page
-        self.script = page.with_suffix(".js")
+    def __init__(self, target: Target, query: "LiveQuery", path: Path, *, is_served: bool = False) -> None:
+        self.path = path
+        self.script = path.with_suffix(".js")
         self.headline = ""
         self.batches = 0
         self._is_served = is_served
@@ -52,7 +49,7 @@ class View:
         state = self._state()
         name = self._target.path.name
         text = live_page(name, self._target.title, quote(self.script.name), state, self._shown())
-        self._write(self.page, text)
+        self._write(self.path, text)
         self._write(self.script, news(state))
 
     def write_news(self) -> None:
@@ -72,7 +69,7 @@ class View:
         self._over = why
         if self._target.is_complete or self._target.run is None:
             with self._query.lock:  # it may be in the middle of a batch
-                for capture in self._query.followed.values():
+                for capture in self._query.captures.values():
                     capture.finish()
         self.write_page()
 
@@ -83,26 +80,23 @@ class View:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the run's report is still to come, for a page that will be told."""
+        """Whether a served page waits for the run's report."""
         return self._is_served and self.report is not None and not self.report.exists()
 
-    def _shown(self) -> "Shown":
-        from analysis.report.live import Shown
+    def _shown(self) -> "Presentation":
+        from analysis.report.live import Presentation
 
-        return Shown(self._target.nodes, self._target.links, self._target.run is not None)
+        return Presentation(self._target.nodes, self._target.links, self._target.run is not None)
 
     def _state(self) -> dict[str, Any]:
         target, query, settings = self._target, self._query, self._shown()
         with query.lock:
             self.batches = query.batches
-            followed = query.followed
-            frames = sum(capture.frames for capture in followed.values())
-            current = max((place for place, each in enumerate(followed.values()) if each.frames), default=0)
-            captures = [
-                self._row(place, capture, current, settings)
-                for place, capture in enumerate(followed.values())
-            ]
-            left_out = sum(capture.left_out for capture in followed.values())
+            captures = list(query.captures.values())
+            frames = sum(capture.frames for capture in captures)
+            current = max((place for place, each in enumerate(captures) if each.frames), default=0)
+            rows = [self._row(place, each, current, settings) for place, each in enumerate(captures)]
+            left_out = sum(capture.left_out for capture in captures)
         now = time.time()
         self._rates.append((now, frames))
         while self._rates[0][0] < now - _RATE_S:
@@ -110,13 +104,13 @@ class View:
         passed = now - self._rates[0][0]
         rate = (frames - self._rates[0][1]) / passed if passed > 0 else 0.0
         self.headline = self._headline(frames, rate, current)
-        lag = lag_told(query.lags).removeprefix(", ")
+        lag = lag_text(query.lags).removeprefix(", ")
         notes = []
         if left_out:
             notes.append(f"PIT states leave {left_out} packets out: the capture has cut them.")
         links = []
         if self.report is not None:
-            href = quote(os.path.relpath(self.report, self.page.parent))
+            href = quote(os.path.relpath(self.report, self.path.parent))
             is_there = self.report.exists()
             links.append(
                 {"text": "The report" if is_there else "The report, once it is written", "href": href}
@@ -135,14 +129,16 @@ class View:
             "links": links,
             "noun": target.noun,
             "columns": [target.noun.removesuffix("s"), *_COLUMNS],
-            "captures": captures,
+            "captures": rows,
             "current": current,
             "notes": notes,
             "pending": self.is_pending,
             "updated_ms": round(now * 1000),
         }
 
-    def _row(self, place: int, capture: "LiveCapture", current: int, settings: "Shown") -> dict[str, Any]:
+    def _row(
+        self, place: int, capture: "LiveCapture", current: int, settings: "Presentation"
+    ) -> dict[str, Any]:
         from analysis.tables.values import ALL
 
         if not capture.frames:
@@ -166,7 +162,9 @@ class View:
             "peaks": capture.peaks,
         }
 
-    def _drawing(self, capture: "LiveCapture", settings: "Shown") -> tuple[list[list[str]], dict[str, Any]]:
+    def _drawing(
+        self, capture: "LiveCapture", settings: "Presentation"
+    ) -> tuple[list[list[str]], dict[str, Any]]:
         """Return the table of nodes and the figures of a capture, drawn again if there is something new."""
         from analysis.report.live import figures, node_rows
 
@@ -204,8 +202,8 @@ def _number(value: float) -> str:
     return pretty(value)
 
 
-def lag_told(lags: Sequence[float]) -> str:
-    """Say what the lags of batches (s) come to: of the last, the median and the most; "" if there is none."""
+def lag_text(lags: Sequence[float]) -> str:
+    """Return the lags of batches (s) in words: the last, the median and the longest; "" if there are none."""
     if not lags:
         return ""
     over = _some(len(lags), "batch", "batches")
@@ -214,44 +212,3 @@ def lag_told(lags: Sequence[float]) -> str:
 
 def _clock(time_s: float, form: str) -> str:
     return datetime.fromtimestamp(time_s).strftime(form)
-
-
-@contextmanager
-def served(view: View, port: int | None) -> Iterator[str]:
-    """Serve the page, its news and the report on loopback; yields the address, "" without a port."""
-    if port is None:
-        yield ""
-        return
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = unquote(self.path.partition("?")[0]).lstrip("/")
-            files = {"": view.page, view.page.name: view.page, view.script.name: view.script}
-            if view.report is not None:
-                files[os.path.relpath(view.report, view.page.parent)] = view.report
-            try:
-                content = files[asked].read_bytes()
-            except (KeyError, OSError):
-                self.send_error(404)
-                return
-            kind = "text/javascript" if asked == view.script.name else "text/html"
-            self.send_response(200)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (http.server's name)
-            pass
-
-    try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    except OSError as error:
-        raise UserError(f"--port {port}: {error.strerror}") from error
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()

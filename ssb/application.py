@@ -1,0 +1,39 @@
+"""An application that follows or publishes feeds: its plan, and its events, whatever carries the feeds."""
+
+from typing import NamedTuple
+
+
+class Plan(NamedTuple):
+    """When an application follows feeds, and how fast.
+
+    Attributes:
+        start, stop: when it subscribes and unsubscribes, ns.
+        pauses: (from, to) in ns, ascending; meanwhile it takes nothing, and stays subscribed.
+        drain_per_s: items that it takes a second at most, of all feeds together; None for as they come.
+    """
+
+    start: int
+    stop: int
+    pauses: tuple[tuple[int, int], ...] = ()
+    drain_per_s: float | None = None
+
+
+class Event(NamedTuple):
+    """Something that happened at an application: the ground truth that captures are held against.
+
+    Attributes:
+        time: ns.
+        event: "published" or "delivered", an item; "forked", seq is where; "joined" and "stopped", of a
+            subscriber; "error", a subscription's trouble that `detail` names.
+        feed: the feed's key, its author's reference (`@...=.ed25519`).
+        seq: the item's sequence number, 0 if it is about none.
+        size: of the SSB message, bytes.
+        detail: the trouble, in a word.
+    """
+
+    time: int
+    event: str
+    feed: str
+    seq: int = 0
+    size: int = 0
+    detail: str = ""
