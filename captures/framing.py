@@ -1,13 +1,11 @@
-"""Where messages begin and end in a stream of bytes: what captures.streams asks, and TLV end to end.
+"""Where packets begin and end in a stream of bytes: what captures.streams asks, and TLV end to end.
 
 Over TCP 6363, packets are TLV elements end to end, as NFD's TcpTransport sends them.
 """
 
 import struct
 from collections.abc import Iterator
-from typing import Protocol, TypeVar
-
-Message_co = TypeVar("Message_co", covariant=True)
+from typing import Protocol
 
 LARGEST_PACKET = 1 << 16
 """A longer element is not taken for a packet; NFD sends 8800 bytes at most."""
@@ -16,20 +14,16 @@ _INTEREST, _DATA, _LP, _NAME = 5, 6, 100, 7
 _U16, _U32 = struct.Struct("!H"), struct.Struct("!I")
 
 
-class Framing(Protocol[Message_co]):
-    """How messages follow each other in the bytes of one direction of a connection.
+class Framing(Protocol):
+    """How packets follow each other in the bytes of one direction of a connection.
 
-    `skipped` counts bytes that belong to no message that could be read.
+    `skipped` counts bytes that belong to no packet that could be read.
     """
 
-    @property
-    def skipped(self) -> int: ...  # noqa: D102
+    skipped: int
 
-    def begin(self) -> None:
-        """Take note that a connection begins: what is read next are its first bytes."""
-
-    def read(self, data: bytearray) -> Iterator[Message_co]:
-        """Yield the whole messages that `data` begins with; leave in it what may become one."""
+    def read(self, data: bytearray) -> Iterator[bytes]:
+        """Yield the whole packets that `data` begins with; leave in it what may become one."""
 
     def lose(self) -> None:
         """Take note that bytes are missing; what is read next may begin anywhere."""

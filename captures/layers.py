@@ -45,20 +45,19 @@ _TCP_HEAD = struct.Struct("!HHIIBB")
 
 
 class Ports(NamedTuple):
-    """Port numbers of the protocols that are read: NDN's, if nothing else is said."""
+    """Port numbers of NDN."""
 
     udp: frozenset[int] = frozenset((6363, 56363))
     tcp: frozenset[int] = frozenset((6363, websocket.PORT))
 
 
 class Carried(NamedTuple):
-    """What a frame carries over UDP or TCP, or of NDN right over Ethernet or PPP.
+    """What of NDN a frame carries.
 
     transport: "udp", "tcp", "ethernet" or "ppp"; source, destination: IP addresses, MAC addresses over
     Ethernet, empty over PPP; link, ip, header: bytes of each layer's header, of padding too in `link`; at:
     place of the payload in the frame; length: bytes of it on the wire; there: bytes of it in the capture;
     vlan: outermost VLAN, or None.
-    is_read: whether its port is one of those that are read.
     tcp: sequence number and flags. whole: bytes of the payload of a datagram of which this is the first IP
     fragment, `length` being what is in this one; else None.
     """
@@ -75,13 +74,12 @@ class Carried(NamedTuple):
     at: int
     length: int
     there: int
-    is_read: bool = True
     tcp: tuple[int, int] | None = None
     whole: int | None = None
 
 
 def carried(frame: bytes, original: int, link_type: int, ports: Ports) -> Carried | str:
-    """Return what a frame carries; a problem, if that cannot be said; or "" if it is nothing that is known.
+    """Return what of NDN a frame carries; a problem, if that cannot be said; or "" if it carries none.
 
     `original` is the frame's length on the wire.
     """
@@ -271,12 +269,12 @@ def _transport(
         return CUT
     source, target, length = _PORTS.unpack_from(frame, at)
     wanted = ports.udp if protocol == UDP else ports.tcp
-    is_read = source in wanted or target in wanted
-    bad = BAD_TRANSPORT if is_read else ""
+    if source not in wanted and target not in wanted:
+        return ""
     tcp = whole = None
     if protocol == UDP:
         if length < UDP_HEADER or (at + length > end and not is_first):
-            return bad
+            return BAD_TRANSPORT
         length -= UDP_HEADER
         if is_first:
             length, whole = min(length, end - at - UDP_HEADER), length
@@ -284,13 +282,11 @@ def _transport(
         _, _, sequence, _, offset, flags = _TCP_HEAD.unpack_from(frame, at)
         size = (offset >> 4) * 4
         if size < 20 or at + size > end:
-            return bad
+            return BAD_TRANSPORT
         length = end - at - size
         tcp = (sequence, flags)
     start = at + size
     there = max(0, min(length, len(frame) - start))
     link = original - ip - size - length
     name = "udp" if protocol == UDP else "tcp"
-    return Carried(
-        name, *ends, source, target, vlan, link, ip, size, start, length, there, is_read, tcp, whole
-    )
+    return Carried(name, *ends, source, target, vlan, link, ip, size, start, length, there, tcp, whole)

@@ -22,18 +22,7 @@ def layered(place: str, *rooms: str) -> dict[str, set[str]]:
 NDN = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
 DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files", "topologies.link"}
 ANALYSIS = layered(
-    "analysis",
-    "decode/protocols",
-    "decode",
-    "run",
-    "spark",
-    "tables",
-    "pit",
-    "metrics",
-    "live",
-    "report",
-    "pipelines",
-    "export",
+    "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
 )
 TESTBED = layered(
     "testbed",
@@ -74,7 +63,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "topologies/mininet": {"topologies", "captures", "forwarder.faces"},
     "analysis": {"captures", "analysis.errors", "topologies.link"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
-    "analysis/decode/protocols": {"captures", "ssb"},
     "testbed": {"forwarder"},
     **{
         room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}

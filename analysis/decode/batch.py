@@ -54,7 +54,6 @@ DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COL
 TRANSPORTS = ("udp", "ethernet", "ppp")
 _FRAMED = 0xFF03
 _IPV4_HEADER, _IPV6_HEADER, _TCP_HEADER = 20, 40, 20
-_TCP_OFFSET = 12
 _IPV4_LAYOUT = np.dtype(
     [
         ("version", "u1"),
@@ -131,13 +130,15 @@ def decode_records(
         rows = every if (kinds == link_type).all() else np.flatnonzero(kinds == link_type)
         reached = _reach(octets, records, rows, link_type)
         slow[rows[reached.protocol < 0]] = True
-        known = np.zeros(count, bool)
         found = [
-            _ipv4(octets, records, *_of(IPV4, rows, reached), ports, columns, slow, known),
-            _ipv6(octets, records, *_of(IPV6, rows, reached), ports, columns, slow, known),
-            _ethernet(octets, records, *_of(NDN, rows, reached), link_type, columns, slow, known),
+            _ipv4(octets, records, *_of(IPV4, rows, reached), ports, columns, slow),
+            _ipv6(octets, records, *_of(IPV6, rows, reached), ports, columns, slow),
+            _ethernet(octets, records, *_of(NDN, rows, reached), link_type, columns, slow),
         ]
-        has_vlan = (reached.vlan >= 0) & known[rows]
+        tagged = np.zeros(count, bool)
+        for payloads in found:
+            tagged[payloads.rows] = True
+        has_vlan = (reached.vlan >= 0) & tagged[rows]
         columns.put_where("vlan", rows, has_vlan, reached.vlan)
         carrying = [payloads for payloads in found if len(payloads.rows)]
         if carrying:
@@ -215,14 +216,7 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
 
 
 def _ipv4(
-    octets: Octets,
-    records: Records,
-    rows: Ints,
-    at: Ints,
-    ports: Ports,
-    columns: Columns,
-    slow: Flags,
-    known: Flags,
+    octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
 ) -> _Payloads:
     """Take IPv4 and UDP apart."""
     head = octets.rows(at, _IPV4_LAYOUT)
@@ -233,19 +227,12 @@ def _ipv4(
     plain &= ~carries | (head["fragment"] & 0x3FFF == 0)
     ends = (head["src"], head["dst"])
     return _transport(
-        octets, records, rows, at, _IPV4_HEADER, at + total, plain, head, ends, ports, columns, slow, known
+        octets, records, rows, at, _IPV4_HEADER, at + total, plain, head, ends, ports, columns, slow
     )
 
 
 def _ipv6(
-    octets: Octets,
-    records: Records,
-    rows: Ints,
-    at: Ints,
-    ports: Ports,
-    columns: Columns,
-    slow: Flags,
-    known: Flags,
+    octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
 ) -> _Payloads:
     """Take IPv6 without extension headers, and UDP, apart."""
     head = octets.rows(at, _IPV6_LAYOUT)
@@ -254,9 +241,7 @@ def _ipv6(
     plain = (head["version"] >> 4 == 6) & (at + _IPV6_HEADER <= there)
     plain &= ~_among(head["protocol"], EXTENSIONS)
     ends = (head["src"], head["dst"])
-    return _transport(
-        octets, records, rows, at, _IPV6_HEADER, end, plain, head, ends, ports, columns, slow, known
-    )
+    return _transport(octets, records, rows, at, _IPV6_HEADER, end, plain, head, ends, ports, columns, slow)
 
 
 def _transport(
@@ -272,10 +257,9 @@ def _transport(
     ports: Ports,
     columns: Columns,
     slow: Flags,
-    known: Flags,
 ) -> _Payloads:
-    """Find the UDP datagrams of NDN among IP packets that end at `end`; leave TCP that is read to the careful
-    decoder. All whose headers are in order become `known`."""
+    """Find the UDP datagrams of NDN among IP packets that end at `end`; leave TCP of NDN to the careful
+    decoder."""
     protocol = head["protocol"]
     first, length = records.at[rows], head["length"].astype(np.int64)
     source, target = head["src_port"].astype(np.int64), head["dst_port"].astype(np.int64)
@@ -293,11 +277,6 @@ def _transport(
     # Without UDP or TCP there is nothing to look at; with them, ports have to be there and be others'.
     other = plain & (~(is_udp | is_tcp) | in_reach & ~of_udp & ~of_tcp)
     slow[rows[~(good | other)]] = True
-    places = np.flatnonzero(other & (is_udp | is_tcp))
-    if len(places):
-        ends = addresses[0][places], addresses[1][places]
-        begin = at[places] + ip
-        _put_others(octets, records, rows[places], begin, ip, end[places], head[places], ends, columns, known)
     if not good.all():
         some = np.flatnonzero(good)
         rows, start, length = rows[some], start[some], length[some]
@@ -313,42 +292,7 @@ def _transport(
         columns.put("eth_bytes", rows, records.original[rows] - ip - UDP_HEADER - length)
         columns.put("ip_bytes", rows, ip)
         columns.put("udp_bytes", rows, UDP_HEADER)
-        known[rows] = True
     return _Payloads(rows, start, length)
-
-
-def _put_others(
-    octets: Octets,
-    records: Records,
-    rows: Ints,
-    at: Ints,
-    ip: int,
-    end: Ints,
-    head: np.ndarray[tuple[int], np.dtype[np.void]],
-    addresses: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
-    columns: Columns,
-    known: Flags,
-) -> None:
-    """Put what the headers of UDP and TCP say that is not read; they begin at `at`."""
-    is_udp = head["protocol"] == UDP
-    length = np.where(is_udp, head["length"].astype(np.int64), end - at)
-    header = np.where(is_udp, UDP_HEADER, (octets.data[at + _TCP_OFFSET] >> 4).astype(np.int64) * 4)
-    least = np.where(is_udp, UDP_HEADER, _TCP_HEADER)
-    some = np.flatnonzero((header >= least) & (length >= header) & (at + length <= end))
-    rows, at, length, is_udp = rows[some], at[some], length[some], is_udp[some]
-    if not len(rows):
-        return
-    columns.put_texts("transport", rows, np.where(is_udp, 0, 1), ["udp", "tcp"])
-    for name, values in zip(("src", "dst"), addresses, strict=True):
-        _put_addresses(columns, name, rows, values[some], _IP_WRITERS[ip])
-    columns.put("src_port", rows, head["src_port"][some].astype(np.int64))
-    columns.put("dst_port", rows, head["dst_port"][some].astype(np.int64))
-    sequence = octets.words(at).view(np.int64) & 0xFFFFFFFF
-    columns.put_where("sequence", rows, ~is_udp, sequence)
-    columns.put("eth_bytes", rows, records.original[rows] - ip - length)
-    columns.put("ip_bytes", rows, ip)
-    columns.put("udp_bytes", rows, header[some])
-    known[rows] = True
 
 
 _IP_WRITERS: dict[int, Callable[[bytes], str]] = {
@@ -379,14 +323,7 @@ def _put_addresses(
 
 
 def _ethernet(
-    octets: Octets,
-    records: Records,
-    rows: Ints,
-    at: Ints,
-    link_type: int,
-    columns: Columns,
-    slow: Flags,
-    known: Flags,
+    octets: Octets, records: Records, rows: Ints, at: Ints, link_type: int, columns: Columns, slow: Flags
 ) -> _Payloads:
     """Take NDN right over Ethernet, or PPP: what follows the packet is padding."""
     _, start, size, good = headers(octets, at)
@@ -403,5 +340,4 @@ def _ethernet(
                 field = ("first", "second", "third")[where.start // 6]
                 _put_addresses(columns, name, rows, stations[field], mac)
         columns.put("eth_bytes", rows, records.original[rows] - length)
-        known[rows] = True
     return _Payloads(rows, at, length)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
-from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.decode.reference import NDN_PORTS, node_of
 from analysis.decode.schema import PACKETS
 from analysis.decode.tlv_batch import Octets
@@ -55,16 +54,15 @@ SEGMENTS = pa.schema(
         ("dst", pa.string()),
         ("src_port", pa.int64()),
         ("dst_port", pa.int64()),
-        ("sequence", pa.int64()),
         ("vlan", pa.int64()),
-        ("protocol", pa.string()),
+        ("sequence", pa.int64()),
         ("flags", pa.int64()),
         ("length", pa.int64()),
         ("payload", pa.binary()),
     ]
 )
-"""A row a TCP frame that is read: its columns of the table of packets, and flags; `length` bytes of payload
-on the wire, of which `payload` was captured."""
+"""A row a TCP frame of NDN: its columns of the table of packets; sequence number and flags; `length` bytes of
+payload on the wire, of which `payload` was captured."""
 
 
 class Reading(NamedTuple):
@@ -72,8 +70,7 @@ class Reading(NamedTuple):
 
     `file` stands for the file where node or interface are called after it; by default its stem. `local` are
     addresses of the nodes that captured, IP or MAC, each with the interface, node or file that it is of
-    ("" for all): they tell the direction of frames where the capture does not. `protocol`: one of PROTOCOLS
-    that is read from TCP besides NDN, "" for none; any other name stands for none.
+    ("" for all): they tell the direction of frames where the capture does not.
     """
 
     run: str
@@ -82,12 +79,6 @@ class Reading(NamedTuple):
     ports: Ports = NDN_PORTS
     file: str = ""
     local: tuple[tuple[str, str], ...] = ()
-    protocol: str = ""
-
-    @property
-    def tcp_ports(self) -> frozenset[int]:
-        """The ports of TCP at which that protocol is looked for."""
-        return PROTOCOLS[self.protocol].ports if self.protocol in PROTOCOLS else frozenset()
 
     @property
     def called(self) -> str:
@@ -157,8 +148,7 @@ def _batch(
 ) -> pa.RecordBatch:
     records, count = window.records, len(window.records.at)
     links = [interface.link_type for interface in interfaces]
-    ports = reading.ports._replace(tcp=reading.ports.tcp | reading.tcp_ports)
-    decoded = decode_records(window.data, records, links, ports)
+    decoded = decode_records(window.data, records, links, reading.ports)
     absurd = np.flatnonzero((records.time < 0) | (records.time >= LATEST))
     if len(absurd):
         decoded.put_texts("problem", absurd, 0, [NO_TIME])
@@ -185,7 +175,6 @@ def _batch(
         "time": pa.array(records.time),
         "frame_bytes": pa.array(records.original),
     }
-    columns["protocol"] = _protocols(reading, columns)
     columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])
@@ -194,7 +183,7 @@ def _batch(
         findings.directions[("unknown", "in", "out")[each]] += times
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS.names})
     if "segment" in columns["kind"].dictionary.to_pylist():
-        _keep_segments(window, links, ports, batch, findings)
+        _keep_segments(reading, window, links, batch, findings)
     return batch
 
 
@@ -331,22 +320,8 @@ def _nodes(
     return _dictionary(place, by_name)
 
 
-def _protocols(reading: Reading, columns: dict[str, pa.Array]) -> pa.DictionaryArray:
-    """Return what each frame is taken for."""
-    kinds = columns["kind"]
-    protocol = np.where(_among(kinds, "other".__eq__), -1, 0)
-    if reading.tcp_ports:
-        is_segment = _among(kinds, "segment".__eq__)
-        for name in ("src_port", "dst_port"):
-            ports = columns[name].fill_null(-1).to_numpy()
-            protocol[is_segment & np.isin(ports, [*reading.tcp_ports])] = 1
-    return pa.DictionaryArray.from_arrays(
-        pa.array(protocol.astype(np.int32), mask=protocol < 0), pa.array(["ndn", reading.protocol])
-    )
-
-
 def _keep_segments(
-    window: Window, links: list[int], ports: Ports, batch: pa.RecordBatch, findings: Findings
+    reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: Findings
 ) -> None:
     """Keep the TCP segments of a window for streams to be put together."""
     kind = batch["kind"]
@@ -358,11 +333,12 @@ def _keep_segments(
     for row in rows.tolist():
         at, size = int(records.at[row]), int(records.captured[row])
         frame = window.data[at : at + size].tobytes()
-        one = carried(frame, int(records.original[row]), links[int(records.source[row])], ports)
+        one = carried(frame, int(records.original[row]), links[int(records.source[row])], reading.ports)
         assert isinstance(one, Carried)
         found.append(one)
         payloads.append(frame[one.at : one.at + one.there])
     told = {
+        "sequence": [one.tcp[0] if one.tcp else 0 for one in found],
         "flags": [one.tcp[1] if one.tcp else 0 for one in found],
         "length": [one.length for one in found],
         "payload": payloads,

@@ -91,21 +91,18 @@ def decode_frame(
     found = carried(frame, frame_bytes, link_type, ports)
     if isinstance(found, str):
         network = _OTHER._replace(problem=found or None)
-        return (None, None, None, None, None, None, None, frame_bytes, 0, 0, *Link(), *network)
+        return (None, None, None, None, None, None, frame_bytes, 0, 0, *Link(), *network)
     headers = (
         found.transport,
         found.source or None,
         found.destination or None,
         found.source_port,
         found.destination_port,
-        found.tcp[0] if found.tcp else None,
         found.vlan,
         found.link,
         found.ip,
         found.header,
     )
-    if not found.is_read:
-        return (*headers, *Link(), *_OTHER)
     if found.transport == "tcp":
         return (*headers, *Link(), *_SEGMENT)
     payload = frame[found.at : found.at + found.there]

@@ -22,24 +22,17 @@ COLUMNS = (
     Column("frame", "int64", "", "number of the frame in its file, from 1, as in Wireshark"),
     Column("time", "int64", "ns", "when it was captured, since 1970-01-01 UTC or since the emulator's start"),
     Column("frame_bytes", "int64", "bytes", "length on the wire"),
-    Column(
-        "protocol",
-        "string",
-        "",
-        "what it is taken for: `ndn`, or the name of a protocol over TCP, by its port; null for any other",
-    ),
-    Column("transport", "string", "", "`udp`, `tcp`, `websocket`; `ethernet` or `ppp` right below NDN"),
+    Column("transport", "string", "", "what carries NDN: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
     Column("src", "string", "", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),
     Column("dst", "string", "", "receiver's address"),
     Column("src_port", "int64", "", "sender's UDP or TCP port"),
     Column("dst_port", "int64", "", "receiver's UDP or TCP port"),
-    Column("sequence", "int64", "", "sequence number of a TCP segment"),
     Column("vlan", "int64", "", "the outermost VLAN tag's number"),
     Column(
         "eth_bytes",
         "int64",
         "bytes",
-        "link layer: header, VLAN tags and padding; of a frame without UDP, TCP or NDN, all",
+        "link layer: header, VLAN tags and padding; of a frame without NDN, all",
     ),
     Column("ip_bytes", "int64", "bytes", "IP header with options or extension headers"),
     Column("udp_bytes", "int64", "bytes", "UDP or TCP header"),
@@ -58,8 +51,8 @@ COLUMNS = (
         "string",
         "",
         "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `idle` (an LpPacket without a"
-        " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream that is read),"
-        " `malformed` (bytes where NDN should be), `other` (none of these)",
+        " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream), `malformed` (bytes"
+        " where NDN should be), `other` (no NDN)",
     ),
     Column("name", "string", "", "name, as a URI"),
     Column("name_length", "int64", "bytes", "length of the Name's TLV-VALUE"),
@@ -97,69 +90,9 @@ COLUMNS = (
     ),
 )
 
-_SHARED = tuple(
-    column
-    for column in COLUMNS
-    if column.name
-    in ("layering", "interface", "node", "direction", "frame", "time", "src", "dst", "src_port", "dst_port")
-)
-
-CONNECTION_COLUMNS = (
-    *_SHARED[:3],
-    Column("protocol", "string", "", "`ndn`, or the name of the protocol, by the server's port"),
-    Column(
-        "direction",
-        "string",
-        "",
-        "of what the client sends, seen from the node: `out` at the client's, `in` at the server's",
-    ),
-    Column("client", "string", "", "address of the end that has opened it, as far as the capture tells"),
-    Column("client_port", "int64", "", "its port"),
-    Column("server", "string", "", "address of the other end"),
-    Column("server_port", "int64", "", "its port"),
-    Column("opened", "int64", "ns", "time of the first SYN; null if it is not in the capture"),
-    Column("handshake_ns", "int64", "ns", "from there to the answer to it"),
-    Column("closed", "int64", "ns", "time of the last FIN or RST; null if there is none"),
-    Column("outcome", "string", "", "`closed` by both ends, `half-closed` by one, `reset`, or still `open`"),
-    Column("segments_up", "int64", "segments", "what the client has sent, without payload, too"),
-    Column("bytes_up", "int64", "bytes", "their payload"),
-    Column("repeated_up", "int64", "segments", "those of them that bring no byte for the first time"),
-    Column("segments_down", "int64", "segments", "what the server has sent; the next two likewise"),
-    Column("bytes_down", "int64", "bytes", "their payload"),
-    Column("repeated_down", "int64", "segments", "those of them that bring no byte for the first time"),
-)
-"""The columns of the table of TCP connections."""
-
-
-def message_columns(layers: tuple[str, ...]) -> tuple[Column, ...]:
-    """Return the columns of the table of a protocol's messages; it has a column for each of its layers."""
-    return (
-        *_SHARED,
-        Column("kind", "string", "", "what the message is"),
-        *(Column(layer_column(layer), "int64", "bytes", f"what `{layer}` takes of it") for layer in layers),
-        Column("payload_bytes", "int64", "bytes", "the application's message in it"),
-        Column("feed", "string", "", "the feed that it is of, by its reference"),
-        Column("seq", "int64", "", "its number in the feed, from 1"),
-    )
-
-
-def layer_column(layer: str) -> str:
-    """Return the name of a layer's column: "append_poll_bytes" for "append-poll"."""
-    return layer.replace("-", "_").replace(" ", "_") + "_bytes"
-
-
 ARROW_TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}
-
-
-def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """Return the schema of a table."""
-    return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns])
-
-
-PACKETS = arrow_schema(COLUMNS)
-"""The schema of the table of packets."""
-
-CONNECTIONS = arrow_schema(CONNECTION_COLUMNS)
+PACKETS = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
+"""The schema of the table."""
 
 FOREVER = (1 << 63) - 1
 """The last time that there is, ns: what lasts longer ends then."""

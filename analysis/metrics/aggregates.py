@@ -129,23 +129,18 @@ def lives_totals(lives: pa.Table) -> Totals:
     return totals
 
 
-CONTROL = ("interest", "lli", "nack", "idle")
-"""The kinds of NDN's packets that bring no item."""
-
-
 def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
-    """Return wire_frames, wire_bytes, control, interests, asked (those of subscribers' nodes).
+    """Return wire_frames, wire_bytes, interests, asked (those of subscribers' nodes).
 
     `sent` is analysis.tables.overhead.traffic, `nodes` analysis.run.context.NODES.
     """
     roles = {(row["layering"], row["node"]): row["role"] for row in nodes.to_pylist()}
-    totals: dict[str, dict[str, int | None]] = {}
+    totals: dict[str, dict[str, int]] = {}
     for layering, rows in by_layering(sent).items():
         interests = [row for row in rows if row["kind"] in ("interest", "lli")]
         totals[layering] = {
             "wire_frames": sum(row["frames"] for row in rows),
             "wire_bytes": sum(row["frame_bytes"] for row in rows),
-            "control": sum(row["frames"] for row in rows if row["kind"] in CONTROL) or None,
             "interests": sum(row["frames"] for row in interests),
             "asked": sum(
                 row["frames"] for row in interests if roles.get((layering, row["node"])) == "subscriber"
@@ -176,20 +171,6 @@ def link_use(sent: pa.Table, links: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, LINK_USE).sort_by(
         [("layering", "ascending"), ("interface", "ascending")]
     )
-
-
-def connections_totals(connections: pa.Table) -> Totals:
-    """Return `connections`, how many were opened; each is seen at all interfaces on its way.
-
-    `connections` is analysis.decode.schema.CONNECTIONS.
-    """
-    ends = ("layering", "client", "client_port", "server", "server_port")
-    counts = connections.group_by([*ends, "node", "interface", "direction"]).aggregate([([], "count_all")])
-    most = counts.group_by([*ends]).aggregate([("count_all", "max")])
-    totals: defaultdict[str, int] = defaultdict(int)
-    for row in most.to_pylist():
-        totals[row["layering"]] += row["count_all_max"]
-    return {layering: {"connections": count} for layering, count in totals.items()}
 
 
 def busiest(uses: pa.Table) -> Totals:

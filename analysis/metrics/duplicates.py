@@ -5,8 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def copies(messages: DataFrame) -> DataFrame:
-    """Count a layering's item packets, from analysis.tables.reassembly or
-    analysis.metrics.stream_items.items.
+    """Count a layering's item packets, from analysis.tables.reassembly.
 
     Returns layering, sent; repeated: those sent over an interface that had sent the item before; arrived;
     duplicates: those that arrived at a node at which the item had arrived before; useful_bytes: of the

@@ -7,11 +7,10 @@ one file each. All layerings go through every step together: to Spark a job cost
 
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -25,12 +24,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.decode.reader import strictly
-from analysis.decode.schema import CONNECTIONS, arrow_schema, message_columns
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, stream_items
+from analysis.metrics import aggregates, bottleneck, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
@@ -46,15 +43,15 @@ from analysis.run.manifest import NDN, Run
 from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, at_least_empty, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import beside, extract
+from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
+from analysis.spark.to_parquet import extract
 from analysis.tables import link_transits
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import OVERHEAD, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.values import ALL, HELD
 
 IN_FLIGHT_NS = 1_000_000
@@ -152,9 +149,6 @@ class Prepared(NamedTuple):
     events: DataFrame
     packets: DataFrame
     messages: DataFrame
-    streams: dict[str, DataFrame]
-    connections: DataFrame
-    items: list[DataFrame]
     sizes: DataFrame
     latencies: DataFrame
     pit: Path
@@ -205,7 +199,6 @@ class Measured(NamedTuple):
 
     measures: pa.Table
     traffic: pa.Table
-    streams: dict[str, pa.Table]
     latency: pa.Table
     pit_summary: pa.Table
     pit_lives: pa.Table
@@ -227,8 +220,7 @@ def _prepared(
     size = sum(os.path.getsize(path) for path in captures.values())
     chosen = choose(engine, master, size)
     small = size <= SMALL_BYTES or chosen.name == "sail"
-    protocols = {name: case.protocol for name, case in cases.items()}
-    pieces = readings(captures, 1 if small else os.cpu_count() or 1, protocols=protocols)
+    pieces = readings(captures, 1 if small else os.cpu_count() or 1)
     events = _read_lines(cases, _EVENTS, Run.events)
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
@@ -243,14 +235,6 @@ def _prepared(
         for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
             strictly(report.path, report.damages)
     packets = read_parquet(spark, wire, PACKETS.spark)
-    streams = {
-        protocol: _of_streams(
-            spark, wire, protocol, arrow_schema(message_columns(PROTOCOLS[protocol].layers)), cases
-        )
-        for protocol in sorted({*protocols.values()} & PROTOCOLS.keys())
-    }
-    connections = _of_streams(spark, wire, "connections", CONNECTIONS, cases)
-    references = frame(spark, stream_items.feed_references(known.feeds))
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:
@@ -266,11 +250,8 @@ def _prepared(
     messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(joined, others)
     progress("following every PIT")
 
-    items = [stream_items.items(found, protocol, references) for protocol, found in streams.items()]
-
     def latencies() -> tuple[DataFrame, DataFrame]:
-        each = [item_sizes(messages), *(stream_items.item_sizes(found) for found in items)]
-        sizes = settle(reduce(DataFrame.unionByName, each), tables / "items.parquet", here=small)
+        sizes = settle(item_sizes(messages), tables / "items.parquet", here=small)
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
@@ -294,9 +275,6 @@ def _prepared(
             events=application_events,
             packets=packets,
             messages=messages,
-            streams=streams,
-            connections=connections,
-            items=items,
             sizes=sizes,
             latencies=late,
             pit=pit,
@@ -326,13 +304,6 @@ def _measured(given: Prepared) -> Measured:
         summary = pa.Table.from_pylist(given.pit_held["summary"], levels.SUMMARY)
         lived = lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark))
         return given.sorted("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
-
-    def carried_by_streams() -> tuple[dict[str, pa.Table], pa.Table]:
-        sums = {
-            protocol: given.write(f"{protocol}-sent", stream_items.sent(found, protocol).toArrow())
-            for protocol, found in given.streams.items()
-        }
-        return sums, given.connections.toArrow()
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
@@ -366,13 +337,11 @@ def _measured(given: Prepared) -> Measured:
         least = wire_bound(given.latencies, given.sizes, given.hops)
         return (
             keep("wire_bound", least, "layering"),
-            keep("copies", copies(_all_items(given)), "layering"),
+            keep("copies", copies(given.messages), "layering"),
             keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
         )
 
-    of_state, of_wire, of_delay, of_service, of_needs, (sums, connections) = in_parallel(
-        state, wire, delay, lived, needed, carried_by_streams
-    )
+    of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
     summary, ended = of_state
     sent, use, queue = of_wire
     kept, carry, late, flows = of_delay
@@ -386,8 +355,6 @@ def _measured(given: Prepared) -> Measured:
         aggregates.pit_totals(summary, there),
         aggregates.lives_totals(ended),
         aggregates.wire_totals(sent, given.setting.nodes),
-        stream_items.control_messages(sums),
-        aggregates.connections_totals(connections),
         aggregates.single(carry),
         aggregates.single(least),
         aggregates.single(copied),
@@ -396,22 +363,7 @@ def _measured(given: Prepared) -> Measured:
         aggregates.queue_totals(queue),
     ]
     measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
-    return Measured(measures, sent, sums, late, summary, ended, gaps, waits, faults, flows, queue, kept)
-
-
-def _all_items(given: Prepared) -> DataFrame:
-    """Return the items that crossed the wire, in packets or in streams."""
-    columns = (*stream_items.ITEM, "kind", "frame_bytes")
-    return reduce(DataFrame.unionByName, [given.messages.select(*columns), *given.items])
-
-
-def _of_streams(
-    spark: SparkSession, packets: Path, name: str, schema: pa.Schema, layerings: Collection[str]
-) -> DataFrame:
-    """Return a table that analysis.spark.to_parquet has written beside that of packets."""
-    path = beside(packets, name)
-    at_least_empty(path, schema, layerings, BY[:1])
-    return read_parquet(spark, path, from_arrow_schema(schema))
+    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -470,7 +422,7 @@ def _report_tables(given: Prepared) -> Tables:
         }
 
     measured, flown, trusted, linked = in_parallel(partial(_measured, given), flying, check, links)
-    layers = given.sorted("overhead", _layers(given, measured), "layering", "layer")
+    layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
     comparison = given.write("comparison", given.signed(compare(measured.measures)))
     return Tables(
         comparison=comparison.to_pylist(),
@@ -498,19 +450,6 @@ def _report_tables(given: Prepared) -> Tables:
             "layering", "node", "feed", "seq", "published", "delivered"
         ).toArrow(),
     )
-
-
-def _layers(given: Prepared, measured: Measured) -> pa.Table:
-    """Return analysis.tables.schema.OVERHEAD, in which the bytes within TCP are told apart, too."""
-    layerings = [name for name, case in given.cases.items() if case.protocol in PROTOCOLS]
-    sizes: Counter[tuple[str, str]] = Counter()
-    for row in (
-        *overhead(given.frame(measured.traffic)).toArrow().to_pylist(),
-        *stream_items.layers_of_streams(measured.traffic, measured.streams, layerings),
-    ):
-        sizes[row["layering"], row["layer"]] += row["bytes"]
-    rows = [{"layering": name, "layer": layer, "bytes": size} for (name, layer), size in sizes.items()]
-    return pa.Table.from_pylist(rows, OVERHEAD.arrow)
 
 
 def _tell(given: Prepared) -> None:

@@ -12,7 +12,6 @@ here.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -42,23 +41,11 @@ def read_captures(spark: SparkSession, captures: Mapping[str, str | os.PathLike[
     )
 
 
-def readings(
-    paths: Mapping[str, str],
-    parallelism: int,
-    rule: NodeRule = "interface",
-    protocols: Mapping[str, str] = MappingProxyType({}),
-) -> list[Reading]:
-    """Cut captures into pieces, of like size as far as that makes sense, for so many tasks.
-
-    `protocols`: what is read from each beside NDN, as Reading has it.
-    """
+def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "interface") -> list[Reading]:
+    """Cut captures into pieces, of like size as far as that makes sense, for so many tasks."""
     share = sum(map(os.path.getsize, paths.values())) // parallelism + 1
     size = max(SMALLEST_PIECE, min(share, PIECE_BYTES))
-    return [
-        Reading(name, piece, rule, protocol=protocols.get(name, ""))
-        for name, path in paths.items()
-        for piece in cut(path, size)
-    ]
+    return [Reading(name, piece, rule) for name, path in paths.items() for piece in cut(path, size)]
 
 
 class CaptureSource(DataSource):

@@ -11,7 +11,7 @@ On several machines, captures and output must be on a file system that they shar
 
 import os
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -22,25 +22,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.decode.connections import ConnectionReader
-from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
-from analysis.decode.schema import CONNECTIONS, PACKETS, arrow_schema, message_columns
+from analysis.decode.reference import Link, decode_payload
+from analysis.decode.schema import COLUMNS, PACKETS
 from analysis.files import Rows
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import By, WholeFile, partition
+from captures import websocket
 from captures.files import PIECE_FRAMES
+from captures.streams import Segment, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+STREAMS = 4096
+"""Directions of connections that are followed at once; the one that was silent longest makes room."""
 
 _ROWS = 1 << 16
 _MOST_ROWS = 4 * PIECE_FRAMES
 _TASKS_A_CORE = 2
 _MOST_PIECES = 8
 _ASIDE = "_segments"
+_TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary")]
 _COUNTING = ["frame", "time", "seq"]
 """What grows from row to row is written as differences; its least and greatest say what a row group holds."""
+_RST = 4
 
 
 class Report(NamedTuple):
@@ -60,8 +66,7 @@ class Report(NamedTuple):
 
 
 def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession | None") -> list[Report]:
-    """Write the packets of some readings as Parquet under `out`, TCP connections and the messages of other
-    protocols beside() it; return a report for each capture.
+    """Write the packets of some readings as Parquet under `out`; return a report for each capture.
 
     Without Spark the work is done here. Raises OSError, and CaptureError for a file that is no capture.
     """
@@ -188,7 +193,7 @@ def _write_parts(parts: Mapping[tuple[str, ...], list[pa.RecordBatch]], out: Pat
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    texts = [each.name for each in table.schema if pa.types.is_dictionary(each.type)]
+    texts = [name for name in _TEXTS if name in table.column_names]
     counting = [name for name in _COUNTING if name in table.column_names]
     options = {
         "use_dictionary": texts,
@@ -199,57 +204,89 @@ def _write(table: pa.Table, path: Path) -> None:
         file.write(table)
 
 
+class _Flow:
+    """One direction of a connection at one interface, and the columns that its packets share."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.stream = Stream(websocket.PORT in (row["src_port"], row["dst_port"]))
+        self.row = row
+        self.capture = ""
+
+
 def _write_streams(
     paths: Sequence[tuple[str, str]], out: Path, by: By, number: int
 ) -> dict[str, dict[str, Any]]:
     """Put the streams of one run together from its segments, each in a file with the capture that it is of;
     return counts by capture. A capture may go on in the next, at the same interface of the same node."""
-    reader = ConnectionReader()
+    flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
+    rows: Rows = []
+    found: dict[str, dict[str, Any]] = {
+        capture: {"kinds": Counter(), "problems": Counter(), "gaps": 0, "skipped": 0} for _, capture in paths
+    }
     written = 0
+
+    def take(flow: _Flow, packets: Iterator[bytes]) -> None:
+        for packet in packets:
+            row = _stream_row(flow, packet)
+            found[flow.capture]["kinds"][row["kind"]] += 1
+            if row["problem"]:
+                found[flow.capture]["problems"][row["problem"]] += 1
+            rows.append(row)
+
+    def end(flow: _Flow) -> None:
+        take(flow, flow.stream.finish())
+        found[flow.capture]["gaps"] += flow.stream.gaps
+        found[flow.capture]["skipped"] += flow.stream.skipped
 
     def flush() -> None:
         nonlocal written
-        tables = {
-            out: (reader.packets, PACKETS),
-            beside(out, "connections"): (reader.connections, CONNECTIONS),
-        }
-        for protocol, rows in reader.messages.items():
-            schema = arrow_schema(message_columns(PROTOCOLS[protocol].layers))
-            tables[beside(out, protocol)] = rows, schema
-        for place, (rows, schema) in tables.items():
-            if rows:
-                _write_rows(
-                    rows, schema, place, by if place == out else by[:1], f"tcp-{number:05}-{written:05}"
-                )
-                rows.clear()
-        written += 1
+        if rows:
+            table = pa.Table.from_pylist(rows, PACKETS)
+            arrays = [
+                column.combine_chunks().dictionary_encode() if name in _TEXTS else column.combine_chunks()
+                for name, column in zip(table.column_names, table.columns, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, table.column_names)
+            parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
+            for key, part in _split(batch, by):
+                parts[key].append(part)
+            _write_parts(parts, out, by, f"tcp-{number:05}-{written:05}")
+            written += 1
+            rows.clear()
 
     for path, capture in sorted(paths):
         for batch in pq.ParquetFile(path).iter_batches(1024):
             for row in batch.to_pylist():
-                reader.receive(row, capture)
-            if sum(map(len, (reader.packets, *reader.messages.values()))) >= _ROWS:
+                key = tuple(
+                    row[name]
+                    for name in ("node", "interface", "direction", "src", "src_port", "dst", "dst_port")
+                )
+                flow = flows.get(key)
+                if flow is None:
+                    if len(flows) >= STREAMS:
+                        end(flows.popitem(last=False)[1])
+                    flow = flows[key] = _Flow(row)
+                flows.move_to_end(key)
+                flow.row, flow.capture = row, capture
+                segment = Segment(row["sequence"], row["flags"], row["payload"], row["length"])
+                take(flow, flow.stream.receive(segment))
+                if row["flags"] & _RST:
+                    end(flows.pop(key))
+            if len(rows) >= _ROWS:
                 flush()
-    reader.finish()
+    for flow in flows.values():
+        end(flow)
     flush()
-    return reader.found
+    return found
 
 
-def beside(packets: Path, name: str) -> Path:
-    """Return the place of a table that is written beside that of packets."""
-    return packets.with_name(name + packets.suffix)
+_OF_PACKET = tuple(column.name for column in COLUMNS)[
+    [column.name for column in COLUMNS].index(Link._fields[0]) :
+]
 
 
-def _write_rows(rows: Rows, schema: pa.Schema, out: Path, by: By, name: str) -> None:
-    table = pa.Table.from_pylist(rows, schema)
-    arrays = [
-        column.combine_chunks().dictionary_encode()
-        if schema.field(text).type in (pa.string(), pa.binary())
-        else column.combine_chunks()
-        for text, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    batch = pa.RecordBatch.from_arrays(arrays, table.column_names)
-    parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
-    for key, part in _split(batch, by):
-        parts[key].append(part)
-    _write_parts(parts, out, by, name)
+def _stream_row(flow: _Flow, packet: bytes) -> dict[str, Any]:
+    """Return the row of a packet that the last segment of a flow completed."""
+    nothing = dict.fromkeys(("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes"), 0)
+    transport = {"transport": "websocket" if flow.stream.is_websocket else "tcp"}
+    return flow.row | nothing | transport | dict(zip(_OF_PACKET, decode_payload(packet), strict=True))

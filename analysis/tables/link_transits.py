@@ -74,7 +74,7 @@ is told, too. A persistent Interest's feed is its name. is_reissued: an LLI with
 feed_limit: of FeedState."""
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
-_KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes", "src_port", "sequence")
+_KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes")
 _ARROW: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
 _SAID = TRANSITS.names[6:]
 
@@ -134,12 +134,10 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
     `here` is analysis.spark.parallel.by_group's.
     """
     is_idle = (F.col("kind") == "idle") & (F.col("frag_count") == 1)
-    single = packets.where(is_idle | F.col("kind").isin("other", "segment"))  # all else is in messages, whole
-    every = (
-        messages.withColumn("sequence", F.lit(None).cast("long"))
-        .unionByName(single.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True)
-        .drop("feed_tip", "feed_limit")
-    )
+    single = packets.where(is_idle | (F.col("kind") == "other"))  # all else is in messages, put together
+    every = messages.unionByName(
+        single.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
+    ).drop("feed_tip", "feed_limit")
     states = packets.where(F.col("feed_tip").isNotNull())
     every = every.join(
         states.select("layering", "frame", "feed_tip", "feed_limit"), ["layering", "frame"], "left"
@@ -154,8 +152,6 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
         "way",
         "least_ns",
         "src",
-        "src_port",
-        "sequence",
         F.coalesce(F.col("dst").rlike(GROUP), F.lit(False)).alias("to_group"),
         "frame",
         "time",

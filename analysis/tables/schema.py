@@ -10,14 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.schema import (
-    COLUMNS,
-    CONNECTION_COLUMNS,
-    Column,
-    arrow_schema,
-    message_columns,
-)
+from analysis.decode.schema import ARROW_TYPES, COLUMNS, Column
 
 
 class Table(NamedTuple):
@@ -41,7 +34,7 @@ class Table(NamedTuple):
     @property
     def arrow(self) -> pa.Schema:
         """The same for Arrow."""
-        return arrow_schema(self.columns)
+        return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in self.columns])
 
 
 _RUN = Column("layering", "string", "", "the layering; of captures, their run")
@@ -53,36 +46,14 @@ PACKETS = Table(
     "packets",
     "a frame; over TCP, a packet or a segment",
     COLUMNS,
-    "What a frame does not have is null. The bytes of a frame with NDN are split by layer without remainder:"
+    "What a frame does not have is null. The bytes of a frame are split by layer without remainder:"
     " `eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP, packets"
     " and frames do not coincide: there each frame is a row of kind `segment` that counts its headers only"
     " (its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with"
     " the number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are"
-    " right. Messages of other protocols over TCP have tables of their own. Of a packet that NDNLPv2 has"
-    " fragmented, or that the capture has cut, name and fields are given as far as they are there. Numbers"
-    " above 2^63 - 1 are given as that one.",
+    " right. Of a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given"
+    " as far as they are there. Numbers above 2^63 - 1 are given as that one.",
 )
-
-CONNECTIONS = Table(
-    "connections",
-    "a TCP connection, as an interface saw it",
-    CONNECTION_COLUMNS,
-    "Of connections whose ports are those of NDN or of a protocol that is read. One that other nodes pass on"
-    " is seen at their interfaces, too.",
-)
-
-PROTOCOL_TABLES = tuple(
-    Table(
-        name,
-        f"a message of `{name}` over TCP, in one direction at an interface",
-        message_columns(protocol.layers),
-        "Its number and time are those of the segment that completed it. Control messages are of kind "
-        + ", ".join(f"`{kind}`" for kind in sorted(protocol.control))
-        + ".",
-    )
-    for name, protocol in PROTOCOLS.items()
-)
-"""The tables of protocols over TCP; they are in runs of layerings that use them."""
 
 TRANSACTIONS = Table(
     "transactions",
@@ -278,7 +249,6 @@ EVENTS = Table(
 
 TABLES = (
     PACKETS,
-    CONNECTIONS,
     TRANSACTIONS,
     PIT_INTERVALS,
     PIT_OCCUPANCY,
@@ -317,7 +287,7 @@ Made by `python -m analysis.tables.schema > docs/tables.md`.
 
 def document() -> str:
     """Return docs/tables.md."""
-    return _HEAD + "".join(map(_section, (*TABLES, *PROTOCOL_TABLES))) + _TAIL
+    return _HEAD + "".join(map(_section, TABLES)) + _TAIL
 
 
 def _section(table: Table) -> str:

@@ -8,9 +8,6 @@ LAYERS = ("ethernet", "ip", "udp", "ndnlp", "interest", "data header", "payload"
 application's message; payload: that message; other: whole frames that are not readable NDN. A packet's
 later fragments count as Data, since an Interest fits a frame."""
 
-AGAIN = "tcp again"
-"""The layer of what TCP has sent again, and of what was cut off before it was a message."""
-
 OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
 """Outcomes of analysis.tables.schema.PIT_INTERVALS, in the order in which they are shown."""
 

@@ -19,8 +19,7 @@ from ssb.message import InvalidMessage, Message
 
 MAX_FRAME: Final = 1 << 16
 """Most bytes of a frame: a message has up to 8192 UTF-16 units, which are less than 25,000 bytes."""
-LENGTH: Final = 4
-"""Bytes of a frame's length."""
+_LENGTH: Final = 4
 
 
 class ProtocolError(ValueError):
@@ -36,21 +35,21 @@ class Frames:
     def receive(self, data: bytes) -> Iterator[bytes]:
         """Yield the frames that bytes complete; raise ProtocolError for one that is too long."""
         self._waiting += data
-        while len(self._waiting) >= LENGTH:
-            size = int.from_bytes(self._waiting[:LENGTH])
+        while len(self._waiting) >= _LENGTH:
+            size = int.from_bytes(self._waiting[:_LENGTH])
             if size > MAX_FRAME:
                 raise ProtocolError(f"a frame of {size} bytes")
-            end = LENGTH + size
+            end = _LENGTH + size
             if len(self._waiting) < end:
                 return
-            frame = bytes(self._waiting[LENGTH:end])
+            frame = bytes(self._waiting[_LENGTH:end])
             del self._waiting[:end]
             yield frame
 
 
 def frame(content: bytes) -> bytes:
     """Return a frame."""
-    return len(content).to_bytes(LENGTH) + content
+    return len(content).to_bytes(_LENGTH) + content
 
 
 class Server:

@@ -49,7 +49,7 @@ class AppendPollLayering(NamedTuple):
 
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
-    protocol: str = "append-poll"
+    protocol: str = "tcp"
     carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
 
     def build(self, context: Context) -> Node:

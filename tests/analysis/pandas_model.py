@@ -318,8 +318,6 @@ class Model:
             "interests_per_window": by_link * credit if credit and by_link is not None else None,
             "frames_per_item": per(len(out), len(carried)),
             "bytes_per_item": per(total, len(carried)),
-            "control_per_item": per(int(out["control"].sum()), len(carried)),
-            "connections": None,
             "bound_bytes_per_item": per(least, len(carried)),
             "wire_ratio": per(total, least),
             "useful_share": per(int(firsts["frame_bytes"].sum()) * 100, total),

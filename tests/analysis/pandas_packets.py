@@ -60,8 +60,7 @@ def network_packet(packet: bytes) -> dict[str, Any]:
 @cache
 def link_packet(payload: bytes) -> dict[str, Any]:
     """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, whether it is of a
-    Nack, whether it `asks`: begins an Interest or LLI that is not one's, and whether it is `control`: that,
-    the beginning of a Nack, or nothing but NDNLPv2."""
+    Nack, and whether it `asks`: begins an Interest or LLI that is not one's."""
     lp: dict[int, bytes] = {0x50: payload}
     if payload[0] == 0x64:
         lp = dict(elements(next(elements(payload))[1]))
@@ -73,7 +72,6 @@ def link_packet(payload: bytes) -> dict[str, Any]:
         "first": number(lp.get(0x51), 0) - number(lp.get(0x52), 0),
         "nacked": 0x0320 in lp,
         "asks": piece[:1] == b"\x05" and index == 0 and 0x0320 not in lp,
-        "control": (piece[:1] == b"\x05" and index == 0) or not piece,
     }
 
 

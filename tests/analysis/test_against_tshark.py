@@ -89,8 +89,6 @@ NUMBERS = {*FRAME, *LINK, *NETWORK} - FLAGS - {"interface", "direction", "pit_to
 UNTOLD = {
     "layering": "ours",
     "node": "ours",
-    "protocol": "ours",
-    "sequence": "of TCP, which is compared in tests/analysis/test_to_parquet.py",
     "problem": "ours",
     "name_length": "a name is shown as a URI",
 }

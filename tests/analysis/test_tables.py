@@ -908,11 +908,10 @@ def test_totals_of_the_wire():
         ("x", "s", "interest", 4, 300),
         ("x", "r", "lli", 3, 200),
         ("x", "p", "data", 2, 400),
-        ("x", "p", "idle", 5, 500),
     )
     nodes = collected(context.NODES, ("x", "s", "subscriber"), ("x", "r", "forwarder"))
     assert aggregates.wire_totals(sent, nodes) == {
-        "x": {"wire_frames": 14, "wire_bytes": 1400, "control": 12, "interests": 7, "asked": 4}
+        "x": {"wire_frames": 9, "wire_bytes": 900, "interests": 7, "asked": 4}
     }
 
 

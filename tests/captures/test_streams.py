@@ -5,7 +5,6 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.ndn_stream import NdnFraming
 from captures.streams import HELD_BYTES, Segment, Stream
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
@@ -35,7 +34,7 @@ cuts = st.lists(st.integers(0, 1 << 20), max_size=12)
 
 @given(sent, cuts, st.randoms(use_true_random=False), st.booleans())
 def test_packets_come_out_however_they_are_cut_doubled_and_shuffled(packets, where, rng, begun) -> None:
-    stream = Stream(NdnFraming())
+    stream = Stream()
     parts = segments(b"".join(packets), where)
     again = [rng.choice(parts) for _ in range(3)]
     if begun:  # the order is known from the start
@@ -52,7 +51,7 @@ def test_packets_come_out_however_they_are_cut_doubled_and_shuffled(packets, whe
 def test_without_a_segment_the_others_are_read(packets, where, data) -> None:
     parts = segments(b"".join(packets), [*where, len(packets[0]), len(b"".join(packets[:-1]))])
     lost = data.draw(st.integers(0, len(parts) - 1))
-    stream = Stream(NdnFraming())
+    stream = Stream()
     list(stream.receive(Segment(0xFFFFFF00 - 1, SYN, b"", 0)))
     found = run(stream, parts[:lost] + parts[lost + 1 :])
     assert stream.gaps <= 1
@@ -63,14 +62,14 @@ def test_without_a_segment_the_others_are_read(packets, where, data) -> None:
 def test_a_capture_that_begins_in_the_middle() -> None:
     whole = b"".join(PACKETS * 3)
     for begin in range(1, len(PACKETS[0]) + len(PACKETS[1])):
-        stream = Stream(NdnFraming())
+        stream = Stream()
         found = run(stream, segments(whole[begin:], [100, 700]))
         assert found == (PACKETS * 3)[1 if begin <= len(PACKETS[0]) else 2 :]
         assert stream.skipped == len(whole) - begin - sum(map(len, found))
 
 
 def test_a_gap_is_given_up_when_too_much_is_held() -> None:
-    stream = Stream(NdnFraming())
+    stream = Stream()
     list(stream.receive(Segment(9, SYN, b"", 0)))
     found: list[bytes] = []
     packet = PACKETS[3]
@@ -82,7 +81,7 @@ def test_a_gap_is_given_up_when_too_much_is_held() -> None:
 
 
 def test_segments_that_the_capture_cut() -> None:
-    stream = Stream(NdnFraming())
+    stream = Stream()
     whole = PACKETS[0] + PACKETS[3]
     list(stream.receive(Segment(9, SYN, b"", 0)))
     cut = Segment(10, 0, whole[:200], len(whole))
@@ -101,6 +100,6 @@ def test_segments_that_the_capture_cut() -> None:
 )
 def test_garbage_yields_bytes_that_came(some: list[Segment]) -> None:
     some = [each._replace(length=max(each.length, len(each.payload))) for each in some]
-    stream = Stream(NdnFraming())
+    stream = Stream()
     found = run(stream, some)
     assert sum(map(len, found)) + stream.skipped <= sum(len(each.payload) for each in some)

@@ -32,7 +32,6 @@ from analysis.spark.to_parquet import Report, extract
 from captures.dissectors import WIRESHARK_PLUGIN
 from captures.dissectors.reading import read_rows
 from captures.files import cut
-from captures.ndn_stream import NdnFraming
 from captures.streams import Segment, Stream
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
@@ -97,7 +96,7 @@ def test_messages_come_out_however_they_are_cut(drawn, where, from_client, rng) 
     end, before = (client, asked) if from_client else (server, answered)
     parts = segments(before + b"".join(sent(end, drawn)), where)
     rng.shuffle(parts)
-    stream = Stream(NdnFraming())  # any port: it begins with HTTP
+    stream = Stream()  # any port: it begins with HTTP
     assert run(stream, parts) == [message for message, _ in drawn]
     assert (stream.gaps, stream.skipped) == (0, 0)
 
@@ -111,7 +110,7 @@ def test_without_a_segment_the_other_messages_are_read(drawn, where, from_client
     lost = data.draw(st.integers(0, len(parts) - 1))
     start = parts[lost].sequence - FIRST & 0xFFFFFFFF
     stop = start + parts[lost].length
-    stream = Stream(NdnFraming(on_port=True))
+    stream = Stream(websocket=True)
     found = run(stream, parts[:lost] + parts[lost + 1 :])
     assert stream.gaps <= 1
     # What lies before and, but for messages in several frames, after what is lost is all there.
@@ -129,7 +128,7 @@ def test_a_capture_that_begins_in_the_middle() -> None:
         encoded = sent(end, [(packet, 1) for packet in PACKETS * 3])
         whole = b"".join(encoded)
         for begin in range(1, len(encoded[0]) + len(encoded[1])):
-            stream = Stream(NdnFraming(on_port=True))
+            stream = Stream(websocket=True)
             found = run(stream, segments(whole[begin:], [100, 700]), begun=False)
             rest = (PACKETS * 3)[1 if begin <= len(encoded[0]) else 2 :]
             assert found == rest
@@ -153,7 +152,7 @@ def test_what_is_refused_or_no_packet_is_counted() -> None:
         (asked + b"\x89\x05hello\x82\x00" + one, [PACKETS[0]], 0),  # a ping, and nothing
         (answered + b"\x81\x05hello", [b"hello"], 0),  # text, of which the decoder says that it is none
     ]:
-        stream = Stream(NdnFraming())
+        stream = Stream()
         assert (run(stream, segments(octets, [])), stream.skipped) == (found, skipped), octets[:200]
 
 
@@ -163,7 +162,7 @@ def test_compressed_messages_are_counted_not_read() -> None:
     squeezed = b"".join(sent(server, [(PACKETS[3], 1)] * 3))
     server.extensions = []
     plain = b"".join(sent(server, [(PACKETS[1], 1)]))
-    stream = Stream(NdnFraming())
+    stream = Stream()
     assert run(stream, segments(answered + squeezed + plain, [])) == [PACKETS[1]]
     assert stream.skipped == len(squeezed)
 
@@ -171,7 +170,7 @@ def test_compressed_messages_are_counted_not_read() -> None:
 @given(st.binary(max_size=300), cuts)
 def test_any_bytes_are_read(octets: bytes, where: list[int]) -> None:
     for before in (b"", b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\n\r\n"):
-        stream = Stream(NdnFraming(on_port=True))
+        stream = Stream(websocket=True)
         found = run(stream, segments(before + octets + b"\0", where), begun=bool(before))
         assert sum(map(len, found)) + stream.skipped <= len(octets) + 1
 

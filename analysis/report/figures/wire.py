@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
 from analysis.files import Rows
 from analysis.report.figures.plot import (
@@ -21,7 +20,7 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.numbers import pretty
 from analysis.run.manifest import Manifest
-from analysis.tables.values import AGAIN, LAYERS
+from analysis.tables.values import LAYERS
 
 KINDS = {
     "interest": ("Interests", "--interest"),
@@ -44,13 +43,9 @@ LAYER_LOOKS = {
     "interest": ("Interests", "--interest"),
     "data header": ("Data, all but the message", "--data-header"),
     "payload": ("message", "--payload"),
-    AGAIN: ("TCP’s content, sent again", "--lli"),
-    "other": ("not read: all layers", "--other"),
+    "other": ("not NDN: all layers", "--other"),
 }
-"""What each layer of an overhead table is called, and its colour; a protocol's own are called as they are."""
-
-_OF_PROTOCOLS = ("--data-header", "--interest", "--idle", "--nack")
-"""The colours of the layers of a protocol over TCP."""
+"""What each layer of analysis.tables.overhead is called, and its colour."""
 
 
 def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
@@ -127,11 +122,7 @@ def wire_bytes(
 ) -> Figure:
     """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
     amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
-    own = [layer for layer in dict.fromkeys(row["layer"] for row in overhead) if layer not in LAYER_LOOKS]
-    looks = dict(LAYER_LOOKS)
-    looks |= {layer: (layer, shade) for layer, shade in zip(own, cycle(_OF_PROTOCOLS), strict=False)}
-    before = LAYERS.index("payload")
-    stack = [(layer, *looks[layer]) for layer in (*LAYERS[:before], *own, "payload", AGAIN, "other")]
+    stack = [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "bytes", "bytes per delivered item")
     least = {layering: bound.get(layering) for layering in manifest.layerings if carried.get(layering)}
     data.append(
