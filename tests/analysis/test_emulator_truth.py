@@ -73,9 +73,9 @@ class TellingPipe(Pipe):
         return self.fates[-1]
 
 
-def telling_rng(seed: int, link: Link, sender: str) -> random.Random:
-    TellingPipe.way = sender, link.b if sender == link.a else link.a
-    return pipe_rng(seed, link, sender)
+def telling_rng(seed: int, link: Link, sender: str, receiver: str) -> random.Random:
+    TellingPipe.way = sender, receiver
+    return pipe_rng(seed, link, sender, receiver)
 
 
 def truth(run: Run, layering: str, pipes: list[tuple[str, str, TellingPipe]]) -> list[dict[str, Any]]:

@@ -168,9 +168,10 @@ class Net:
         """Make a link as slow as that, both ways, from a time on."""
 
         def change() -> None:
-            for end in self.network._ends.values():
-                if {end.interface.node, end.interface.peer} == {a, b}:
-                    end.pipe._delay = delay_ms * MS
+            for end in self.network._ends:
+                for to, pipe in end.pipes:
+                    if {end.interface.node, to.interface.node} == {a, b}:
+                        pipe._delay = delay_ms * MS
 
         self.network.change(ms * MS, change)
 
