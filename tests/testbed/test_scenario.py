@@ -1,11 +1,14 @@
 """Scenarios: what is accepted, and one clear line for everything that is not."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from testbed.errors import UserError
+from testbed.experiment import run as running
+from testbed.scenario import workload
 from testbed.scenario.model import Scenario, available, load
 
 GOOD = """
@@ -253,3 +256,48 @@ def test_nodes_that_a_topology_file_lacks_are_told_of_it(
         UserError, match=r"^--topology mesh\.conf: publisher 'cam' is not a node; there are n_0"
     ):
         load("archive", topology_file="mesh.conf")
+
+
+def test_the_scenario_of_the_document_runs(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    scenario = load(write(tmp_path, text))
+    assert scenario.network.nodes == ("pub", "gw", "s1", "s2")
+    output = tmp_path / "run"
+    running.run(scenario, workload.load(scenario), "emulated", "", output)
+    manifest = json.loads((output / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["topology"]["media"][0]["losses"] == {"s2": 10.0}
+    events = (output / "append-poll" / "events.jsonl").read_text(encoding="utf-8")
+    assert events.count('"delivered"') == 120
+
+
+CELL = """
+title = "A cell"
+layerings = ["append-poll"]
+publisher = "a"
+subscribers = ["b"]
+[[topology.media]]
+name = "cell"
+members = ["a", "b"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "cell"', "", r"\[\[topology.media\]\] number 1: name must be a text, and members name"),
+        ('["a", "b"]\n', '"a"\n', r"\[\[topology.media\]\] number 1: name must be a text, and members name"),
+        ('name = "cell"', 'name = "cell"\nlosses = 3', "number 1: losses must be a table of members"),
+        (
+            'name = "cell"',
+            'name = "cell"\nloss = 3',
+            "number 1: it has name, members, losses and the",
+        ),
+        ('name = "cell"', 'name = "cell"\nlosses = { c = 3 }', "medium cell: losses: 'c' is no member"),
+        ('"append-poll"', '"poll"', "poll cannot carry a broadcast medium, which the scenario has"),
+    ],
+)
+def test_a_bad_medium_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert load(write(tmp_path, CELL)).network.media[0].members == ("a", "b")
+    with pytest.raises(UserError, match=message):
+        load(write(tmp_path, CELL.replace(old, new)))
