@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from analysis.metrics.aggregates import Totals, ratio
-from analysis.run.manifest import NDN
+from analysis.decode.protocols.protocol import NDN
 
 
 class Metric(NamedTuple):

@@ -39,7 +39,8 @@ from analysis.pit.outcomes import lives
 from analysis.pit.validation import samples, truth, truth_summary
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
-from analysis.run.manifest import NDN, Run
+from analysis.decode.protocols.protocol import NDN
+from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
 from analysis.spark.parallel import in_parallel

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.append_poll import Client, ProtocolError, Server
+from ssb.replication.append_poll import PORT, Client, ProtocolError, Server
 from ssb_over_ndn.events import Event
 from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
@@ -28,7 +28,6 @@ from topologies.endpoint import (
     StreamPort,
 )
 
-PORT = 8008
 _MS = 1_000_000
 _PATIENCE = 100_000 * _MS
 """How long a poll may bring nothing before it is broken off: as long as TCP itself would send again."""
@@ -49,7 +48,7 @@ class AppendPollLayering(NamedTuple):
 
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
-    protocol: str = "tcp"
+    protocol: str = "append-poll"
     carries: frozenset[Feature] = frozenset()
 
     def build(self, context: Context) -> Node:

@@ -15,7 +15,8 @@ from analysis.metrics.registry import METRICS, compare, measure, why_unranked
 from analysis.metrics.saturation import keeping_up
 from analysis.report.ranks import rank
 from analysis.run.context import RUNS, Case, setting
-from analysis.run.manifest import NDN, Manifest, Run
+from analysis.decode.protocols.protocol import NDN
+from analysis.run.manifest import Manifest, Run
 
 DELIVERIES = pa.schema(
     [

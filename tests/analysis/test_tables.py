@@ -15,7 +15,7 @@ from analysis.pit.outcomes import lives
 from analysis.pit.validation import samples, truth, truth_summary
 from analysis.run import context
 from analysis.run.context import Span
-from analysis.run.manifest import NDN
+from analysis.decode.protocols.protocol import NDN
 from analysis.spark.parquet import BY, settle, write_by_time
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
