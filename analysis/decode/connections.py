@@ -31,7 +31,9 @@ CONNECTIONS = (
     Column("src_port", "int64", "", "port of the end that opened it"),
     Column("dst_port", "int64", "", "port of the other end"),
     Column("opened", "int64", "ns", "time of the first SYN; null if it was open when the capture began"),
-    Column("closed", "int64", "ns", "time of the second end’s FIN, or of the first RST; null if it stays open"),
+    Column(
+        "closed", "int64", "ns", "time of the second end’s FIN, or of the first RST; null if it stays open"
+    ),
     Column("ended", "string", "", "`fin`, `rst`, or `open` when the capture ended"),
     Column(
         "handshake_ns",
@@ -184,12 +186,16 @@ class Connection:
         That is a node which saw all that any did of both directions, as its clock is one; the first that did.
         If there is none, it is for each direction the place that saw most of it.
         """
-        most = {way: max((v.bytes for (w, _), v in self.views.items() if w == way), default=0) for way in _WAYS}
+        most = {
+            way: max((v.bytes for (w, _), v in self.views.items() if w == way), default=0) for way in _WAYS
+        }
         whole: dict[str, dict[bool, tuple[int, Place]]] = {}
         for (way, place), view in self.views.items():
             if view.bytes == most[way]:
                 seen = whole.setdefault(place[0], {})
-                seen[way] = min(seen.get(way, _NEVER), (view.first_time or 0, place), key=lambda each: each[0])
+                seen[way] = min(
+                    seen.get(way, _NEVER), (view.first_time or 0, place), key=lambda each: each[0]
+                )
         ways = {way for way, _ in self.views}
         intact = [seen for seen in whole.values() if seen.keys() == ways]
         if intact:

@@ -79,10 +79,14 @@ class Report(NamedTuple):
 CONNECTIONS_TABLE = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in CONNECTIONS])
 
 
+STREAM_LAYERS_TABLE = "stream_layers"
+"""The directory of analysis.decode.messages.STREAM_LAYERS."""
+
+
 def tables_beside() -> dict[str, pa.Schema]:
     """Return the schemas of the tables that extract() writes beside packets, by their names."""
     of_protocols = {protocol.name: messages.schema(protocol) for protocol in framed()}
-    return {"connections": CONNECTIONS_TABLE, "stream_layers": messages.STREAM_LAYERS, **of_protocols}
+    return {"connections": CONNECTIONS_TABLE, STREAM_LAYERS_TABLE: messages.STREAM_LAYERS, **of_protocols}
 
 
 def beside(out: Path, name: str) -> Path:
@@ -295,7 +299,7 @@ def _write_streams(
 
     found = messages.read(run, lambda: (row for row, _ in _segments(paths)), secrets, keep)
     kept["connections"] = found.connections
-    kept["stream_layers"] = found.layers
+    kept[STREAM_LAYERS_TABLE] = found.layers
     for name, schema in schemas.items():
         flush(name, schema)
     told: dict[str, dict[str, int]] = defaultdict(dict)

@@ -7,9 +7,7 @@ from captures.layers import Carried, Ports
 TCP_OTHER, UDP_OTHER = "tcp", "udp"
 """What a frame is taken for whose ports are nobody's."""
 
-PROTOCOLS: dict[str, Declaration] = {
-    each.name: each for each in (ndn.DECLARATION, append_poll.DECLARATION)
-}
+PROTOCOLS: dict[str, Declaration] = {each.name: each for each in (ndn.DECLARATION, append_poll.DECLARATION)}
 """Every protocol by its name."""
 
 
