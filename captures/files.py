@@ -263,7 +263,8 @@ def read_piece(
 ) -> Iterator[tuple[Window, list[Interface]]]:
     """Yield the windows of a piece, each with the interfaces that its records point at.
 
-    Appends to `damages` what could not be read, and to `key_logs` those that are in it. Raises OSError, and CaptureError as Capture.windows() does.
+    Appends to `damages` what could not be read, and to `key_logs` those that are in it. Raises OSError, and
+    CaptureError as Capture.windows() does.
     """
     with open_capture(piece.path) as capture:
         for window in capture.windows(piece.start, piece.end, piece.context):

@@ -35,7 +35,7 @@ Secrets: TypeAlias = frozenset[Secret]
 
 
 def to_lines(secrets: Iterable[Secret]) -> bytes:
-    """Return the lines of some secrets, in order and each once. Raises ValueError for a label that is none."""
+    """Return the lines of some secrets, in order and each once. Raises ValueError for what is no label."""
     lines = sorted({f"{each.label} {each.identifier.hex()} {each.secret.hex()}" for each in secrets})
     for line in lines:
         if _LINE.fullmatch(line) is None:
@@ -53,9 +53,9 @@ def from_lines(lines: bytes) -> Secrets:
     )
 
 
-def add_to_capture(path: Path, secrets: Iterable[Secret]) -> None:
-    """Put secrets into a pcapng file of captures.pcapng.Writer, after its interfaces. Raises OSError."""
-    block = secrets_block(SECRETS_TYPE, to_lines(secrets))
+def add_to_capture(path: Path, lines: bytes) -> None:
+    """Put a key log into a pcapng file of captures.pcapng.Writer, after its interfaces. Raises OSError."""
+    block = secrets_block(SECRETS_TYPE, lines)
     new = path.with_name(f".{path.name}.new")
     try:
         with path.open("rb") as old, new.open("wb") as file:

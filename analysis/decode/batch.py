@@ -4,8 +4,8 @@ of them by numpy.
 Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all
 frames that have got so far: Ethertype, IP and UDP header, then NDN (analysis/decode/ndn.py). Frames that are
 not plain (IP options, fragments, TCP of known ports, headers cut short, anything that does not add up) are
-handed to the careful decoder one by one, so that there is one opinion on what is odd. tests/analysis/test_batch.py holds
-both against each other.
+handed to the careful decoder one by one, so that there is one opinion on what is odd.
+tests/analysis/test_batch.py holds both against each other.
 """
 
 from collections.abc import Callable, Iterable, Sequence

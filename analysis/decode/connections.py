@@ -1,8 +1,8 @@
 """TCP connections of a run: who opened which, how each went, and which segments of it were seen where.
 
 A connection is seen at several places: at each interface on its way, going in or out. One direction of it at
-one place is a *view*. Which connection a segment is of, its addresses and ports tell, and the initial sequence
-number of its first SYN, as ports are used again.
+one place is a *view*. Which connection a segment is of, its addresses and ports tell and, as ports are used
+again, the initial sequence number.
 
 Source: RFC 9293.
 """
@@ -39,8 +39,8 @@ CONNECTIONS = (
         "handshake_ns",
         "int64",
         "ns",
-        "round trip of the handshake: from the first SYN to its answer or, at the end that was asked, from its"
-        " answer to what acknowledges it; null if it was not completed",
+        "round trip of the handshake: from the first SYN to its answer or, at the end that accepts, from its"
+        " answer to what acknowledges that; null if it was not completed",
     ),
     Column("sent_bytes", "int64", "bytes", "bytes of the stream that the node sent, each once"),
     Column("received_bytes", "int64", "bytes", "bytes of the stream that it received, each once"),

@@ -132,16 +132,14 @@ def read(
                 continue
             ends = {"src": source[0], "src_port": source[1], "dst": target[0], "dst_port": target[1]}
             about = dict(zip(("layering", "node", "interface", "direction"), (layering, *place), strict=True))
-            for each in messages.found_in(way, view, lambda layer, size: _add(layers, (*said, layer), size)):
+            sizes = Counter[str]()
+            for each in messages.found_in(way, view, sizes):
                 keep(connection.protocol, about | ends | each)
+            layers.update({(*said, layer): size for layer, size in sizes.items()})
     found.layers = [
         dict(zip(STREAM_LAYERS.names, (*key, size), strict=True)) for key, size in layers.items() if size
     ]
     return found
-
-
-def _add(counter: Counter[tuple[Any, ...]], key: tuple[Any, ...], size: int) -> None:
-    counter[key] += size
 
 
 class _Direction:
@@ -210,9 +208,9 @@ class _Framed:
                 except ValueError:
                     read.is_readable = False
 
-    def found_in(self, way: bool, view: View, count: Callable[[str, int], None]) -> Iterator[dict[str, Any]]:
+    def found_in(self, way: bool, view: View, sizes: Counter[str]) -> Iterator[dict[str, Any]]:
         """Yield the messages that a view has seen whole, as what their rows say besides the place; and
-        count the bytes of each layer that it has seen, RETRANSMITTED not among them."""
+        add up the bytes of each layer that it has seen, RETRANSMITTED not among them."""
         read = self._ways[way]
         first, here = read.stream.first, view.stream.first
         shift = 0 if first is None or here is None else distance(first, here)
@@ -230,12 +228,12 @@ class _Framed:
                     number, from_frames = number + 1, 0
                 start = read.starts[number] if number < len(read.starts) else end
                 if at < start:
-                    count(UNREAD, min(end, start) - at)
+                    sizes[UNREAD] += min(end, start) - at
                     at = min(end, start)
                     continue
                 message = read.messages[number]
                 stop = min(end, start + message.size)
-                _count_parts(message, at - start, stop - start, count)
+                _add_parts(sizes, message, at - start, stop - start)
                 shares = [chunk.headers * (place - begin) // chunk.length for place in (at, stop)]
                 from_frames += stop - at + shares[1] - shares[0]
                 at = stop
@@ -260,11 +258,11 @@ class _Framed:
         }
 
 
-def _count_parts(message: Message, begin: int, end: int, count: Callable[[str, int], None]) -> None:
-    """Count the bytes of each part of a message, from its byte `begin` to `end`."""
+def _add_parts(sizes: Counter[str], message: Message, begin: int, end: int) -> None:
+    """Add the bytes of each part of a message, from its byte `begin` to `end`."""
     at = 0
     for layer, size in message.parts:
         inside = min(end, at + size) - max(begin, at)
         if inside > 0:
-            count(layer, inside)
+            sizes[layer] += inside
         at += size

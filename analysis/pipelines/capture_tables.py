@@ -35,7 +35,8 @@ _MESSAGES = ".messages"
 def write_tables(
     out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
 ) -> None:
-    """Write every table but those that analysis.spark.to_parquet has written there already, into directories of `out`/NAME.
+    """Write every table but those that analysis.spark.to_parquet has written there already, into directories
+    of `out`/NAME.
 
     `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
     are so few that tables are collected and written by this process.

@@ -1,4 +1,4 @@
-"""Messages of protocols over TCP, of all protocols together: the items that they bring, and how many were sent."""
+"""Messages over TCP, of all protocols together: the items that they bring, and how many were sent."""
 
 from collections.abc import Callable
 from pathlib import Path

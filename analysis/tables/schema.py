@@ -55,9 +55,10 @@ PACKETS = Table(
     " this is the table of all frames, whatever they carry, and that of NDN’s packets, as an NDN packet is a"
     " frame or fragment of one. Over TCP, packets and frames do not coincide: there each frame is a row of"
     " kind `segment`, and each packet of an NDN stream is a row of its own, with the number and time of the"
-    " frame that completed it, whose `frame_bytes` and headers are 0. So sums of frames are right. Messages of"
-    " other protocols have tables of their own, called after the protocol. Of a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given"
-    " as far as they are there. Numbers above 2^63 - 1 are given as that one.",
+    " frame that completed it, whose `frame_bytes` and headers are 0. So sums of frames are right. Messages"
+    " of other protocols have tables of their own, called after the protocol. Of a packet that NDNLPv2 has"
+    " fragmented, or that the capture has cut, name and fields are given as far as they are there. Numbers"
+    " above 2^63 - 1 are given as that one.",
 )
 
 TRANSACTIONS = Table(
@@ -222,9 +223,9 @@ OVERHEAD = Table(
             "",
             "`ethernet`, `ip`, `udp` and `tcp` headers, `retransmitted` (what TCP had sent before), `ndnlp`,"
             " `interest` (Interests, LLIs, Nacks), `data header` (Data less `payload`), a protocol and one of"
-            " its own layers (`append-poll request`), `encrypted` and `unread` (no key for it; not readable as"
-            " the protocol that the port says), `payload` (the application's message), `other` (frames of no"
-            " known protocol)",
+            " its own layers (`append-poll request`), `encrypted` and `unread` (no key for it; not readable"
+            " as the protocol that the port says), `payload` (the application's message), `other` (frames of"
+            " no known protocol)",
         ),
         Column("bytes", "int64", "bytes", "what was sent of it; the sum over layers is all bytes sent"),
     ),

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from captures import pcapng
+from captures.key_log import Secret, add_to_capture, to_lines
 from ssb.export import entry_line
 from testbed.layerings.workload import Workload
 from topologies.model import Topology
@@ -23,6 +24,8 @@ FEED = "feed.jsonl"
 CAPTURE = "capture.pcapng"
 EVENTS = "events.jsonl"
 COUNTERS = "counters.jsonl"
+KEY_LOG = "keys.log"
+"""The secrets of the run (captures.key_log), which its capture has, too; only where there are any."""
 RESULT = "result.json"
 """What a run in a box tells its parent; goes into the manifest."""
 
@@ -32,6 +35,13 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def write_secrets(directory: Path, secrets: Iterable[Secret]) -> None:
+    """Write the key log of a layering, if there are secrets, and put it into its capture."""
+    if lines := to_lines(secrets):
+        (directory / KEY_LOG).write_bytes(lines)
+        add_to_capture(directory / CAPTURE, lines)
 
 
 def write_load(path: Path, load: Workload) -> None:
@@ -47,13 +57,15 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def sealed(directory: Path, layerings: Iterable[str]) -> dict[str, dict[str, Any]]:
+def sealed(directory: Path, layerings: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return size and SHA-256 of the files of a run, by their paths in its directory, for its manifest.
 
     By them an analysis knows the run that was measured from one that was cut off, or put together.
     """
     names = [SCENARIO, FEED]
     names += [f"{layering}/{name}" for layering in layerings for name in (CAPTURE, EVENTS, COUNTERS)]
+    keys = (f"{layering}/{KEY_LOG}" for layering in layerings)
+    names += [name for name in keys if (directory / name).exists()]
     seals: dict[str, dict[str, Any]] = {}
     for name in names:
         with (directory / name).open("rb") as file:

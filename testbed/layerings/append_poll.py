@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from captures.key_log import Secret
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.append_poll import PORT, Client, ProtocolError, Server
 from ssb_over_ndn.events import Event
@@ -297,6 +298,10 @@ class AppendPollNode:
             rows += self._rows.of(part.events)
             part.events.clear()
         return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """Return no secrets: nothing is encrypted."""
+        return []
 
     def sample(self, now: int) -> dict[str, Any]:
         """Return the node's state, as a row of counters.jsonl."""

@@ -5,6 +5,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics import aggregates, bottleneck, capture_aggregates, delivery
 from analysis.metrics.duplicates import copies
@@ -19,9 +20,11 @@ from analysis.run.context import Span
 from analysis.spark.parquet import BY, settle, write_by_time
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
+from analysis.tables.protocol_messages import SEEN
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import PACKETS, PIT_INTERVALS
-from analysis.tables.values import ALL, layers as all_layers
+from analysis.tables.values import ALL
+from analysis.tables.values import layers as all_layers
 
 pytestmark = pytest.mark.spark
 
@@ -528,21 +531,27 @@ def test_the_least_that_carries_an_item_is_its_bare_packet(packets, whole):
     assert rows(item_sizes(whole(table)), "seq", "wire_bytes") == [(1, 142), (2, 1514), (3, 1650)]
 
 
-SIZES = "layering string, feed string, seq long, wire_bytes long"
+SIZES = "layering string, feed string, seq long, wire_bytes long, alone_bytes long, hop_bytes long"
 
 
 def test_the_bound_of_a_delivery_is_delay_and_sending_at_each_hop(spark, latencies, hops):
-    sizes = spark.createDataFrame([("x", "f", 1, 100)], SIZES)
+    sizes = spark.createDataFrame([("x", "f", 1, 100, 100, 100)], SIZES)
     got = with_bound(latencies, sizes, hops.where("subscriber = 's1'"))
     assert rows(got, "node", "seq", "bound_ns") == [
         ("s1", 1, 4 + 10 + 150),
         ("s1", 2, None),  # of which no packet was seen
         ("s2", 1, None),  # to which there is no path
     ]
+    # Over IP the frames before the last one, 60 bytes, are slow on the slowest link only.
+    sizes = spark.createDataFrame([("x", "f", 1, 90, 100, 40)], SIZES)
+    got = with_bound(latencies, sizes, hops.where("subscriber = 's1'"))
+    assert rows(got, "node", "seq", "bound_ns")[0] == ("s1", 1, 4 + 10 + 40 * 3 // 2 + 60)
 
 
 def test_the_bound_on_bytes_is_each_item_once_over_the_tree_of_those_who_got_it(spark, latencies, hops):
-    sizes = spark.createDataFrame([("x", "f", 1, 100), ("x", "f", 2, 200)], SIZES)
+    sizes = spark.createDataFrame(
+        [("x", "f", 1, 100, 100, 100), ("x", "f", 2, 200, 200, 200)], SIZES
+    )
     # Item 1 went to s1 and s2, over three links; item 2 to s1, over two.
     assert rows(wire_bound(latencies, sizes, hops)) == [("x", 5, 3 * 100 + 2 * 200)]
 
@@ -562,7 +571,7 @@ def test_feeds_at_a_node_are_those_on_the_way_to_somebody_who_got_of_them(spark,
 # --- copies -----------------------------------------------------------------------------------------------
 
 
-def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets, whole):
+def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets, whole, spark):
     table = packets(
         item(1, "p", "out", 1),
         item(1, "p", "out", 2, interface="p-eth1"),
@@ -573,9 +582,11 @@ def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets,
         item(2, "p", "out", 20),
         {"kind": "data", "name": "/other", "direction": "out", "frame": 30, "time": 30},
     )
-    assert rows(copies(whole(table)), "sent", "repeated", "arrived", "duplicates", "useful_bytes") == [
-        (4, 1, 3, 2, 160)
-    ]
+    counts = ("sent", "repeated", "arrived", "duplicates", "useful_bytes")
+    streamed = spark.createDataFrame(SEEN.empty_table())
+    assert rows(copies(whole(table), streamed), *counts) == [(4, 1, 3, 2, 160)]
+    streamed = packets(item(1, "p", "out", 30), item(9, "r", "in", 31, frame_bytes=90))
+    assert rows(copies(whole(table), streamed), *counts) == [(5, 2, 4, 2, 250)]
 
 
 # --- service ----------------------------------------------------------------------------------------------
@@ -931,7 +942,7 @@ def test_measure_and_compare():
         ("poll", 4, 800, 10, 1, 5, 2, 500, 2),
         ("lli", 2, 200, 2, 0, 2, 0, 240, 2),
     )
-    third = {"lli": {"recovery_max": 5.0}}
+    third = {"lli": {"recovery_max": 5.0}, "poll": {"control": 3}}
     compared = compare(
         measure(runs, [aggregates.single(first), aggregates.single(second), third])
     ).to_pylist()
@@ -955,6 +966,7 @@ def test_measure_and_compare():
         "useful_share": 50,
         "repeated_share": 10,
         "duplicate_share": 40,
+        "control_per_item": 1.5,
         "overhead_ratio": 10,
         "capture_drops": 0,
     }
