@@ -127,7 +127,12 @@ def test_every_byte_is_in_a_layer_and_every_message_that_was_there_is_told(data)
         size = len(sent.data)
         cuts = data.draw(st.lists(st.integers(1, size), max_size=8))
         segments = list(pairwise(sorted({0, *cuts, size})))
-        again = data.draw(st.lists(st.sampled_from(segments), max_size=5))
+        # What is sent again may be cut otherwise.
+        again = [
+            (min(pair), max(pair))
+            for pair in data.draw(st.lists(st.tuples(*[st.integers(0, size)] * 2), max_size=5))
+            if pair[0] != pair[1]
+        ]
         order = data.draw(st.permutations(segments + again))
         lost = data.draw(st.lists(st.integers(1, 4), min_size=len(order), max_size=len(order)))
         # Whatever was lost is sent once more, in the end, but perhaps for what a broken link swallows.
@@ -214,9 +219,21 @@ def test_a_capture_that_begins_in_the_middle_is_read_if_a_message_begins_there()
 # --- connections ---
 
 
-def finished(wire, time):
-    wire.pass_on(True, FIN | ACK, 1, b"", 4, time)
-    wire.pass_on(False, FIN | ACK, 1, b"", 4, time + 10)
+def test_places_that_began_to_see_a_connection_at_different_times():
+    sent = conversation(1, [0, 1, 2])[False]
+    _, second, third, _ = (begin for _, begin, _ in sent.messages)
+    rows = []
+    for begin, node in ((second, "c"), (third, "r"), (third + 1, "s")):
+        wire = Wire({True: 5, False: 2**32 - 700})
+        wire.pass_on(False, ACK, begin + 1, sent.data[begin:], 4, 10)
+        rows += [row for row in wire.rows if row.node == node]
+    found, kept = read(sorted(rows, key=lambda row: row.time))
+    assert Counter(row["node"] for _, row in kept) == {"c": 3, "r": 2 * 2, "s": 1}
+    layers = Counter()
+    for row in found.layers:
+        layers[row["layer"]] += row["bytes"]
+    assert sum(layers.values()) == sum(row.carried_bytes for row in rows)
+    assert layers[UNREAD] == 0
 
 
 def test_each_end_tells_how_a_connection_went():

@@ -17,6 +17,7 @@ from analysis.pit.outcomes import lives
 from analysis.pit.validation import samples, truth, truth_summary
 from analysis.run import context
 from analysis.run.context import Span
+from analysis.spark.engine import frame
 from analysis.spark.parquet import BY, settle, write_by_time
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
@@ -583,7 +584,7 @@ def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets,
         {"kind": "data", "name": "/other", "direction": "out", "frame": 30, "time": 30},
     )
     counts = ("sent", "repeated", "arrived", "duplicates", "useful_bytes")
-    streamed = spark.createDataFrame(SEEN.empty_table())
+    streamed = frame(spark, SEEN.empty_table())
     assert rows(copies(whole(table), streamed), *counts) == [(4, 1, 3, 2, 160)]
     streamed = packets(item(1, "p", "out", 30), item(9, "r", "in", 31, frame_bytes=90))
     assert rows(copies(whole(table), streamed), *counts) == [(5, 2, 4, 2, 250)]
@@ -833,7 +834,7 @@ def test_traffic_counts_each_frame_at_its_sender(wire):
 
 
 def test_overhead_splits_every_byte_by_layer(wire, spark):
-    streams = spark.createDataFrame(STREAM_LAYERS.empty_table())
+    streams = frame(spark, STREAM_LAYERS.empty_table())
     got = {row.layer: row.bytes for row in overhead(traffic(wire), streams).collect()}
     assert got == dict.fromkeys(all_layers(), 0) | {
         "ethernet": 5 * 14,
