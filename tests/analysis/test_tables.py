@@ -550,9 +550,7 @@ def test_the_bound_of_a_delivery_is_delay_and_sending_at_each_hop(spark, latenci
 
 
 def test_the_bound_on_bytes_is_each_item_once_over_the_tree_of_those_who_got_it(spark, latencies, hops):
-    sizes = spark.createDataFrame(
-        [("x", "f", 1, 100, 100, 100), ("x", "f", 2, 200, 200, 200)], SIZES
-    )
+    sizes = spark.createDataFrame([("x", "f", 1, 100, 100, 100), ("x", "f", 2, 200, 200, 200)], SIZES)
     # Item 1 went to s1 and s2, over three links; item 2 to s1, over two.
     assert rows(wire_bound(latencies, sizes, hops)) == [("x", 5, 3 * 100 + 2 * 200)]
 
