@@ -80,12 +80,14 @@ class Found:
 
     Attributes:
         connections: rows of CONNECTIONS.
+        count: of connections, each once.
         layers: rows of STREAM_LAYERS.
         kinds: messages by protocol and kind, each once, at the place where they were read.
     """
 
     def __init__(self) -> None:
         self.connections: list[dict[str, Any]] = []
+        self.count = 0
         self.layers: list[dict[str, Any]] = []
         self.kinds: Counter[tuple[str, str]] = Counter()
 
@@ -117,6 +119,7 @@ def read(
             if connection.is_framed:
                 framed[id(connection)].take(row, way, place)
     found, layers = Found(), Counter[tuple[Any, ...]]()
+    found.count = len(connections)
     for connection in connections.values():
         found.connections += connection.rows(layering)
         messages = framed.get(id(connection))

@@ -61,7 +61,7 @@ class Report(NamedTuple):
     """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
     damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
     frames with NDN by direction (`in`, `out`, `unknown`); frames by protocol; messages by protocol and kind,
-    of all captures of the run, at its first."""
+    and TCP connections, of all captures of the run, at its first."""
 
     run: str
     path: str
@@ -74,6 +74,7 @@ class Report(NamedTuple):
     directions: Mapping[str, int] = MappingProxyType({})
     protocols: Mapping[str, int] = MappingProxyType({})
     messages: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    connections: int = 0
 
 
 CONNECTIONS_TABLE = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in CONNECTIONS])
@@ -133,7 +134,9 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
                     skipped=counts["skipped"],
                 )
             first = reports[run, aside[run][0][1]]
-            reports[run, first.path] = first._replace(messages=found["messages"])
+            reports[run, first.path] = first._replace(
+                messages=found["messages"], connections=found["connections"]
+            )
         names = list(dict.fromkeys(reading.run for reading in readings))
         for name, schema in tables_beside().items():
             if name not in PROTOCOLS or beside(out, name).exists():
@@ -305,7 +308,7 @@ def _write_streams(
     told: dict[str, dict[str, int]] = defaultdict(dict)
     for (protocol, kind), times in found.kinds.items():
         told[protocol][kind] = times
-    return {"captures": counts, "messages": told}
+    return {"captures": counts, "messages": told, "connections": found.count}
 
 
 def _write_packets(

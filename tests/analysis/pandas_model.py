@@ -324,6 +324,7 @@ class Model:
             "useful_share": per(int(firsts["frame_bytes"].sum()) * 100, total),
             "repeated_share": per(again * 100, len(sent)),
             "duplicate_share": per((len(came) - len(firsts)) * 100, len(came)),
+            "connections": None,  # nothing that is modelled here uses TCP
             "control_per_item": per(int(control.sum()), len(carried)),
             "overhead_ratio": per(total, sum(row["bytes"] for row in carried)),
         }
