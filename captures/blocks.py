@@ -12,6 +12,7 @@ import numpy as np
 
 from captures.pcapng import (
     BYTE_ORDER_MAGIC,
+    DECRYPTION_SECRETS,
     END_OF_OPTIONS,
     ENHANCED_PACKET,
     INTERFACE_DESCRIPTION,
@@ -38,6 +39,7 @@ from captures.records import (
 )
 
 _OBSOLETE, _SIMPLE = 2, 3
+_DESCRIBING = (SECTION_HEADER, INTERFACE_DESCRIPTION, DECRYPTION_SECRETS)
 _VERSIONS = ((1, 0), (1, 2))  # a minor version of 2 MUST be read as 0 (section 4.1)
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 _LARGEST_BLOCK = 1 << 24  # Wireshark's limit too
@@ -51,6 +53,7 @@ class BlockReader:
     def __init__(self, context: bytes = b"") -> None:
         self.interfaces: list[Interface] = []
         self.damages: list[Damage] = []
+        self.secrets: list[tuple[int, bytes]] = []
         self._order = "<"
         self._readable = False
         self._header = bytearray()
@@ -169,7 +172,7 @@ class BlockReader:
         stop = start + 4 * (int(places[count]) if count < len(places) else at)
         places, total, kinds = places[:count] * 4 + start, total[:count], kinds[:count]
         # A block that describes the section changes how those after it are read.
-        marks = np.flatnonzero((kinds == SECTION_HEADER) | (kinds == INTERFACE_DESCRIPTION)).tolist()
+        marks = np.flatnonzero(np.isin(kinds, _DESCRIBING)).tolist()
         for low, high in pairwise([-1, *marks, count]):
             if low >= 0:
                 at, length = int(places[low]), int(total[low])
@@ -189,6 +192,12 @@ class BlockReader:
                 self.damages.append(
                     Damage(offset, len(block), f"section of version {version[0]}.{version[1]}")
                 )
+        elif self._readable and kind == DECRYPTION_SECRETS:
+            secrets, length = struct.unpack_from(self._order + "II", block, 8) if len(block) >= 20 else (0, 0)
+            if length > len(block) - 20:
+                self.damages.append(Damage(offset, len(block), "secrets do not fit their block"))
+            else:
+                self.secrets.append((secrets, block[16 : 16 + length]))
         elif self._readable:
             try:
                 source = read_source(block, 0, len(block), self._order)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, Protocol
 
 from captures.blocks import BlockReader
+from captures.key_log import SECRETS_TYPE
 from captures.pcapng import CaptureError, Interface
 from captures.records import (
     PCAP_HEADER,
@@ -196,6 +197,11 @@ class Capture:
         yield from windows(file, self.reader, start, end, step)
 
     @property
+    def secrets(self) -> list[bytes]:
+        """The key logs found so far (captures.key_log)."""
+        return [data for kind, data in self.reader.secrets if kind == SECRETS_TYPE]
+
+    @property
     def damages(self) -> list[Damage]:
         """What could not be read so far."""
         reason = self._inflated.reason if self._inflated else ""
@@ -252,15 +258,20 @@ def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIE
         yield Piece(name, begin, window.end, context, first)
 
 
-def read_piece(piece: Piece, damages: list[Damage]) -> Iterator[tuple[Window, list[Interface]]]:
+def read_piece(
+    piece: Piece, damages: list[Damage], key_logs: list[bytes] | None = None
+) -> Iterator[tuple[Window, list[Interface]]]:
     """Yield the windows of a piece, each with the interfaces that its records point at.
 
-    Appends to `damages` what could not be read. Raises OSError, and CaptureError as Capture.windows() does.
+    Appends to `damages` what could not be read, and to `key_logs` those that are in it. Raises OSError, and
+    CaptureError as Capture.windows() does.
     """
     with open_capture(piece.path) as capture:
         for window in capture.windows(piece.start, piece.end, piece.context):
             yield window, capture.reader.interfaces
         damages += capture.damages
+        if key_logs is not None:
+            key_logs += capture.secrets
 
 
 def fingerprint(path: str | os.PathLike[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Frames of any usual link type, taken apart one at a time down to the bytes of NDN.
+"""Frames of any usual link type, taken apart one at a time down to what UDP, TCP or the link carries.
 
 Where analysis/decode/batch.py decodes frames by the thousand, this says what is right, and takes over
 whatever is unusual. Nothing here raises: a frame that cannot be read has a `problem`.
@@ -42,6 +42,7 @@ CUT = "cut by the capture"
 _WORD = struct.Struct("!H")
 _PORTS = struct.Struct("!HHH")
 _TCP_HEAD = struct.Struct("!HHIIBB")
+TCP_HEADER = 20  # without options
 
 
 class Ports(NamedTuple):
@@ -51,14 +52,22 @@ class Ports(NamedTuple):
     tcp: frozenset[int] = frozenset((6363, websocket.PORT))
 
 
+class Tcp(NamedTuple):
+    """What a TCP header says besides ports: sequence number, acknowledgement number, flags."""
+
+    sequence: int
+    acknowledged: int
+    flags: int
+
+
 class Carried(NamedTuple):
-    """What of NDN a frame carries.
+    """What a frame carries over UDP or TCP, or of NDN right over the link.
 
     transport: "udp", "tcp", "ethernet" or "ppp"; source, destination: IP addresses, MAC addresses over
     Ethernet, empty over PPP; link, ip, header: bytes of each layer's header, of padding too in `link`; at:
     place of the payload in the frame; length: bytes of it on the wire; there: bytes of it in the capture;
     vlan: outermost VLAN, or None.
-    tcp: sequence number and flags. whole: bytes of the payload of a datagram of which this is the first IP
+    tcp: of a segment. whole: bytes of the payload of a datagram of which this is the first IP
     fragment, `length` being what is in this one; else None.
     """
 
@@ -74,12 +83,12 @@ class Carried(NamedTuple):
     at: int
     length: int
     there: int
-    tcp: tuple[int, int] | None = None
+    tcp: Tcp | None = None
     whole: int | None = None
 
 
-def carried(frame: bytes, original: int, link_type: int, ports: Ports) -> Carried | str:
-    """Return what of NDN a frame carries; a problem, if that cannot be said; or "" if it carries none.
+def carried(frame: bytes, original: int, link_type: int) -> Carried | str:
+    """Return what a frame carries; a problem, if that cannot be said; or "" if it is something else.
 
     `original` is the frame's length on the wire.
     """
@@ -89,9 +98,9 @@ def carried(frame: bytes, original: int, link_type: int, ports: Ports) -> Carrie
         return LINK
     protocol, at, vlan = reached
     if protocol == IPV4:
-        return _ipv4(frame, original, at, vlan, ports)
+        return _ipv4(frame, original, at, vlan)
     if protocol == IPV6:
-        return _ipv6(frame, original, at, vlan, ports)
+        return _ipv6(frame, original, at, vlan)
     if protocol == NDN:
         return _ethernet(frame, original, link_type, at, vlan)
     return CUT if protocol < 0 and cut else ""
@@ -196,7 +205,7 @@ def _tlv_size(frame: bytes, at: int) -> int:
     return at - start + numbers[1]
 
 
-def _ipv4(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) -> Carried | str:
+def _ipv4(frame: bytes, original: int, at: int, vlan: int | None) -> Carried | str:
     short = CUT if original > len(frame) else SHORT
     if len(frame) < at + 20:
         return short
@@ -215,10 +224,10 @@ def _ipv4(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) 
         return SHORT
     ends = inet_ntop(AF_INET, frame[at + 12 : at + 16]), inet_ntop(AF_INET, frame[at + 16 : at + 20])
     place = (at + header, at + total, header)
-    return _transport(frame, original, protocol, place, ends, vlan, ports, bool(fragment))
+    return _transport(frame, original, protocol, place, ends, vlan, bool(fragment))
 
 
-def _ipv6(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) -> Carried | str:
+def _ipv6(frame: bytes, original: int, at: int, vlan: int | None) -> Carried | str:
     short = CUT if original > len(frame) else SHORT
     if len(frame) < at + 40:
         return short
@@ -247,7 +256,7 @@ def _ipv6(frame: bytes, original: int, at: int, vlan: int | None, ports: Ports) 
     if end > original:
         return SHORT
     ends = inet_ntop(AF_INET6, frame[at + 8 : at + 24]), inet_ntop(AF_INET6, frame[at + 24 : at + 40])
-    return _transport(frame, original, protocol, (place, end, place - at), ends, vlan, ports, is_first)
+    return _transport(frame, original, protocol, (place, end, place - at), ends, vlan, is_first)
 
 
 def _transport(
@@ -257,20 +266,16 @@ def _transport(
     place: tuple[int, int, int],
     ends: tuple[str, str],
     vlan: int | None,
-    ports: Ports,
     is_first: bool,
 ) -> Carried | str:
     """Read UDP or TCP; `is_first`: of a datagram's fragments it is the first."""
     at, end, ip = place
-    size = UDP_HEADER if protocol == UDP else 20
+    size = UDP_HEADER if protocol == UDP else TCP_HEADER
     if end - at < size:
         return BAD_TRANSPORT
     if at + size > len(frame):
         return CUT
     source, target, length = _PORTS.unpack_from(frame, at)
-    wanted = ports.udp if protocol == UDP else ports.tcp
-    if source not in wanted and target not in wanted:
-        return ""
     tcp = whole = None
     if protocol == UDP:
         if length < UDP_HEADER or (at + length > end and not is_first):
@@ -279,12 +284,12 @@ def _transport(
         if is_first:
             length, whole = min(length, end - at - UDP_HEADER), length
     else:
-        _, _, sequence, _, offset, flags = _TCP_HEAD.unpack_from(frame, at)
+        _, _, sequence, acknowledged, offset, flags = _TCP_HEAD.unpack_from(frame, at)
         size = (offset >> 4) * 4
-        if size < 20 or at + size > end:
+        if size < TCP_HEADER or at + size > end:
             return BAD_TRANSPORT
         length = end - at - size
-        tcp = (sequence, flags)
+        tcp = Tcp(sequence, acknowledged, flags)
     start = at + size
     there = max(0, min(length, len(frame) - start))
     link = original - ip - size - length

@@ -26,6 +26,7 @@ SECTION_HEADER = 0x0A0D0D0A  # reads the same in both byte orders (section 4.1)
 INTERFACE_DESCRIPTION = 1
 _INTERFACE_STATISTICS = 5
 ENHANCED_PACKET = 6
+DECRYPTION_SECRETS = 10
 
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
 
@@ -130,6 +131,13 @@ def _interface_block(interface: Interface) -> bytes:
             (_IF_IPV4ADDR, address),
             (_IF_TSRESOL, b"\x09"),
         ),
+    )
+
+
+def secrets_block(kind: int, secrets: bytes) -> bytes:
+    """Return a Decryption Secrets Block (section 4.7) of a type of secrets."""
+    return _block(
+        DECRYPTION_SECRETS, struct.pack("<II", kind, len(secrets)) + secrets + bytes(-len(secrets) & 3)
     )
 
 

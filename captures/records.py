@@ -85,6 +85,8 @@ class RecordReader(Protocol):
 
     interfaces: list[Interface]
     damages: list[Damage]
+    secrets: list[tuple[int, bytes]]
+    """Of Decryption Secrets Blocks: type and data."""
 
     @property
     def is_lost(self) -> bool:
@@ -177,6 +179,7 @@ class PcapReader:
         # The upper bits of the link type may tell of a frame check sequence.
         self.interfaces = [Interface("", "", None, link & 0xFFFF, snaplen)]
         self.damages: list[Damage] = []
+        self.secrets: list[tuple[int, bytes]] = []  # pcap has none
         self._limit = max(snaplen, _LARGEST_FRAME) if snaplen < _LARGEST_RECORD else _LARGEST_FRAME
         self._order = order
         self._length = struct.Struct(order + "I")

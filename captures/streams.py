@@ -1,10 +1,9 @@
-"""NDN packets out of TCP: one direction of a connection, put together from its segments as they were
-captured, and read as captures.framing or captures.websocket say.
+"""TCP, put together again: one direction of a connection, from its segments as they were captured.
 
 A capture is not a receiver: it may begin in the middle of a connection, lack segments that did arrive, and
 hold only the first bytes of each. So a Stream never waits for ever: when what it holds back for a missing
-segment gets too much, it gives the gap up, counts it, and looks for the next place where a packet plausibly
-begins.
+segment gets too much, it gives the gap up and counts it. What the bytes mean is for others to say:
+captures/packet_stream.py cuts NDN packets out of them.
 
 Source: RFC 9293 (sequence numbers).
 """
@@ -12,144 +11,120 @@ Source: RFC 9293 (sequence numbers).
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from captures.framing import Elements, Framing
-from captures.websocket import WebSocket, begins_http
-
 HELD_BYTES = 1 << 18
 """How much is held back for a segment that is missing."""
 
-_FIN, _SYN, _RST = 1, 2, 4
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+"""Flags of a segment."""
 
 
 class Segment(NamedTuple):
-    """A captured segment: sequence number, flags, payload as captured, and its length on the wire."""
+    """A captured segment: sequence number, flags, payload as captured, and its length on the wire; and
+    what else its frame had, in bytes."""
 
     sequence: int
     flags: int
     payload: bytes
     length: int
+    headers: int = 0
+
+
+class Chunk(NamedTuple):
+    """The next bytes of a stream: `length` from place `at` on, of which `data` was captured.
+
+    Places count from the stream's first byte that is known of, 0. A chunk that does not begin where the one
+    before ended comes after a gap.
+    """
+
+    at: int
+    length: int
+    data: bytes
+    segment: Segment
 
 
 class Stream:
-    """One direction of a connection; `websocket`: its port is one of WebSocket.
+    """One direction of a connection.
 
-    Counts: `gaps`, places where bytes are missing; `skipped`, bytes that were captured and belong to no
-    packet that could be read.
+    Attributes:
+        first: the sequence number of place 0; None before the first segment.
+        begun: whether place 0 is where the connection began.
+        gaps: places where bytes are missing.
+        repeated: bytes that came once more, or after their gap had been given up.
     """
 
-    def __init__(self, websocket: bool = False) -> None:
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.begun = False
         self.gaps = 0
-        self._websocket = websocket
-        self._skipped = 0
-        self._next: int | None = None  # sequence number of the next byte, 32 bits
-        self._held: dict[int, Segment] = {}  # segments that came early, by sequence number
-        self._bytes = bytearray()  # what follows the last packet
-        self._begun = False  # whether the stream begins there
-        self._framing: Framing | None = None  # not known before the first bytes
+        self.repeated = 0
+        self._end = 0  # the place after the last chunk
+        self._held: dict[int, Segment] = {}  # segments that came early, by their place
+        self._held_bytes = 0
 
-    @property
-    def skipped(self) -> int:
-        """Bytes that belong to no packet."""
-        return self._skipped + (self._framing.skipped if self._framing else 0)
-
-    @property
-    def is_websocket(self) -> bool:
-        """Whether its packets are messages of WebSocket."""
-        return isinstance(self._framing, WebSocket)
-
-    def receive(self, segment: Segment) -> Iterator[bytes]:
-        """Take a segment in; yield the packets that it completes."""
-        if segment.flags & _SYN:
-            yield from self.finish()
-            self._next = segment.sequence + 1 & 0xFFFFFFFF
-            self._begun = True
+    def receive(self, segment: Segment) -> Iterator[Chunk]:
+        """Take a segment in; yield what is next, in order."""
+        if segment.flags & SYN:
+            if self.first is None:
+                self.first = segment.sequence + 1 & 0xFFFFFFFF
+                self.begun = True
             return
-        if segment.length:
-            if self._next is None:
-                self._next = segment.sequence
-            ahead = _distance(self._next, segment.sequence)
-            if ahead > 0:
-                self._hold(segment)
-                yield from self._give_up()
-            else:
-                yield from self._append(segment)
-                yield from self._release()
-        if segment.flags & (_FIN | _RST):
-            yield from self._flush()
+        if not segment.length:
+            return
+        if self.first is None:
+            self.first = segment.sequence
+        at = self._end + distance(self.first + self._end & 0xFFFFFFFF, segment.sequence)
+        if at > self._end:
+            self._hold(at, segment)
+            while self._held_bytes > HELD_BYTES:
+                yield from self._leap()
+        else:
+            yield from self._append(at, segment)
+            yield from self._release()
 
-    def finish(self) -> Iterator[bytes]:
-        """Yield what can still be read; nothing follows."""
-        yield from self._flush()
-        self._drop()
-        self._skipped, self._framing = self.skipped, None
-        self._next = None
-
-    def _hold(self, segment: Segment) -> None:
-        known = self._held.get(segment.sequence)
-        if known is None or known.length < segment.length:
-            self._held[segment.sequence] = segment
-
-    def _give_up(self) -> Iterator[bytes]:
-        while sum(len(each.payload) for each in self._held.values()) > HELD_BYTES:
-            yield from self._leap()
-
-    def _flush(self) -> Iterator[bytes]:
+    def finish(self) -> Iterator[Chunk]:
+        """Yield what is still held back; nothing follows."""
         while self._held:
             yield from self._leap()
 
-    def _leap(self) -> Iterator[bytes]:
+    def _hold(self, at: int, segment: Segment) -> None:
+        known = self._held.get(at)
+        if known is not None and known.length >= segment.length:
+            self.repeated += segment.length
+            return
+        if known is not None:
+            self.repeated += known.length
+            self._held_bytes -= len(known.payload)
+        self._held[at] = segment
+        self._held_bytes += len(segment.payload)
+
+    def _leap(self) -> Iterator[Chunk]:
         """Go on after a gap, with the first segment that is held."""
-        assert self._next is not None
-        at = self._next
-        self._lose()
-        self._next = min(self._held, key=lambda sequence: _distance(at, sequence))
+        self.gaps += 1
+        self._end = min(self._held)
         yield from self._release()
 
-    def _lose(self) -> None:
-        self.gaps += 1
-        self._drop()
+    def _release(self) -> Iterator[Chunk]:
+        """Yield what is held and due."""
+        while due := sorted(at for at in self._held if at <= self._end):
+            for at in due:
+                segment = self._held.pop(at)
+                self._held_bytes -= len(segment.payload)
+                yield from self._append(at, segment)
 
-    def _drop(self) -> None:
-        self._skipped += len(self._bytes)
-        self._bytes.clear()
-        self._begun = False
-        if self._framing is not None:
-            self._framing.lose()
-
-    def _release(self) -> Iterator[bytes]:
-        """Append what is held and due."""
-        assert self._next is not None
-        while due := [each for each in self._held if _distance(self._next, each) <= 0]:
-            for sequence in sorted(due, key=lambda each: _distance(due[0], each)):
-                yield from self._append(self._held.pop(sequence))
-
-    def _append(self, segment: Segment) -> Iterator[bytes]:
-        assert self._next is not None
-        old = -_distance(self._next, segment.sequence)
+    def _append(self, at: int, segment: Segment) -> Iterator[Chunk]:
+        old = self._end - at
         if old >= segment.length:
-            return  # sent again
-        self._bytes += segment.payload[old:]
-        self._next = segment.sequence + segment.length & 0xFFFFFFFF
-        yield from self._packets()
-        if len(segment.payload) < segment.length:
-            self._lose()  # the capture kept only the first bytes of it
-
-    def _packets(self) -> Iterator[bytes]:
-        if self._framing is None:
-            self._framing = self._chosen()
-        if self._framing is not None:
-            yield from self._framing.read(self._bytes)
-
-    def _chosen(self) -> Framing | None:
-        """Return how the packets are framed that the bytes begin; None if that cannot be said yet."""
-        is_http = begins_http(self._bytes)
-        if is_http is None:
-            return None
-        # WebSocket begins with HTTP; a capture that begins later shows it by the port only.
-        is_websocket = is_http or (self._websocket and not self._begun)
-        return WebSocket(is_http) if is_websocket else Elements(self._begun)
+            self.repeated += segment.length
+            return
+        self.repeated += old
+        data, length = segment.payload[old:], segment.length - old
+        begin = self._end
+        self._end += length
+        if len(data) < length:
+            self.gaps += 1  # the capture kept only the first bytes of it
+        yield Chunk(begin, length, data, segment)
 
 
-def _distance(start: int, end: int) -> int:
-    """Return how far `end` is after `start`, both modulo 2^32; negative if before."""
+def distance(start: int, end: int) -> int:
+    """Return how far sequence number `end` is after `start`, both modulo 2^32; negative if before."""
     return (end - start + 0x80000000 & 0xFFFFFFFF) - 0x80000000

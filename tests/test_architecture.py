@@ -63,6 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "topologies/mininet": {"topologies", "captures", "forwarder.faces"},
     "analysis": {"captures", "analysis.errors", "topologies.link"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
+    "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.decode.schema"}
+    | {"ssb", "ssb_over_ndn.naming"},
     "testbed": {"forwarder"},
     **{
         room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}

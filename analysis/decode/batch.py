@@ -3,9 +3,9 @@ of them by numpy.
 
 Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all
 frames that have got so far: Ethertype, IP and UDP header, then NDN (analysis/decode/ndn.py). Frames that are
-not plain (IP options, fragments, TCP, headers cut short, anything that does not add up) are handed to the
-careful decoder one by one, so that there is one opinion on what is odd. tests/analysis/test_batch.py holds
-both against each other.
+not plain (IP options, fragments, TCP of known ports, headers cut short, anything that does not add up) are
+handed to the careful decoder one by one, so that there is one opinion on what is odd.
+tests/analysis/test_batch.py holds both against each other.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from analysis.decode.columns import Columns
 from analysis.decode.ndn import KINDS, OTHER, decode_packets
+from analysis.decode.protocols.protocol import NDN as NDN_PROTOCOL
+from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports
 from analysis.decode.reference import NDN_PORTS, decode_frame
 from analysis.decode.schema import COLUMNS
 from analysis.decode.tlv_batch import Octets, headers
@@ -40,6 +42,7 @@ from captures.layers import (
     SLL_HEADER,
     STATIONS,
     TCP,
+    TCP_HEADER,
     UDP,
     UDP_HEADER,
     VLAN_TAGS,
@@ -48,12 +51,12 @@ from captures.layers import (
 )
 from captures.records import Flags, Ints, Records
 
-DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("transport") :])
+DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("protocol") :])
 """The columns that a frame itself says: those of decode_frame()."""
 
 TRANSPORTS = ("udp", "ethernet", "ppp")
 _FRAMED = 0xFF03
-_IPV4_HEADER, _IPV6_HEADER, _TCP_HEADER = 20, 40, 20
+_IPV4_HEADER, _IPV6_HEADER = 20, 40
 _IPV4_LAYOUT = np.dtype(
     [
         ("version", "u1"),
@@ -85,6 +88,17 @@ _IPV6_LAYOUT = np.dtype(
         ("dst_port", ">u2"),
         ("length", ">u2"),
         ("rest", "V2"),
+    ]
+)
+_TCP_LAYOUT = np.dtype(
+    [
+        ("src_port", ">u2"),
+        ("dst_port", ">u2"),
+        ("tcp_seq", ">u4"),
+        ("tcp_ack", ">u4"),
+        ("offset", "u1"),
+        ("tcp_flags", "u1"),
+        ("rest", "V6"),
     ]
 )
 _STATION_LAYOUT = np.dtype([("first", "V6"), ("second", "V6"), ("third", "V6"), ("rest", "V2")])
@@ -123,7 +137,7 @@ def decode_records(
     slow = np.zeros(count, bool)
     columns.put_texts("kind", every, OTHER, [*KINDS[:1]])
     columns.put("eth_bytes", every, records.original)
-    for name in ("ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes"):
+    for name in ("ip_bytes", "udp_bytes", "carried_bytes", "lp_bytes", "ndn_bytes"):
         columns.put(name, every, 0)
     kinds = np.array(link_types or [0])[records.source]
     for link_type in sorted(set(link_types)) if count else ():
@@ -135,10 +149,7 @@ def decode_records(
             _ipv6(octets, records, *_of(IPV6, rows, reached), ports, columns, slow),
             _ethernet(octets, records, *_of(NDN, rows, reached), link_type, columns, slow),
         ]
-        tagged = np.zeros(count, bool)
-        for payloads in found:
-            tagged[payloads.rows] = True
-        has_vlan = (reached.vlan >= 0) & tagged[rows]
+        has_vlan = (reached.vlan >= 0) & columns.has_text("transport")[rows]
         columns.put_where("vlan", rows, has_vlan, reached.vlan)
         carrying = [payloads for payloads in found if len(payloads.rows)]
         if carrying:
@@ -258,25 +269,44 @@ def _transport(
     columns: Columns,
     slow: Flags,
 ) -> _Payloads:
-    """Find the UDP datagrams of NDN among IP packets that end at `end`; leave TCP of NDN to the careful
-    decoder."""
+    """Find the UDP datagrams of NDN among IP packets that end at `end`; tell headers of ports that are
+    nobody's, and leave TCP of those that are known to the careful decoder."""
     protocol = head["protocol"]
     first, length = records.at[rows], head["length"].astype(np.int64)
     source, target = head["src_port"].astype(np.int64), head["dst_port"].astype(np.int64)
     is_udp, is_tcp = protocol == UDP, protocol == TCP
-    size = np.where(is_tcp, _TCP_HEADER, UDP_HEADER)
+    size = np.where(is_tcp, TCP_HEADER, UDP_HEADER)
     in_reach = (end <= first + records.original[rows]) & (at + ip + size <= end)
     in_reach &= at + ip + size <= first + records.captured[rows]
     of_udp = is_udp & (_among(source, ports.udp) | _among(target, ports.udp))
-    of_tcp = is_tcp & (_among(source, ports.tcp) | _among(target, ports.tcp))
     start = at + ip + UDP_HEADER
-    whole = (length >= UDP_HEADER) & (
-        start - UDP_HEADER + length <= np.minimum(end, first + records.captured[rows])
-    )
+    fits = (length >= UDP_HEADER) & (start - UDP_HEADER + length <= end)
+    whole = fits & (start - UDP_HEADER + length <= first + records.captured[rows])
     good = plain & in_reach & of_udp & whole
-    # Without UDP or TCP there is nothing to look at; with them, ports have to be there and be others'.
-    other = plain & (~(is_udp | is_tcp) | in_reach & ~of_udp & ~of_tcp)
-    slow[rows[~(good | other)]] = True
+    is_other = plain & in_reach & is_udp & ~of_udp & fits
+    is_stream = np.zeros(len(rows), bool)
+    if is_tcp.any():
+        known = ports.tcp | tcp_ports()
+        size[is_tcp] = (octets.data[np.where(is_tcp & in_reach, at + ip + 12, 0)][is_tcp] >> 4) * 4
+        is_stream = is_tcp & plain & in_reach & (size >= TCP_HEADER) & (at + ip + size <= end)
+        is_stream &= ~(_among(source, known) | _among(target, known))
+    # Of what is neither UDP nor TCP nothing is told.
+    is_foreign = plain & ~(is_udp | is_tcp)
+    slow[rows[~(good | is_other | is_stream | is_foreign)]] = True
+    for name, which in ((UDP_OTHER, is_other), (TCP_OTHER, is_stream)):
+        if (some := np.flatnonzero(which)).size:
+            here, carried = rows[some], (end - at - ip - size)[some]
+            if name == UDP_OTHER:
+                carried = length[some] - UDP_HEADER
+            columns.put_texts("protocol", here, 0, [name])
+            columns.put_texts("transport", here, 0, [name])
+            columns.put("carried_bytes", here, carried)
+            _put_headers(columns, records, here, ip, size[some], carried)
+            _put_ends(columns, here, [each[some] for each in addresses], source[some], target[some], ip)
+            if name == TCP_OTHER:
+                numbers = octets.rows(at[some] + ip, _TCP_LAYOUT)
+                for field in ("tcp_seq", "tcp_ack", "tcp_flags"):
+                    columns.put(field, here, numbers[field].astype(np.int64))
     if not good.all():
         some = np.flatnonzero(good)
         rows, start, length = rows[some], start[some], length[some]
@@ -284,15 +314,33 @@ def _transport(
         addresses = (addresses[0][some], addresses[1][some])
     length = length - UDP_HEADER
     if len(rows):
+        columns.put_texts("protocol", rows, 0, [NDN_PROTOCOL])
         columns.put_texts("transport", rows, 0, TRANSPORTS[:1])
-        for name, values in zip(("src", "dst"), addresses, strict=True):
-            _put_addresses(columns, name, rows, values, _IP_WRITERS[ip])
-        columns.put("src_port", rows, source)
-        columns.put("dst_port", rows, target)
-        columns.put("eth_bytes", rows, records.original[rows] - ip - UDP_HEADER - length)
-        columns.put("ip_bytes", rows, ip)
-        columns.put("udp_bytes", rows, UDP_HEADER)
+        _put_headers(columns, records, rows, ip, UDP_HEADER, length)
+        _put_ends(columns, rows, addresses, source, target, ip)
     return _Payloads(rows, start, length)
+
+
+def _put_headers(
+    columns: Columns, records: Records, rows: Ints, ip: int, transport: Ints | int, length: Ints
+) -> None:
+    columns.put("eth_bytes", rows, records.original[rows] - ip - transport - length)
+    columns.put("ip_bytes", rows, ip)
+    columns.put("udp_bytes", rows, transport)
+
+
+def _put_ends(
+    columns: Columns,
+    rows: Ints,
+    addresses: Sequence[np.ndarray[Any, Any]],
+    source: Ints,
+    target: Ints,
+    ip: int,
+) -> None:
+    for name, values in zip(("src", "dst"), addresses, strict=True):
+        _put_addresses(columns, name, rows, values, _IP_WRITERS[ip])
+    columns.put("src_port", rows, source)
+    columns.put("dst_port", rows, target)
 
 
 _IP_WRITERS: dict[int, Callable[[bytes], str]] = {
@@ -334,6 +382,7 @@ def _ethernet(
     rows, at, length = rows[some], at[some], length[some]
     if len(rows):
         stations = octets.rows(records.at[rows], _STATION_LAYOUT)
+        columns.put_texts("protocol", rows, 0, [NDN_PROTOCOL])
         columns.put_texts("transport", rows, 0, TRANSPORTS[2:] if link_type in PPP else TRANSPORTS[1:2])
         for name, where in zip(("src", "dst"), STATIONS.get(link_type, ()), strict=False):
             if where.start is not None:

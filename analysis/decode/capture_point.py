@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.decode.batch import DECODED, decode_records
-from analysis.decode.reader import COOKED, Reading, is_loopback
+from analysis.decode.reader import COOKED, Reading, among, is_loopback
 from captures.files import read_piece
 from captures.layers import is_group
 from captures.pcapng import Direction
@@ -72,6 +72,7 @@ def _pairs(reading: Reading, most: int) -> Iterator[tuple[str, _Pairs]]:
         decoded = decode_records(window.data, records, links, reading.ports)
         columns = dict(zip(DECODED, decoded.arrays(None), strict=True))
         ends = [_plain(columns[name]) for name in ("src", "dst")]
+        unknown &= ~among(columns["kind"], "other".__eq__)
         for index, interface in enumerate(interfaces):
             here = np.flatnonzero(unknown & (records.source == index))
             if len(here):

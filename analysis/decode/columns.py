@@ -56,6 +56,11 @@ class Columns:
         self._values[name][rows] = which + sum(map(len, known))
         known.append(values if isinstance(values, pa.Array) else pa.array(values, _ARROW[_TYPES[name]]))
 
+    def has_text(self, name: str) -> Flags:
+        """Return which rows have a text."""
+        there: Flags = self._values.get(name, np.full(self.count, -1)) >= 0
+        return there
+
     def of(self, name: str) -> tuple[Ints, Flags]:
         """Return numbers and where they are there."""
         if name not in self._values:

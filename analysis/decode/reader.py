@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
+from analysis.decode.protocols.registry import TCP_OTHER
 from analysis.decode.reference import NDN_PORTS, node_of
 from analysis.decode.schema import PACKETS
 from analysis.decode.tlv_batch import Octets
@@ -55,14 +56,17 @@ SEGMENTS = pa.schema(
         ("src_port", pa.int64()),
         ("dst_port", pa.int64()),
         ("vlan", pa.int64()),
-        ("sequence", pa.int64()),
-        ("flags", pa.int64()),
-        ("length", pa.int64()),
+        ("protocol", pa.string()),
+        ("frame_bytes", pa.int64()),
+        ("carried_bytes", pa.int64()),
+        ("tcp_seq", pa.int64()),
+        ("tcp_ack", pa.int64()),
+        ("tcp_flags", pa.int64()),
         ("payload", pa.binary()),
     ]
 )
-"""A row a TCP frame of NDN: its columns of the table of packets; sequence number and flags; `length` bytes of
-payload on the wire, of which `payload` was captured."""
+"""A row a TCP frame: its columns of the table of packets; and what of its payload was captured, nothing where
+the protocol is not known."""
 
 
 class Reading(NamedTuple):
@@ -89,13 +93,15 @@ class Reading(NamedTuple):
 @dataclass
 class Findings:
     """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames with
-    NDN by direction (`in`, `out`, `unknown`), TCP segments."""
+    NDN by direction (`in`, `out`, `unknown`), frames by protocol, TCP segments, key logs."""
 
     damages: list[Damage] = field(default_factory=list)
     problems: Counter[str] = field(default_factory=Counter)
     directions: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
+    protocols: Counter[str] = field(default_factory=Counter)
     segments: list[pa.RecordBatch] = field(default_factory=list)
+    key_logs: list[bytes] = field(default_factory=list)
 
 
 def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
@@ -120,7 +126,7 @@ def read_packets(
     Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
-    for window, interfaces in read_piece(reading.piece, findings.damages):
+    for window, interfaces in read_piece(reading.piece, findings.damages, findings.key_logs):
         count = len(window.records.at)
         if count:
             yield _batch(reading, window, interfaces, number, findings, by_interface)
@@ -178,11 +184,12 @@ def _batch(
     columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])
-    with_ndn = ~_among(columns["kind"], "other".__eq__)
+    _count(findings.protocols, columns["protocol"])
+    with_ndn = ~among(columns["kind"], "other".__eq__)
     for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
         findings.directions[("unknown", "in", "out")[each]] += times
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS.names})
-    if "segment" in columns["kind"].dictionary.to_pylist():
+    if columns["tcp_seq"].null_count < count:
         _keep_segments(reading, window, links, batch, findings)
     return batch
 
@@ -254,7 +261,7 @@ def _directions(
             sent, received = _at_ends(address, window, interface, src, dst)
             direction[here & (direction == Direction.UNKNOWN) & sent] = Direction.OUT
             direction[here & (direction == Direction.UNKNOWN) & received] = Direction.IN
-    to_itself = unknown & _among(src, is_loopback) & _among(dst, is_loopback)
+    to_itself = unknown & among(src, is_loopback) & among(dst, is_loopback)
     direction[to_itself] = Direction.UNKNOWN
     return direction
 
@@ -273,7 +280,7 @@ def _at_ends(
 ) -> tuple[Flags, Flags]:
     """Return which frames an address has sent, and which are for it."""
     if _MAC.fullmatch(address) is None:
-        return _among(src, address.__eq__), _among(dst, address.__eq__)
+        return among(src, address.__eq__), among(dst, address.__eq__)
     records = window.records
     ends = []
     for place in STATIONS[ETHERNET] if interface.link_type == ETHERNET else ():
@@ -283,7 +290,7 @@ def _at_ends(
     return (ends[0], ends[1]) if ends else (np.zeros(len(src), bool), np.zeros(len(dst), bool))
 
 
-def _among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
+def among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
     """Return which of some texts, given as a dictionary, are of some sort."""
     is_such = np.array([*map(belongs, addresses.dictionary.to_pylist()), False])
     chosen: Flags = is_such[addresses.indices.fill_null(-1).to_numpy()]
@@ -306,8 +313,10 @@ def _nodes(
 ) -> pa.DictionaryArray:
     file = node_of(reading.called)
     if reading.rule == "address":
-        src, dst = (columns[name].dictionary_decode() for name in ("src", "dst"))
+        src, dst, kind = (columns[name].dictionary_decode() for name in ("src", "dst", "kind"))
         nodes = pc.if_else(pa.array(direction == Direction.IN), dst, src)
+        # There may be any number of strangers.
+        nodes = pc.if_else(pc.equal(kind, "other"), pa.scalar(None, pa.string()), nodes)
         return nodes.fill_null("unknown").dictionary_encode()
     if reading.rule == "file":
         return _dictionary(np.zeros(len(place), np.int64), [file])
@@ -324,29 +333,24 @@ def _keep_segments(
     reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: Findings
 ) -> None:
     """Keep the TCP segments of a window for streams to be put together."""
-    kind = batch["kind"]
-    which = kind.dictionary.to_pylist().index("segment")
-    rows = np.flatnonzero(kind.indices.fill_null(-1).to_numpy() == which)
     records = window.records
-    found: list[Carried] = []
+    rows = np.flatnonzero(batch["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
+    kept = batch.take(pa.array(rows)).select([name for name in SEGMENTS.names if name != "payload"])
+    known = kept["protocol"].dictionary_decode().to_pylist()
     payloads = []
-    for row in rows.tolist():
-        at, size = int(records.at[row]), int(records.captured[row])
-        frame = window.data[at : at + size].tobytes()
-        one = carried(frame, int(records.original[row]), links[int(records.source[row])], reading.ports)
-        assert isinstance(one, Carried)
-        found.append(one)
-        payloads.append(frame[one.at : one.at + one.there])
-    told = {
-        "sequence": [one.tcp[0] if one.tcp else 0 for one in found],
-        "flags": [one.tcp[1] if one.tcp else 0 for one in found],
-        "length": [one.length for one in found],
-        "payload": payloads,
-    }
-    if len(rows):
-        kept = plain(batch.take(pa.array(rows)))
-        arrays = [
-            pa.array(told[each.name], each.type) if each.name in told else kept[each.name]
-            for each in SEGMENTS
-        ]
-        findings.segments.append(pa.RecordBatch.from_arrays(arrays, schema=SEGMENTS))
+    for row, protocol in zip(rows.tolist(), known, strict=True):
+        payload = b""
+        if protocol != TCP_OTHER:
+            at, size = int(records.at[row]), int(records.captured[row])
+            frame = window.data[at : at + size].tobytes()
+            one = carried(frame, int(records.original[row]), links[int(records.source[row])])
+            assert isinstance(one, Carried)
+            payload = frame[one.at : one.at + one.there]
+        payloads.append(payload)
+    plain_columns = [
+        kept[name].dictionary_decode() if pa.types.is_dictionary(kept[name].type) else kept[name]
+        for name in kept.schema.names
+    ]
+    findings.segments.append(
+        pa.RecordBatch.from_arrays([*plain_columns, pa.array(payloads, pa.binary())], schema=SEGMENTS)
+    )

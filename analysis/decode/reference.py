@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from analysis.decode.protocols.protocol import NDN
+from analysis.decode.protocols.registry import TCP_OTHER, protocol_of
 from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
 from captures.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
@@ -87,12 +89,15 @@ def node_of(interface: str) -> str:
 def decode_frame(
     frame: bytes, frame_bytes: int, link_type: int = ETHERNET, ports: Ports = NDN_PORTS
 ) -> tuple[Value, ...]:
-    """Return the columns of PACKETS from `transport` on for one frame, of `frame_bytes` bytes on the wire."""
-    found = carried(frame, frame_bytes, link_type, ports)
+    """Return the columns of PACKETS from `protocol` on for one frame, of `frame_bytes` bytes on the wire."""
+    found = carried(frame, frame_bytes, link_type)
     if isinstance(found, str):
         network = _OTHER._replace(problem=found or None)
-        return (None, None, None, None, None, None, frame_bytes, 0, 0, *Link(), *network)
+        return (*(None,) * 7, frame_bytes, *(0,) * 3, *(None,) * 3, *Link(), *network)
+    protocol = protocol_of(found, ports)
+    is_ndn = protocol == NDN
     headers = (
+        protocol,
         found.transport,
         found.source or None,
         found.destination or None,
@@ -102,9 +107,13 @@ def decode_frame(
         found.link,
         found.ip,
         found.header,
+        found.length if found.tcp is not None or not is_ndn else 0,
+        *(found.tcp or (None,) * 3),
     )
-    if found.transport == "tcp":
-        return (*headers, *Link(), *_SEGMENT)
+    if found.tcp is not None:
+        return (*headers, *Link(), *(_OTHER if protocol == TCP_OTHER else _SEGMENT))
+    if not is_ndn:
+        return (*headers, *Link(), *_OTHER)
     payload = frame[found.at : found.at + found.there]
     if found.whole is not None:
         return headers + _first_of_several(payload, found.length, found.whole)

@@ -22,7 +22,14 @@ COLUMNS = (
     Column("frame", "int64", "", "number of the frame in its file, from 1, as in Wireshark"),
     Column("time", "int64", "ns", "when it was captured, since 1970-01-01 UTC or since the emulator's start"),
     Column("frame_bytes", "int64", "bytes", "length on the wire"),
-    Column("transport", "string", "", "what carries NDN: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
+    Column(
+        "protocol",
+        "string",
+        "",
+        "what the frame was taken for, by its ports or Ethertype: `ndn`, another protocol that is known here"
+        " (`append-poll`), `udp` or `tcp` of other ports; null if it is none of these",
+    ),
+    Column("transport", "string", "", "what carries it: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
     Column("src", "string", "", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),
     Column("dst", "string", "", "receiver's address"),
     Column("src_port", "int64", "", "sender's UDP or TCP port"),
@@ -32,10 +39,14 @@ COLUMNS = (
         "eth_bytes",
         "int64",
         "bytes",
-        "link layer: header, VLAN tags and padding; of a frame without NDN, all",
+        "link layer: header, VLAN tags and padding; of a frame without protocol, all",
     ),
     Column("ip_bytes", "int64", "bytes", "IP header with options or extension headers"),
     Column("udp_bytes", "int64", "bytes", "UDP or TCP header"),
+    Column("carried_bytes", "int64", "bytes", "what TCP carries, and UDP of other ports; 0 of others"),
+    Column("tcp_seq", "int64", "", "TCP sequence number"),
+    Column("tcp_ack", "int64", "", "TCP acknowledgement number"),
+    Column("tcp_flags", "int64", "", "TCP flags: FIN 1, SYN 2, RST 4, PSH 8, ACK 16"),
     Column("lp_bytes", "int64", "bytes", "what NDNLPv2 adds around its Fragment's value"),
     Column("ndn_bytes", "int64", "bytes", "the network-layer packet, or the fragment of it"),
     Column("lp_sequence", "int64", "", "NDNLPv2 Sequence, as a signed number"),
@@ -51,8 +62,8 @@ COLUMNS = (
         "string",
         "",
         "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `idle` (an LpPacket without a"
-        " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream), `malformed` (bytes"
-        " where NDN should be), `other` (no NDN)",
+        " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream whose protocol is"
+        " known), `malformed` (bytes where NDN should be), `other` (none of these)",
     ),
     Column("name", "string", "", "name, as a URI"),
     Column("name_length", "int64", "bytes", "length of the Name's TLV-VALUE"),

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
 from analysis.tables.samples import without_tails
 from analysis.tables.values import ALL
@@ -147,6 +148,39 @@ def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
             ),
         }
     return totals
+
+
+def control_totals(sent: pa.Table, messages: pa.Table) -> Totals:
+    """Return control: messages sent over links that are about items and bring none, as protocols declare.
+
+    `sent` is analysis.tables.overhead.traffic, where NDN's are; `messages`
+    analysis.tables.protocol_messages.sent.
+    """
+    totals: dict[str, dict[str, int]] = defaultdict(lambda: {"control": 0})
+    for table, amount in ((sent, "frames"), (messages, "messages")):
+        for row in table.to_pylist():
+            protocol = PROTOCOLS.get(row["protocol"])
+            if protocol is not None and row["kind"] in protocol.control:
+                totals[row["layering"]]["control"] += row[amount]
+    return totals
+
+
+def connection_totals(connections: pa.Table, runs: pa.Table) -> Totals:
+    """Return connections: those that nodes have opened, if the layering's protocol has any.
+
+    `connections` is analysis.tables.schema.CONNECTIONS, `runs` analysis.run.context.RUNS.
+    """
+    counted = by_layering(connections)
+    return {
+        run["layering"]: {
+            "connections": sum(
+                row["direction"] == "out" and row["handshake_ns"] is not None
+                for row in counted.get(run["layering"], ())
+            )
+        }
+        for run in runs.to_pylist()
+        if run["protocol"] in PROTOCOLS and PROTOCOLS[run["protocol"]].tcp_ports
+    }
 
 
 LINK_USE = pa.schema([("layering", pa.string()), ("interface", pa.string()), ("link_use", pa.float64())])

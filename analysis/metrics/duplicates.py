@@ -4,8 +4,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 
-def copies(messages: DataFrame) -> DataFrame:
-    """Count a layering's item packets, from analysis.tables.reassembly.
+def copies(messages: DataFrame, streamed: DataFrame) -> DataFrame:
+    """Count a layering's item packets, from analysis.tables.reassembly, and those of
+    analysis.tables.protocol_messages.items.
 
     Returns layering, sent; repeated: those sent over an interface that had sent the item before; arrived;
     duplicates: those that arrived at a node at which the item had arrived before; useful_bytes: of the
@@ -14,8 +15,10 @@ def copies(messages: DataFrame) -> DataFrame:
     is_out = F.col("direction") == "out"
     # At its sender a copy belongs to the link that it crosses, at its receiver to the node that now has it.
     place = F.when(is_out, F.col("interface")).otherwise(F.col("node"))
+    columns = ("layering", "node", "interface", "direction", "frame", "time", "feed", "seq", "frame_bytes")
+    over_ndn = messages.where((F.col("kind") == "data") & F.col("feed").isNotNull()).select(*columns)
     each = (
-        messages.where((F.col("kind") == "data") & F.col("feed").isNotNull())
+        over_ndn.unionByName(streamed.select(*columns))
         .groupBy("layering", "direction", place.alias("place"), "feed", "seq")
         .agg(
             F.count("*").alias("copies"),

@@ -2,7 +2,8 @@
 
 The bound of a delivery is that of a packet that nothing holds up: the delays of the links from the publisher
 to the subscriber (analysis.run.paths), and at each hop the time that the item's frames take at the link's
-rate, as every node takes in a packet whole before it passes it on. The bound on bytes is each item once over
+rate, as every node takes in a packet whole before it passes it on: over NDN all of the item's frames, over IP
+each frame alone. The bound on bytes is each item once over
 each link of the tree that joins its publisher with the subscribers that it reached.
 """
 
@@ -18,16 +19,20 @@ _ITEM = ("layering", "feed", "seq")
 
 
 def item_sizes(messages: DataFrame) -> DataFrame:
-    """Return layering, feed, seq, wire_bytes: the fewest bytes that carry an item over one link.
+    """Return layering, feed, seq, wire_bytes: the fewest bytes that carry an item over one link; alone_bytes:
+    the fewest if nothing else is sent with it; hop_bytes: what of these a node must have before it can pass
+    the last of them on.
 
     `messages` is analysis.tables.reassembly. That is the bare Data packet in one frame if it fits, else the
-    least that was spent on it in fragments.
+    least that was spent on it in fragments; a node has to have all of it. For protocols over TCP it is
+    analysis.tables.protocol_messages.item_sizes.
     """
     bare = F.min("ndn_bytes")
     return (
         messages.where((F.col("kind") == "data") & F.col("feed").isNotNull())
         .groupBy(*_ITEM)
         .agg(F.when(bare <= UDP_PAYLOAD, bare + HEADERS).otherwise(F.min("frame_bytes")).alias("wire_bytes"))
+        .withColumns({"alone_bytes": F.col("wire_bytes"), "hop_bytes": F.col("wire_bytes")})
     )
 
 
@@ -37,9 +42,13 @@ def with_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataF
     `sizes` is item_sizes; `hops` has layering and the fields of analysis.run.paths.Hop.
     """
     paths = hops.groupBy("layering", "feed", F.col("subscriber").alias("node")).agg(
-        F.sum("delay_ns").alias("path_ns"), F.sum("ns_per_byte").alias("path_ns_per_byte")
+        F.sum("delay_ns").alias("path_ns"),
+        F.sum("ns_per_byte").alias("path_ns_per_byte"),
+        F.max("ns_per_byte").alias("slowest_ns_per_byte"),
     )
-    sending = F.round(F.col("wire_bytes") * F.col("path_ns_per_byte")).cast("long")
+    # What goes ahead of the last frame is on its way meanwhile, but for the slowest link.
+    ahead = (F.col("alone_bytes") - F.col("hop_bytes")) * F.col("slowest_ns_per_byte")
+    sending = F.round(F.col("hop_bytes") * F.col("path_ns_per_byte") + ahead).cast("long")
     return (
         latencies.join(F.broadcast(paths), ["layering", "feed", "node"], "left")
         .join(sizes, list(_ITEM), "left")

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import Totals, ratio
-from analysis.run.manifest import NDN
 
 
 class Metric(NamedTuple):
@@ -107,6 +107,8 @@ METRICS = (
     Metric(_WIRE, "useful_share", "Bytes that brought a node an item it lacked", "%", "higher"),
     Metric(_WIRE, "repeated_share", "Item packets sent over a link again", "%", "lower", "repetition"),
     Metric(_WIRE, "duplicate_share", "Item packets that arrived where the item was", "%", "lower"),
+    Metric(_WIRE, "control_per_item", "Control messages over links, per delivered item", "messages", "lower"),
+    Metric(_WIRE, "connections", "TCP connections opened", "connections", ""),
     Metric(_WIRE, "overhead_ratio", "Bytes on the wire, per byte of message delivered", "bytes", "lower"),
     Metric(_SHARING, "link_use", "Busiest link, share of its rate", "%", ""),
     Metric(_SHARING, "throughput", "Throughput of a flow, mean", "kbit/s", "higher"),
@@ -119,8 +121,10 @@ METRICS = (
 """Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
 classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. Lifetimes are
 those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
-that renews is counted at both ends of its link. What has no meaning in a run (recovery, where nothing failed)
-is null for all of its layerings."""
+that renews is counted at both ends of its link. Control messages are what a protocol declares so
+(analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, and frames with FeedStates or acknowledgements
+alone; what TCP itself adds is in frames and bytes. What has no meaning in a run (recovery, where nothing
+failed) is null for all of its layerings."""
 
 
 _COUNTS = (
@@ -132,6 +136,7 @@ _COUNTS = (
     "wire_frames",
     "wire_bytes",
     "renewals",
+    "control",
 )
 """What is 0, not unknown, where nothing was counted."""
 
@@ -218,6 +223,7 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "useful_share": ratio(known["useful_bytes"], known["wire_bytes"], 100),
         "repeated_share": ratio(known["repeated"], known["sent"], 100),
         "duplicate_share": ratio(known["duplicates"], known["arrived"], 100),
+        "control_per_item": ratio(known["control"], known["carried"]),
         "overhead_ratio": ratio(known["wire_bytes"], known["carried_bytes"]),
         "capture_drops": known["dropped"],
     }

@@ -10,6 +10,8 @@ from analysis.report.capture.findings import Figures
 from analysis.spark.to_parquet import Report
 from captures.files import fingerprint
 
+_SUMS = ("frames", "gaps", "skipped", "connections")
+
 
 def copies_among(reports: Sequence[Report]) -> dict[str, str]:
     """Return of each capture that is as good as equal to one before it, that one."""
@@ -38,13 +40,17 @@ def summarise(
         own = [report for report in reports if report.run == run]
         counted: dict[str, Counter[str]] = defaultdict(Counter)
         for report in own:
-            for name in ("kinds", "problems", "directions"):
+            for name in ("kinds", "problems", "directions", "protocols"):
                 counted[name] += Counter(getattr(report, name))
         together = {
             "run": run,
             "path": own[0].path if len(own) == 1 else _common([each.path for each in own]),
-            **{name: sum(getattr(each, name) for each in own) for name in ("frames", "gaps", "skipped")},
+            **{
+                name: sum(getattr(each, name) for each in own)
+                for name in ("frames", "gaps", "skipped", "connections")
+            },
             **counted,
+            "messages": {name: kinds for each in own for name, kinds in each.messages.items()},
             "damages": [damage for each in own for damage in each.damages],
         }
         captures = [

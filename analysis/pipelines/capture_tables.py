@@ -10,13 +10,16 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.schema import MESSAGES
 from analysis.pit import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, at_least_empty, read_packets, settle, write_by_time
+from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, settle, write_by_time
+from analysis.spark.to_parquet import STREAM_LAYERS_TABLE
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.packet_tables import tell
@@ -32,7 +35,8 @@ _MESSAGES = ".messages"
 def write_tables(
     out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
 ) -> None:
-    """Write every table but packets, which are in `out`/packets already, into directories of `out`/NAME.
+    """Write every table but those that analysis.spark.to_parquet has written there already, into directories
+    of `out`/NAME.
 
     `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
     are so few that tables are collected and written by this process.
@@ -49,6 +53,9 @@ def write_tables(
         write_by_time(reassembled, whole, here=here)
         messages = read_packets(spark, whole, reassembled.schema)
 
+    layers = from_arrow_schema(STREAM_LAYERS)
+    streams = read_parquet(spark, out / STREAM_LAYERS_TABLE, layers)
+
     def keep(name: str, table: DataFrame) -> DataFrame:
         return settle(table, out / name, here=here)
 
@@ -57,9 +64,10 @@ def write_tables(
         lambda: files.scan(whole, out, None if here or size <= FEW_BYTES else spark),
         lambda: tell(messages, whole, lambda name: out / name, keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
-        lambda: keep(OVERHEAD.name, overhead(seen_once(packets))),
+        lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),
     )
     shutil.rmtree(out / _MESSAGES, ignore_errors=True)
+    shutil.rmtree(out / STREAM_LAYERS_TABLE)
     for path in out.rglob(".*.crc"):  # Hadoop's sums, at which polars takes offence
         path.unlink()
     for table in TABLES:

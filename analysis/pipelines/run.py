@@ -24,6 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from analysis.decode.messages import STREAM_LAYERS
+from analysis.decode.protocols.protocol import NDN
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
@@ -39,19 +41,19 @@ from analysis.pit.outcomes import lives
 from analysis.pit.validation import samples, truth, truth_summary
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
-from analysis.run.manifest import NDN, Run
+from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import extract
-from analysis.tables import link_transits
+from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract
+from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
-from analysis.tables.schema import PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.values import ALL, HELD
 
 IN_FLIGHT_NS = 1_000_000
@@ -149,6 +151,8 @@ class Prepared(NamedTuple):
     events: DataFrame
     packets: DataFrame
     messages: DataFrame
+    streams: DataFrame
+    seen: DataFrame
     sizes: DataFrame
     latencies: DataFrame
     pit: Path
@@ -208,6 +212,8 @@ class Measured(NamedTuple):
     flows: pa.Table
     queue: pa.Table
     keeping_up: pa.Table
+    sent_messages: pa.Table
+    connections: pa.Table
 
 
 @contextmanager
@@ -235,6 +241,8 @@ def _prepared(
         for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
             strictly(report.path, report.damages)
     packets = read_parquet(spark, wire, PACKETS.spark)
+    streams = read_parquet(spark, beside(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
+    seen = protocol_messages.seen(spark, partial(beside, wire))
     breaks = frame(spark, known.breaks)
 
     def others() -> list[DataFrame]:
@@ -251,7 +259,8 @@ def _prepared(
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        sizes = settle(item_sizes(messages), tables / "items.parquet", here=small)
+        found = item_sizes(messages).unionByName(protocol_messages.item_sizes(protocol_messages.items(seen)))
+        sizes = settle(found, tables / "items.parquet", here=small)
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
@@ -275,6 +284,8 @@ def _prepared(
             events=application_events,
             packets=packets,
             messages=messages,
+            streams=streams,
+            seen=seen,
             sizes=sizes,
             latencies=late,
             pit=pit,
@@ -337,11 +348,21 @@ def _measured(given: Prepared) -> Measured:
         least = wire_bound(given.latencies, given.sizes, given.hops)
         return (
             keep("wire_bound", least, "layering"),
-            keep("copies", copies(given.messages), "layering"),
+            keep("copies", copies(given.messages, protocol_messages.items(given.seen)), "layering"),
             keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
         )
 
-    of_state, of_wire, of_delay, of_service, of_needs = in_parallel(state, wire, delay, lived, needed)
+    def connected() -> tuple[pa.Table, pa.Table]:
+        path = beside(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
+        opened = read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark)
+        return (
+            keep("sent_messages", protocol_messages.sent(given.seen), "layering", "interface", "kind"),
+            opened.toArrow().sort_by([(name, "ascending") for name in ("layering", "opened", "node")]),
+        )
+
+    *parts, of_streams = in_parallel(state, wire, delay, lived, needed, connected)
+    of_state, of_wire, of_delay, of_service, of_needs = parts
+    messages_sent, connections = of_streams
     summary, ended = of_state
     sent, use, queue = of_wire
     kept, carry, late, flows = of_delay
@@ -361,9 +382,25 @@ def _measured(given: Prepared) -> Measured:
         aggregates.busiest(use),
         aggregates.fairness(contended),
         aggregates.queue_totals(queue),
+        aggregates.control_totals(sent, messages_sent),
+        aggregates.connection_totals(connections, given.setting.runs),
     ]
     measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
-    return Measured(measures, sent, late, summary, ended, gaps, waits, faults, flows, queue, kept)
+    return Measured(
+        measures,
+        sent,
+        late,
+        summary,
+        ended,
+        gaps,
+        waits,
+        faults,
+        flows,
+        queue,
+        kept,
+        messages_sent,
+        connections,
+    )
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -409,12 +446,14 @@ def _report_tables(given: Prepared) -> Tables:
         ends = frame(link_transits.link_ends(given.cases))
         crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
         crossed = given.settle("transits", crossed)
+        came = protocol_messages.arrivals(protocol_messages.items(given.seen), ends)
+        every = crossed.unionByName(came, allowMissingColumns=True)
         link = ("layering", "sender", "receiver")
         return {
             "link_load": keep(
                 "link_load", link_transits.link_load(crossed, given.runs), *link, "slice", "kind"
             ),
-            "hop_delays": keep("hop_delays", link_transits.hop_delays(crossed, given.latencies), *link),
+            "hop_delays": keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link),
             "losses": keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq"),
             "journeys": link_transits.journeys(crossed, MOST_JOURNEYS)
             .toArrow()
@@ -422,7 +461,8 @@ def _report_tables(given: Prepared) -> Tables:
         }
 
     measured, flown, trusted, linked = in_parallel(partial(_measured, given), flying, check, links)
-    layers = keep("overhead", overhead(frame(measured.traffic)), "layering", "layer")
+    sent_streams = given.streams.where(F.col("direction") == "out")
+    layers = keep("overhead", overhead(frame(measured.traffic), sent_streams), "layering", "layer")
     comparison = given.write("comparison", given.signed(compare(measured.measures)))
     return Tables(
         comparison=comparison.to_pylist(),
@@ -440,6 +480,8 @@ def _report_tables(given: Prepared) -> Tables:
         flows=measured.flows.to_pylist(),
         queue=measured.queue.to_pylist(),
         keeping_up=measured.keeping_up.to_pylist(),
+        messages=measured.sent_messages.to_pylist(),
+        connections=measured.connections.to_pylist(),
         pit_heat=given.pit_held["heat"],
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),

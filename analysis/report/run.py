@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
+from statistics import median
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from analysis.decode.protocols.registry import framed
 from analysis.files import Rows, write_whole
+from analysis.metrics.aggregates import ratio
 from analysis.metrics.registry import METRICS, Metric, is_time
 from analysis.report.figures import delay, state, wire
 from analysis.report.figures.journey import journey_data
@@ -44,6 +47,8 @@ class Tables(NamedTuple):
     flows: Rows
     queue: Rows
     keeping_up: Rows
+    messages: Rows
+    connections: Rows
     pit_heat: Rows
     link_load: Rows
     hop_delays: Rows
@@ -161,6 +166,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         counts=counts,
         unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
         truth=tables.pit_truth,
+        messages=_messages(tables.messages, carried, manifest),
+        connections=_connections(tables.connections),
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,
     )
@@ -226,6 +233,63 @@ def _why(
     if quantile in TAILS and not is_known and values.get((f"{prefix}_p50", layering)) is not None:
         return f"too few samples for a {quantile[1:]}th percentile"
     return left_out.get(layering, "") if is_time(metric) and is_known else ""
+
+
+class MessagesRow(NamedTuple):
+    """Messages of a kind that a layering sent over links: how many, whether they are control messages, and
+    how many for each delivered item."""
+
+    layering: str
+    kind: str
+    is_control: bool
+    sent: int
+    per_item: float | None
+
+
+def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list[MessagesRow]:
+    """Return the messages of layerings over TCP, in the order in which protocols name them."""
+    sent: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
+    return [
+        MessagesRow(layering, title, kind in protocol.control, count, ratio(count, carried.get(layering)))
+        for layering in manifest.layerings
+        for protocol in framed()
+        for kind, title in protocol.kinds.items()
+        if (count := sent[layering, protocol.name, kind])
+    ]
+
+
+class ConnectionsRow(NamedTuple):
+    """The TCP connections of a node: opened by it, accepted, how they ended; the median round trip of their
+    handshakes, ms; what it sent."""
+
+    layering: str
+    node: str
+    opened: int
+    accepted: int
+    fin: int
+    rst: int
+    still_open: int
+    handshake: float | None
+    sent_bytes: int
+    sent_segments: int
+    sent_again: int
+
+
+def _connections(rows: Rows) -> list[ConnectionsRow]:
+    """Return the connections by layering and node."""
+    nodes: dict[tuple[str, str], Rows] = {}
+    for row in rows:
+        nodes.setdefault((row["layering"], row["node"]), []).append(row)
+    found = []
+    for (layering, node), own in sorted(nodes.items()):
+        ways, ends = (Counter(row[name] for row in own) for name in ("direction", "ended"))
+        trips = [row["handshake_ns"] / 1e6 for row in own if row["handshake_ns"] is not None]
+        sums = (sum(row[name] for row in own) for name in ("sent_bytes", "sent_segments", "sent_again"))
+        told = (ways["out"], ways["in"], ends["fin"], ends["rst"], ends["open"])
+        found.append(ConnectionsRow(layering, node, *told, median(trips) if trips else None, *sums))
+    return found
 
 
 def _times(manifest: Manifest) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from analysis.decode.protocols.protocol import NDN
 from analysis.errors import AnalysisError
 from topologies.link import LinkParameters
 
@@ -144,10 +145,6 @@ class Sealed(BaseModel):
 
     bytes: int
     sha256: str
-
-
-NDN = "ndn"
-"""The protocol of layerings whose nodes have PITs."""
 
 
 class LayeringRun(BaseModel):

@@ -4,11 +4,13 @@ Theory of operation. What Spark is good at here is handing out pieces to cores a
 pass through its JVM only to be written. So a task decodes some pieces (analysis.decode.reader), writes
 Parquet with Arrow, and reports what it found. Files are named for their task and moved into place whole: a
 task that runs twice leaves what one leaves. As TCP streams cross pieces, their segments are put aside, and a
-second round, one task a capture, puts the streams together.
+second round, one task a run, puts the streams together: NDN's packets go to the others, and the messages of
+each other protocol, connections, and what TCP carried by layer to tables of their own beside those.
 
 On several machines, captures and output must be on a file system that they share.
 """
 
+import heapq
 import os
 import shutil
 from collections import Counter, OrderedDict, defaultdict
@@ -22,15 +24,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.decode import messages
+from analysis.decode.connections import CONNECTIONS, Row
+from analysis.decode.protocols.protocol import NDN
+from analysis.decode.protocols.registry import PROTOCOLS, framed
 from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
 from analysis.decode.reference import Link, decode_payload
-from analysis.decode.schema import COLUMNS, PACKETS
+from analysis.decode.schema import ARROW_TYPES, COLUMNS, PACKETS
 from analysis.files import Rows
 from analysis.spark.parallel import each, go_on
-from analysis.spark.parquet import By, WholeFile, partition
+from analysis.spark.parquet import BY, By, WholeFile, at_least_empty, partition
 from captures import websocket
 from captures.files import PIECE_FRAMES
-from captures.streams import Segment, Stream
+from captures.key_log import Secrets, from_lines
+from captures.packet_stream import PacketStream
+from captures.streams import RST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,16 +51,17 @@ _MOST_ROWS = 4 * PIECE_FRAMES
 _TASKS_A_CORE = 2
 _MOST_PIECES = 8
 _ASIDE = "_segments"
+_SEGMENTS_AT_ONCE = 1024
 _TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary")]
 _COUNTING = ["frame", "time", "seq"]
 """What grows from row to row is written as differences; its least and greatest say what a row group holds."""
-_RST = 4
 
 
 class Report(NamedTuple):
     """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
     damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
-    frames with NDN by direction (`in`, `out`, `unknown`)."""
+    frames with NDN by direction (`in`, `out`, `unknown`); frames by protocol; messages by protocol and kind,
+    and TCP connections, of all captures of the run, at its first."""
 
     run: str
     path: str
@@ -63,10 +72,32 @@ class Report(NamedTuple):
     gaps: int = 0
     skipped: int = 0
     directions: Mapping[str, int] = MappingProxyType({})
+    protocols: Mapping[str, int] = MappingProxyType({})
+    messages: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    connections: int = 0
+
+
+CONNECTIONS_TABLE = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in CONNECTIONS])
+
+
+STREAM_LAYERS_TABLE = "stream_layers"
+"""The directory of analysis.decode.messages.STREAM_LAYERS."""
+
+
+def tables_beside() -> dict[str, pa.Schema]:
+    """Return the schemas of the tables that extract() writes beside packets, by their names."""
+    of_protocols = {protocol.name: messages.schema(protocol) for protocol in framed()}
+    return {"connections": CONNECTIONS_TABLE, STREAM_LAYERS_TABLE: messages.STREAM_LAYERS, **of_protocols}
+
+
+def beside(out: Path, name: str) -> Path:
+    """Return the directory of such a table; `out` is that of packets."""
+    return out.with_name(name + out.suffix)
 
 
 def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession | None") -> list[Report]:
-    """Write the packets of some readings as Parquet under `out`; return a report for each capture.
+    """Write the packets of some readings as Parquet under `out`, and tables_beside(); return a report for
+    each capture.
 
     Without Spark the work is done here. Raises OSError, and CaptureError for a file that is no capture.
     """
@@ -82,16 +113,19 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
         parts = [part for group in written for part in group["pieces"]]
         reports = _summed(readings, parts)
         aside: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        key_logs: dict[str, set[str]] = defaultdict(set)
         for reading, part in zip(readings, parts, strict=True):
             if part["segments"]:
                 aside[reading.run].append((part["segments"], reading.piece.path))
+            key_logs[reading.run].update(part["key_logs"])
         runs = list(aside)
-        for run, found in zip(
-            runs,
-            each(spark, lambda number: _write_streams(aside[runs[number]], out, by, number), len(runs)),
-            strict=True,
-        ):
-            for path, counts in found.items():
+
+        def join(number: int) -> dict[str, Any]:
+            secrets = from_lines("".join(key_logs[runs[number]]).encode())
+            return _write_streams(runs[number], aside[runs[number]], secrets, out, by, number)
+
+        for run, found in zip(runs, each(spark, join, len(runs)), strict=True):
+            for path, counts in found["captures"].items():
                 before = reports[run, path]
                 reports[run, path] = before._replace(
                     kinds=dict(Counter(before.kinds) + Counter(counts["kinds"])),
@@ -99,6 +133,14 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
                     gaps=counts["gaps"],
                     skipped=counts["skipped"],
                 )
+            first = reports[run, aside[run][0][1]]
+            reports[run, first.path] = first._replace(
+                messages=found["messages"], connections=found["connections"]
+            )
+        names = list(dict.fromkeys(reading.run for reading in readings))
+        for name, schema in tables_beside().items():
+            if name not in PROTOCOLS or beside(out, name).exists():
+                at_least_empty(beside(out, name), schema, names, BY[:1])
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
@@ -127,6 +169,7 @@ def _summed(readings: Sequence[Reading], parts: Rows) -> dict[tuple[str, str], R
             problems=dict(Counter(before.problems) + Counter(part["problems"])),
             damages=before.damages + [tuple(damage) for damage in part["damages"]],
             directions=dict(Counter(before.directions) + Counter(part["directions"])),
+            protocols=dict(Counter(before.protocols) + Counter(part["protocols"])),
         )
     return reports
 
@@ -161,6 +204,8 @@ def _write_pieces(
                 "kinds": findings.kinds,
                 "problems": findings.problems,
                 "directions": findings.directions,
+                "protocols": findings.protocols,
+                "key_logs": [lines.decode("ascii", "replace") for lines in findings.key_logs],
                 "damages": findings.damages,
                 "segments": aside,
             }
@@ -207,17 +252,69 @@ def _write(table: pa.Table, path: Path) -> None:
 class _Flow:
     """One direction of a connection at one interface, and the columns that its packets share."""
 
-    def __init__(self, row: dict[str, Any]) -> None:
-        self.stream = Stream(websocket.PORT in (row["src_port"], row["dst_port"]))
+    def __init__(self, row: Row) -> None:
+        self.stream = PacketStream(websocket.PORT in (row.src_port, row.dst_port))
         self.row = row
         self.capture = ""
 
 
+def _segments(paths: Sequence[tuple[str, str]]) -> Iterator[tuple[Row, str]]:
+    """Yield the segments in some files of one run, each with the capture that it is of, in order of time:
+    a capture may go on in the next, or be of another node."""
+    captures: dict[str, list[str]] = defaultdict(list)
+    for path, capture in sorted(paths):
+        captures[capture].append(path)
+
+    def of(capture: str) -> Iterator[tuple[Row, str]]:
+        for path in captures[capture]:
+            for batch in pq.ParquetFile(path).iter_batches(_SEGMENTS_AT_ONCE):
+                go_on()
+                columns = [column.to_pylist() for column in batch.columns]
+                yield from ((Row(*values), capture) for values in zip(*columns, strict=True))
+
+    return heapq.merge(*map(of, captures), key=lambda each: each[0].time)
+
+
 def _write_streams(
+    run: str, paths: Sequence[tuple[str, str]], secrets: Secrets, out: Path, by: By, number: int
+) -> dict[str, Any]:
+    """Put the streams of one run together from its segments, each in a file with the capture that it is of;
+    return counts by capture, and messages by protocol and kind."""
+    counts = _write_packets(paths, out, by, number)
+    kept: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    written: Counter[str] = Counter()
+
+    def flush(name: str, schema: pa.Schema) -> None:
+        rows = kept.pop(name, [])
+        if rows:
+            table = pa.Table.from_pylist(rows, schema).drop_columns(list(BY[:1]))
+            place = beside(out, name) / partition(BY[0], run) / f"part-{written[name]:05}.parquet"
+            with WholeFile(place, table.schema) as file:
+                file.write(table)
+            written[name] += 1
+
+    schemas = tables_beside()
+
+    def keep(protocol: str, row: dict[str, Any]) -> None:
+        kept[protocol].append(row)
+        if len(kept[protocol]) >= _ROWS:
+            flush(protocol, schemas[protocol])
+
+    found = messages.read(run, lambda: (row for row, _ in _segments(paths)), secrets, keep)
+    kept["connections"] = found.connections
+    kept[STREAM_LAYERS_TABLE] = found.layers
+    for name, schema in schemas.items():
+        flush(name, schema)
+    told: dict[str, dict[str, int]] = defaultdict(dict)
+    for (protocol, kind), times in found.kinds.items():
+        told[protocol][kind] = times
+    return {"captures": counts, "messages": told, "connections": found.count}
+
+
+def _write_packets(
     paths: Sequence[tuple[str, str]], out: Path, by: By, number: int
 ) -> dict[str, dict[str, Any]]:
-    """Put the streams of one run together from its segments, each in a file with the capture that it is of;
-    return counts by capture. A capture may go on in the next, at the same interface of the same node."""
+    """Write the NDN packets of the streams of one run; return counts by capture."""
     flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
     rows: Rows = []
     found: dict[str, dict[str, Any]] = {
@@ -254,32 +351,29 @@ def _write_streams(
             written += 1
             rows.clear()
 
-    for path, capture in sorted(paths):
-        for batch in pq.ParquetFile(path).iter_batches(1024):
-            for row in batch.to_pylist():
-                key = tuple(
-                    row[name]
-                    for name in ("node", "interface", "direction", "src", "src_port", "dst", "dst_port")
-                )
-                flow = flows.get(key)
-                if flow is None:
-                    if len(flows) >= STREAMS:
-                        end(flows.popitem(last=False)[1])
-                    flow = flows[key] = _Flow(row)
-                flows.move_to_end(key)
-                flow.row, flow.capture = row, capture
-                segment = Segment(row["sequence"], row["flags"], row["payload"], row["length"])
-                take(flow, flow.stream.receive(segment))
-                if row["flags"] & _RST:
-                    end(flows.pop(key))
-            if len(rows) >= _ROWS:
-                flush()
+    for row, capture in _segments(paths):
+        if row.protocol != NDN:
+            continue
+        key = (row.node, row.interface, row.direction, row.src, row.src_port, row.dst, row.dst_port)
+        flow = flows.get(key)
+        if flow is None:
+            if len(flows) >= STREAMS:
+                end(flows.popitem(last=False)[1])
+            flow = flows[key] = _Flow(row)
+        flows.move_to_end(key)
+        flow.row, flow.capture = row, capture
+        take(flow, flow.stream.receive(row.segment(row.payload)))
+        if row.tcp_flags & RST:
+            end(flows.pop(key))
+        if len(rows) >= _ROWS:
+            flush()
     for flow in flows.values():
         end(flow)
     flush()
     return found
 
 
+_OF_SEGMENT = frozenset(SEGMENTS.names) & frozenset(PACKETS.names) - {"tcp_seq", "tcp_ack", "tcp_flags"}
 _OF_PACKET = tuple(column.name for column in COLUMNS)[
     [column.name for column in COLUMNS].index(Link._fields[0]) :
 ]
@@ -287,6 +381,7 @@ _OF_PACKET = tuple(column.name for column in COLUMNS)[
 
 def _stream_row(flow: _Flow, packet: bytes) -> dict[str, Any]:
     """Return the row of a packet that the last segment of a flow completed."""
-    nothing = dict.fromkeys(("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes"), 0)
+    nothing = dict.fromkeys(("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "carried_bytes"), 0)
     transport = {"transport": "websocket" if flow.stream.is_websocket else "tcp"}
-    return flow.row | nothing | transport | dict(zip(_OF_PACKET, decode_payload(packet), strict=True))
+    of_frame = {name: value for name, value in flow.row._asdict().items() if name in _OF_SEGMENT}
+    return of_frame | nothing | transport | dict(zip(_OF_PACKET, decode_payload(packet), strict=True))

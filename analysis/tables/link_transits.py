@@ -74,7 +74,7 @@ is told, too. A persistent Interest's feed is its name. is_reissued: an LLI with
 feed_limit: of FeedState."""
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
-_KEY = ("kind", "name", "nonce", "send_credit", "nack_reason", "frame_bytes")
+_KEY = ("kind", "name", "flow", "nonce", "send_credit", "nack_reason", "frame_bytes")
 _ARROW: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
 _SAID = TRANSITS.names[6:]
 
@@ -134,8 +134,12 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
     `here` is analysis.spark.parallel.by_group's.
     """
     is_idle = (F.col("kind") == "idle") & (F.col("frag_count") == 1)
-    single = packets.where(is_idle | (F.col("kind") == "other"))  # all else is in messages, put together
-    every = messages.unionByName(
+    is_frame = F.col("kind").isin("other", "segment")
+    said = ("src", "src_port", "dst", "dst_port", "tcp_seq", "tcp_ack", "tcp_flags")
+    # All else is in messages, put together.
+    single = packets.where(is_idle | is_frame).withColumn("flow", F.when(is_frame, F.concat_ws(" ", *said)))
+    packets_whole = messages.withColumn("flow", F.lit(None).cast("string"))
+    every = packets_whole.unionByName(
         single.withColumn("frames", F.lit(1).cast("long")), allowMissingColumns=True
     ).drop("feed_tip", "feed_limit")
     states = packets.where(F.col("feed_tip").isNotNull())
@@ -157,6 +161,7 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
         "time",
         "name",
         "nonce",
+        "flow",
         "kind",
         F.coalesce("feed", _part(1), F.when(F.col("is_persistent"), F.col("name"))).alias("feed"),
         F.coalesce("seq", _part(3).cast("long")).alias("seq"),

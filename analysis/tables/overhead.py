@@ -8,13 +8,17 @@ inter-frame gap.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.tables.values import LAYERS
+from analysis.decode.messages import RETRANSMITTED
+from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
+from analysis.tables.values import layers
 
+_BY = ("layering", "node", "interface", "protocol", "transport", "kind")
 _SUMS = (
     "frame_bytes",
     "eth_bytes",
     "ip_bytes",
     "udp_bytes",
+    "carried_bytes",
     "lp_bytes",
     "ndn_bytes",
     "payload_bytes",
@@ -22,21 +26,25 @@ _SUMS = (
 
 
 def traffic(packets: DataFrame) -> DataFrame:
-    """Return the frames sent: layering, node, interface, kind, frames, and the sums of their sizes, bytes."""
+    """Return the frames sent: layering, node, interface, protocol, transport, kind, frames, and the sums of
+    their sizes, bytes."""
     sent = packets.where(F.col("direction") == "out")
-    return sent.groupBy("layering", "node", "interface", "kind").agg(*_sizes())
+    return sent.groupBy(*_BY).agg(*_sizes())
 
 
-def seen_once(packets: DataFrame) -> DataFrame:
+def seen_once(packets: DataFrame, streams: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return the same of captures, each frame once: those that went out, and of the others those whose sender
-    is not seen sending any in that run. Of frames without a sender's address, all."""
+    is not seen sending any in that run; of frames without a sender's address, all. And the rows of
+    analysis.decode.messages.STREAM_LAYERS that count with them."""
     is_out = F.col("direction").eqNullSafe("out").alias("is_out")
-    parts = packets.groupBy("layering", "node", "interface", "kind", "src", is_out).agg(*_sizes())
+    parts = packets.groupBy(*_BY, "src", is_out).agg(*_sizes())
     sends = F.max("is_out").over(Window.partitionBy("layering", "src"))
     once = parts.withColumn("sends", sends).where("is_out or not sends or src is null")
-    return once.groupBy("layering", "node", "interface", "kind").agg(
-        *(F.sum(name).alias(name) for name in ("frames", *_SUMS))
+    senders = parts.where("is_out and src is not null").select("layering", "src").distinct()
+    read = streams.where(is_out).unionByName(
+        streams.where(~is_out).join(senders, ["layering", "src"], "left_anti")
     )
+    return once.groupBy(*_BY).agg(*(F.sum(name).alias(name) for name in ("frames", *_SUMS))), read
 
 
 def _sizes() -> list[Column]:
@@ -44,22 +52,37 @@ def _sizes() -> list[Column]:
     return [F.count("*").alias("frames"), *sums]
 
 
-def overhead(sent: DataFrame) -> DataFrame:
-    """Return layering, layer (one of LAYERS), bytes: what traffic() adds up to. The sum is all bytes sent."""
-    kind = F.col("kind")
-    is_ndn = ~kind.isin("other", "malformed")
+def overhead(sent: DataFrame, streams: DataFrame) -> DataFrame:
+    """Return layering, layer (one of values.layers()), bytes. The sum is all bytes sent.
+
+    `sent` is traffic(), `streams` has the rows of analysis.decode.messages.STREAM_LAYERS for the same frames.
+    """
+    kind, over_tcp = F.col("kind"), F.coalesce(F.col("transport").isin("tcp", "websocket"), F.lit(False))
+    is_known = ~kind.isin("other", "malformed")
     is_data = kind.isin("data", "fragment")
     parts = {
-        "ethernet": F.when(is_ndn, F.col("eth_bytes")),
-        "ip": F.when(is_ndn, F.col("ip_bytes")),
-        "udp": F.when(is_ndn, F.col("udp_bytes")),
-        "ndnlp": F.when(is_ndn, F.col("lp_bytes")),
-        "interest": F.when(is_ndn & ~is_data, F.col("ndn_bytes")),
+        "ethernet": F.when(is_known, F.col("eth_bytes")),
+        "ip": F.when(is_known, F.col("ip_bytes")),
+        "udp": F.when(is_known & ~over_tcp, F.col("udp_bytes")),
+        "tcp": F.when(is_known & over_tcp, F.col("udp_bytes")),
+        "ndnlp": F.when(is_known, F.col("lp_bytes")),
+        "interest": F.when(is_known & ~is_data, F.col("ndn_bytes")),
         "data header": F.when(is_data, F.col("ndn_bytes") - F.col("payload_bytes")),
-        "payload": F.when(is_data, F.col("payload_bytes")),
-        "other": F.when(~is_ndn, F.col("frame_bytes")),
+        PAYLOAD: F.when(is_data, F.col("payload_bytes")),
+        # Of TCP, what segments carry less what is found in it.
+        "other": F.when(~is_known, F.col("frame_bytes"))
+        .when(kind == "segment", F.col("carried_bytes"))
+        .when(over_tcp, -F.col("lp_bytes") - F.col("ndn_bytes")),
     }
+    names = layers()
     totals = sent.groupBy("layering").agg(
-        *(F.coalesce(F.sum(part), F.lit(0)).alias(layer) for layer, part in parts.items())
+        *(F.coalesce(F.sum(parts.get(layer, F.lit(0))), F.lit(0)).alias(layer) for layer in names)
     )
-    return totals.unpivot("layering", list(LAYERS), "layer", "bytes")
+    # As values.layer_name() has it.
+    common = F.col("layer").isin(RETRANSMITTED, ENCRYPTED, UNREAD, PAYLOAD)
+    name = F.when(common, F.col("layer")).otherwise(F.concat_ws(" ", "protocol", "layer"))
+    read = streams.where(F.col("protocol") != "tcp")
+    found = read.select("layering", name.alias("layer"), "bytes")
+    rest = read.select("layering", F.lit("other").alias("layer"), (-F.col("bytes")).alias("bytes"))
+    every = totals.unpivot("layering", list(names), "layer", "bytes").unionByName(found).unionByName(rest)
+    return every.groupBy("layering", "layer").agg(F.sum("bytes").alias("bytes"))

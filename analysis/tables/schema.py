@@ -10,6 +10,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from analysis.decode import messages
+from analysis.decode.connections import CONNECTIONS as CONNECTION_COLUMNS
+from analysis.decode.protocols.protocol import Declaration
+from analysis.decode.protocols.registry import framed
 from analysis.decode.schema import ARROW_TYPES, COLUMNS, Column
 
 
@@ -47,12 +51,14 @@ PACKETS = Table(
     "a frame; over TCP, a packet or a segment",
     COLUMNS,
     "What a frame does not have is null. The bytes of a frame are split by layer without remainder:"
-    " `eth_bytes` + `ip_bytes` + `udp_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. Over TCP, packets"
-    " and frames do not coincide: there each frame is a row of kind `segment` that counts its headers only"
-    " (its payload is what is left of `frame_bytes`), and each packet of the stream is a row of its own, with"
-    " the number and time of the frame that completed it, whose `frame_bytes` and headers are 0. So sums are"
-    " right. Of a packet that NDNLPv2 has fragmented, or that the capture has cut, name and fields are given"
-    " as far as they are there. Numbers above 2^63 - 1 are given as that one.",
+    " `eth_bytes` + `ip_bytes` + `udp_bytes` + `carried_bytes` + `lp_bytes` + `ndn_bytes` = `frame_bytes`. So"
+    " this is the table of all frames, whatever they carry, and that of NDN’s packets, as an NDN packet is a"
+    " frame or fragment of one. Over TCP, packets and frames do not coincide: there each frame is a row of"
+    " kind `segment`, and each packet of an NDN stream is a row of its own, with the number and time of the"
+    " frame that completed it, whose `frame_bytes` and headers are 0. So sums of frames are right. Messages"
+    " of other protocols have tables of their own, called after the protocol. Of a packet that NDNLPv2 has"
+    " fragmented, or that the capture has cut, name and fields are given as far as they are there. Numbers"
+    " above 2^63 - 1 are given as that one.",
 )
 
 TRANSACTIONS = Table(
@@ -215,8 +221,11 @@ OVERHEAD = Table(
             "layer",
             "string",
             "",
-            "`ethernet`, `ip`, `udp` (or TCP), `ndnlp`, `interest` (Interests, LLIs, Nacks), `data header`"
-            " (Data less `payload`), `payload` (the application's message), `other` (no readable NDN)",
+            "`ethernet`, `ip`, `udp` and `tcp` headers, `retransmitted` (what TCP had sent before), `ndnlp`,"
+            " `interest` (Interests, LLIs, Nacks), `data header` (Data less `payload`), a protocol and one of"
+            " its own layers (`append-poll request`), `encrypted` and `unread` (no key for it; not readable"
+            " as the protocol that the port says), `payload` (the application's message), `other` (frames of"
+            " no known protocol)",
         ),
         Column("bytes", "int64", "bytes", "what was sent of it; the sum over layers is all bytes sent"),
     ),
@@ -247,6 +256,25 @@ EVENTS = Table(
     ),
 )
 
+CONNECTIONS = Table(
+    "connections",
+    "a TCP connection at one of its ends",
+    CONNECTION_COLUMNS,
+    "Of any protocol. A node that only passes a connection’s packets on has no row of it.",
+)
+
+
+def of_protocol(protocol: Declaration) -> Table:
+    """Return the table of a protocol's messages."""
+    return Table(
+        protocol.name,
+        "a message of this protocol, at a place where it was seen",
+        messages.columns(protocol),
+        "It is there if the protocol was met. A message is read once, where most of its connection was seen,"
+        " and has a row for each interface and direction at which all its bytes were seen in order.",
+    )
+
+
 TABLES = (
     PACKETS,
     TRANSACTIONS,
@@ -256,6 +284,7 @@ TABLES = (
     LATENCY,
     OVERHEAD,
     EVENTS,
+    CONNECTIONS,
 )
 
 _HEAD = """# Tables
@@ -287,7 +316,7 @@ Made by `python -m analysis.tables.schema > docs/tables.md`.
 
 def document() -> str:
     """Return docs/tables.md."""
-    return _HEAD + "".join(map(_section, TABLES)) + _TAIL
+    return _HEAD + "".join(map(_section, (*TABLES, *map(of_protocol, framed())))) + _TAIL
 
 
 def _section(table: Table) -> str:

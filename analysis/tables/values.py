@@ -1,12 +1,33 @@
 """Values of columns, and sizes of tables, that metrics and pages share."""
 
+from analysis.decode.messages import RETRANSMITTED
+from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
+from analysis.decode.protocols.registry import framed
+
 ALL = "*"
 """The node that stands for all nodes together, or for all subscribers."""
 
-LAYERS = ("ethernet", "ip", "udp", "ndnlp", "interest", "data header", "payload", "other")
-"""From the wire up. interest: Interests, LLIs and Nacks; data header: all of a Data packet but the
-application's message; payload: that message; other: whole frames that are not readable NDN. A packet's
-later fragments count as Data, since an Interest fits a frame."""
+_BELOW = ("ethernet", "ip", "udp", "tcp", RETRANSMITTED, "ndnlp", "interest", "data header")
+_ABOVE = (ENCRYPTED, UNREAD, PAYLOAD, "other")
+
+
+def layer_name(protocol: str, key: str) -> str:
+    """Return what one of a protocol's own layers is called among all."""
+    return f"{protocol} {key}"
+
+
+def layers() -> tuple[str, ...]:
+    """Return the layers of overhead, from the wire up.
+
+    udp, tcp: their headers; retransmitted: what TCP has sent before; interest: Interests, LLIs and Nacks;
+    data header: all of a Data packet but the application's message; then the layers that protocols declare;
+    encrypted, unread: bytes of a known protocol that could not be decrypted, or not be read; payload: the
+    messages; other: whole frames of no known protocol, and of TCP what is not in any other layer. A packet's
+    later fragments count as Data, since an Interest fits a frame.
+    """
+    own = (layer_name(each.name, layer.key) for each in framed() for layer in each.layers)
+    return (*_BELOW, *own, *_ABOVE)
+
 
 OUTCOMES = ("satisfied", "nacked", "expired", "cancelled", "forked", "lost", "open")
 """Outcomes of analysis.tables.schema.PIT_INTERVALS, in the order in which they are shown."""

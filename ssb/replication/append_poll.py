@@ -19,7 +19,10 @@ from ssb.message import InvalidMessage, Message
 
 MAX_FRAME: Final = 1 << 16
 """Most bytes of a frame: a message has up to 8192 UTF-16 units, which are less than 25,000 bytes."""
-_LENGTH: Final = 4
+LENGTH: Final = 4
+"""Bytes of a frame's length."""
+PORT: Final = 8008
+"""TCP port of servers."""
 
 
 class ProtocolError(ValueError):
@@ -35,21 +38,21 @@ class Frames:
     def receive(self, data: bytes) -> Iterator[bytes]:
         """Yield the frames that bytes complete; raise ProtocolError for one that is too long."""
         self._waiting += data
-        while len(self._waiting) >= _LENGTH:
-            size = int.from_bytes(self._waiting[:_LENGTH])
+        while len(self._waiting) >= LENGTH:
+            size = int.from_bytes(self._waiting[:LENGTH])
             if size > MAX_FRAME:
                 raise ProtocolError(f"a frame of {size} bytes")
-            end = _LENGTH + size
+            end = LENGTH + size
             if len(self._waiting) < end:
                 return
-            frame = bytes(self._waiting[_LENGTH:end])
+            frame = bytes(self._waiting[LENGTH:end])
             del self._waiting[:end]
             yield frame
 
 
 def frame(content: bytes) -> bytes:
     """Return a frame."""
-    return len(content).to_bytes(_LENGTH) + content
+    return len(content).to_bytes(LENGTH) + content
 
 
 class Server:
@@ -67,7 +70,7 @@ class Server:
         """Take in bytes; return the answer to the requests that they complete. Raises ProtocolError."""
         answers = []
         for request in self._frames.receive(data):
-            feed, after = _read_request(request)
+            feed, after = read_request(request)
             newer = self._feeds.get(feed, ())[after:]
             answers += [frame(message.encoded) for message in newer]
             answers.append(frame(b""))
@@ -119,7 +122,8 @@ class Client:
             yield message
 
 
-def _read_request(content: bytes) -> tuple[str, int]:
+def read_request(content: bytes) -> tuple[str, int]:
+    """Return the feed that a request is for, and the sequence number after which. Raises ProtocolError."""
     try:
         value = parse(content.decode())
         if not isinstance(value, dict) or value.keys() != {"feed", "after"}:

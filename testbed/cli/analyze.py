@@ -228,10 +228,20 @@ def _local(text: str) -> tuple[str, str]:
 
 def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> str:
     """Say in a few lines what was found in a capture."""
+    from analysis.decode.protocols.protocol import NDN
+
     lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if with_path else "")]
     if report.kinds:
         counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
+    if set(report.protocols) - {NDN}:
+        counted = sorted(report.protocols.items(), key=lambda item: (-item[1], item[0]))
+        lines.append("  frames of " + ", ".join(f"{name} {count}" for name, count in counted))
+    for protocol, kinds in sorted(report.messages.items()):
+        messages = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        lines.append(f"  messages of {protocol}: {messages}")
+    if report.connections:
+        lines.append(f"  TCP connections: {report.connections}")
     if report.problems:
         counted = sorted(report.problems.items(), key=lambda item: (-item[1], item[0]))
         said = [f"{count} {reason}" for reason, count in counted[:MOST_REASONS]]

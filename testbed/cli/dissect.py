@@ -101,6 +101,7 @@ def _plugin(install: bool) -> None:
 def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
     from captures.dissectors.filter import InvalidFilter, compile_filter, interfaces_in
     from captures.dissectors.reading import UnreadableCapture, read_rows
+    from testbed.cli.dissect_streams import StreamLines, secrets_of
 
     try:
         wanted = compile_filter(filter_text) if filter_text is not None else None
@@ -108,7 +109,8 @@ def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
         raise UserError(f"--filter {shown(filter_text)}: {error}") from error
     interfaces = set()
     try:
-        for row in read_rows(capture):
+        streams = StreamLines(secrets_of(capture))
+        for row in map(streams.tell, read_rows(capture)):
             interfaces.add(row.interface)
             if wanted is None or wanted(row.fields):
                 yield row

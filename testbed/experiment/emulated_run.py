@@ -4,8 +4,17 @@ from pathlib import Path
 from typing import Any
 
 from captures import pcapng
+from captures.key_log import Secret
 from testbed.experiment.context import build
-from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_events, write_rows
+from testbed.experiment.files import (
+    CAPTURE,
+    COUNTERS,
+    EVENTS,
+    capture_interfaces,
+    write_events,
+    write_rows,
+    write_secrets,
+)
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -43,6 +52,7 @@ class Emulation:
         self._layering = layering
         self._load = load
         self._events: list[dict[str, Any]] = []
+        self._secrets: list[Secret] = []
         for time, change in self.timeline.changes:
             self.network.change(time, lambda change=change: self._apply(change))  # type: ignore[misc]
 
@@ -57,6 +67,13 @@ class Emulation:
         events, self._events = self._events, []
         return events
 
+    def take_secrets(self) -> list[Secret]:
+        """Return the secrets of all nodes."""
+        for node in self.nodes.values():
+            self._secrets += node.take_secrets()
+        secrets, self._secrets = self._secrets, []
+        return secrets
+
     def _apply(self, change: Change) -> None:
         now = self.network.now
         topology = self._scenario.network
@@ -67,6 +84,7 @@ class Emulation:
             return
         old = self.nodes[change.restart]
         self._events += old.take_events()
+        self._secrets += old.take_secrets()
         new = build(
             self._scenario, self._layering, old.name, self._load, self.timeline, state=old.state, since=now
         )
@@ -89,6 +107,7 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
             network.observe(time, sample)
         emulation.run(timeline.end)
         network.write_statistics()
+    write_secrets(directory, emulation.take_secrets())
     write_events(directory / EVENTS, emulation.take_events())
     write_rows(directory / COUNTERS, samples)
     return {

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from captures import pcapng
+from captures.key_log import Secret, add_to_capture, to_lines
 from forwarder.wire.name import to_uri
 from ssb.export import entry_line
 from ssb_over_ndn.naming import log_name
@@ -25,6 +26,8 @@ FEED = "feed.jsonl"
 CAPTURE = "capture.pcapng"
 EVENTS = "events.jsonl"
 COUNTERS = "counters.jsonl"
+KEY_LOG = "keys.log"
+"""The secrets of the run (captures.key_log), which its capture has, too; only where there are any."""
 RESULT = "result.json"
 """What a run in a box tells its parent; goes into the manifest."""
 
@@ -46,6 +49,13 @@ def write_events(path: Path, rows: list[dict[str, Any]]) -> None:
     write_rows(path, [row | {"feed": row["feed"] and feed_uri(row["feed"])} for row in rows])
 
 
+def write_secrets(directory: Path, secrets: Iterable[Secret]) -> None:
+    """Write the key log of a layering, if there are secrets, and put it into its capture."""
+    if lines := to_lines(secrets):
+        (directory / KEY_LOG).write_bytes(lines)
+        add_to_capture(directory / CAPTURE, lines)
+
+
 def write_load(path: Path, load: Workload) -> None:
     """Write all feeds as an export."""
     branch = load.branch.messages[load.common :] if load.branch else ()
@@ -59,13 +69,15 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def sealed(directory: Path, layerings: Iterable[str]) -> dict[str, dict[str, Any]]:
+def sealed(directory: Path, layerings: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return size and SHA-256 of the files of a run, by their paths in its directory, for its manifest.
 
     By them an analysis knows the run that was measured from one that was cut off, or put together.
     """
     names = [SCENARIO, FEED]
     names += [f"{layering}/{name}" for layering in layerings for name in (CAPTURE, EVENTS, COUNTERS)]
+    keys = (f"{layering}/{KEY_LOG}" for layering in layerings)
+    names += [name for name in keys if (directory / name).exists()]
     seals: dict[str, dict[str, Any]] = {}
     for name in names:
         with (directory / name).open("rb") as file:

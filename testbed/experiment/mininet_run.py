@@ -24,6 +24,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from captures.key_log import Secret
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
 from testbed.experiment.context import build
@@ -37,6 +38,7 @@ from testbed.experiment.files import (
     write_events,
     write_json,
     write_rows,
+    write_secrets,
 )
 from testbed.layerings.node import AppState, Node
 from testbed.layerings.workload import Workload
@@ -67,7 +69,9 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         MininetNetwork(scenario.network, scenario.seed, impairment, directory=output) as network,
         _recording(scenario, network, output) as capture,
     ):
-        timeline = _Nodes(scenario, layering, load, network).run(output)
+        nodes = _Nodes(scenario, layering, load, network)
+        timeline = nodes.run(output)
+    write_secrets(output, nodes.secrets)
     result = {
         "impairment": network.impairment,
         "impairment_reason": network.reason,
@@ -113,7 +117,7 @@ class _Process(NamedTuple):
 
 
 class _Nodes:
-    """The processes of all nodes."""
+    """The processes of all nodes; `secrets` are those that they have reported."""
 
     def __init__(self, scenario: Scenario, layering: str, load: Workload, network: MininetNetwork) -> None:
         self._scenario = scenario
@@ -124,6 +128,7 @@ class _Nodes:
         self._processes: dict[str, _Process] = {}
         self._events: list[dict[str, Any]] = []
         self._samples: list[dict[str, Any]] = []
+        self.secrets: list[Secret] = []
 
     def run(self, output: Path) -> Timeline:
         """Run all nodes from start to end, and write what they report."""
@@ -177,8 +182,9 @@ class _Nodes:
 
     def _collect(self, name: str, seconds: float) -> AppState:
         """Wait for a node's report, with which it ends; return what its applications keep."""
-        events, samples, state = self._expect(name, "report", seconds)
+        events, samples, state, secrets = self._expect(name, "report", seconds)
         self._events += events
+        self.secrets += secrets
         self._samples += samples
         kept: AppState = state
         return kept
@@ -209,7 +215,7 @@ def _node(
             timeline, state, since = connection.recv()
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
             samples = asyncio.run(_drive(node, scenario, timeline, since))
-        connection.send(("report", (node.take_events(), samples, node.state)))
+        connection.send(("report", (node.take_events(), samples, node.state, node.take_secrets())))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))
 

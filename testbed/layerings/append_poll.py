@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from captures.key_log import Secret
 from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.append_poll import Client, ProtocolError, Server
+from ssb.replication.append_poll import PORT, Client, ProtocolError, Server
 from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import (
@@ -28,7 +29,6 @@ from topologies.endpoint import (
     StreamPort,
 )
 
-PORT = 8008
 _MS = 1_000_000
 _PATIENCE = 100_000 * _MS
 """How long a poll may bring nothing before it is broken off: as long as TCP itself would send again."""
@@ -49,7 +49,7 @@ class AppendPollLayering(NamedTuple):
 
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
-    protocol: str = "tcp"
+    protocol: str = "append-poll"
     carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
 
     def build(self, context: Context) -> Node:
@@ -296,6 +296,10 @@ class AppendPollNode:
             rows += self._rows.of(part.events)
             part.events.clear()
         return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """Return no secrets: nothing is encrypted."""
+        return []
 
     def sample(self, now: int) -> dict[str, Any]:
         """Return the node's state, as a row of counters.jsonl."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from captures.key_log import Secret
 from forwarder import strategies
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
@@ -248,6 +249,10 @@ class NdnNode:
         return self._rows.of(
             event for application in self._applications for event in application.take_events()
         )
+
+    def take_secrets(self) -> list[Secret]:
+        """Return no secrets: nothing is encrypted."""
+        return []
 
     def sample(self, now: int) -> dict[str, Any]:
         """Return the forwarder's state and counters, as a row of counters.jsonl."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from captures.key_log import Secret
 from ssb.application import Event, Plan
 from testbed.layerings.workload import Feature, Feed, Workload
 from topologies.endpoint import Program
@@ -134,6 +135,11 @@ class Node(Protocol):
         """Return the applications' events since the last call, as rows: see EventRows."""
         ...
 
+    def take_secrets(self) -> list[Secret]:
+        """Return the secrets since the last call by which what the node sent and received can be read: they
+        go into the capture and the key log of the run."""
+        ...
+
     def sample(self, now: int) -> dict[str, Any]:
         """Return the node's state and counters, as a row of counters.jsonl."""
         ...
@@ -145,7 +151,7 @@ class Layering(Protocol):
     Attributes:
         title: for people, a few words.
         parameters: model of its parameters.
-        protocol: what carries feeds between nodes: "ndn" or "tcp".
+        protocol: what carries feeds between nodes, by its name in analysis/decode/protocols.
         carries: what it can do besides carrying feeds.
     """
 

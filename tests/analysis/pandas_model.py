@@ -295,6 +295,7 @@ class Model:
     def wire(self) -> dict[str, Any]:
         out = self.frames[self.frames["direction"] == "out"]
         asked = out[out["asks"]]
+        control = out["asks"] | (out["nacked"] & (out["index"] == 0)) | (out["piece"] == b"")
         of_subscribers = asked["interface"].map(self.owner).map(self.roles) == "subscriber"
         carried = [row for row in self.deliveries if row["purpose"] != "archived"]
         total, credit = int(out["frame_bytes"].sum()), self.manifest["parameters"].get(self.layering, {})
@@ -323,6 +324,8 @@ class Model:
             "useful_share": per(int(firsts["frame_bytes"].sum()) * 100, total),
             "repeated_share": per(again * 100, len(sent)),
             "duplicate_share": per((len(came) - len(firsts)) * 100, len(came)),
+            "connections": None,  # nothing that is modelled here uses TCP
+            "control_per_item": per(int(control.sum()), len(carried)),
             "overhead_ratio": per(total, sum(row["bytes"] for row in carried)),
         }
 

@@ -20,7 +20,7 @@ from forwarder.wire.tlv import element, nni
 
 KEY = bytes(range(32))
 FEED = from_uri("/ssb/logs") + component(8, KEY)
-COLUMNS = PACKETS.names[PACKETS.names.index("transport") :]
+COLUMNS = PACKETS.names[PACKETS.names.index("protocol") :]
 ETHERNET, IP, UDP = 14, 20, 8
 
 
@@ -30,7 +30,7 @@ def ndn_frame(payload: bytes, port: int = 6363) -> bytes:
 
 def row(frame: bytes) -> dict:
     values = dict(zip(COLUMNS, decode_frame(frame, len(frame)), strict=True))
-    layers = [values[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "lp", "ndn")]
+    layers = [values[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "carried", "lp", "ndn")]
     assert sum(layers) == len(frame)
     return values
 
@@ -51,6 +51,7 @@ def test_an_interest():
     )
     got = ndn(packet)
     assert got == dict.fromkeys(COLUMNS) | {
+        "protocol": "ndn",
         "transport": "udp",
         "src": "10.0.0.1",
         "dst": "10.0.0.2",
@@ -59,6 +60,7 @@ def test_an_interest():
         "eth_bytes": ETHERNET,
         "ip_bytes": IP,
         "udp_bytes": UDP,
+        "carried_bytes": 0,
         "lp_bytes": 0,
         "ndn_bytes": len(packet),
         "frag_index": 0,
@@ -273,7 +275,7 @@ def cut(payload: bytes, size: int) -> dict:
     """Decode a payload of which the capture kept `size` bytes."""
     frame = ndn_frame(payload)
     values = dict(zip(COLUMNS, decode_frame(frame[: 42 + size], len(frame)), strict=True))
-    layers = [values[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "lp", "ndn")]
+    layers = [values[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "carried", "lp", "ndn")]
     assert sum(layers) == len(frame)
     return values
 

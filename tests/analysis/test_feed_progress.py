@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
+from analysis.decode.messages import STREAM_LAYERS
 from analysis.spark.engine import frame
 from analysis.tables.events import packet_events, run_events
 from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
@@ -174,6 +175,19 @@ def test_frames_of_captures_count_once(spark):
         interest("/a", 6, "in", frame_bytes=32, src=None),
         interest("/a", 7, "in", frame_bytes=64, layering="y"),
     )
-    frames = seen_once(packets)
+    streams = pa.Table.from_pylist(
+        [
+            dict(zip(STREAM_LAYERS.names, ("x", "a", "a-eth0", way, src, "p", "payload", size), strict=True))
+            for way, src, size in (
+                ("out", "10.0.0.1", 1),
+                ("in", "10.0.0.1", 2),
+                ("in", "10.0.0.9", 4),
+                (None, "10.0.0.1", 8),
+            )
+        ],
+        STREAM_LAYERS,
+    )
+    frames, read = seen_once(packets, spark.createDataFrame(streams))
+    assert sorted(row.bytes for row in read.collect()) == [1, 4]
     assert rows(frames, "layering", "node", "frames", "frame_bytes") == [("x", "a", 4, 45), ("y", "a", 1, 64)]
-    assert same_columns(overhead(frames), OVERHEAD)
+    assert same_columns(overhead(frames, read), OVERHEAD)

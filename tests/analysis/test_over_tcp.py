@@ -5,6 +5,8 @@ from collections import Counter
 import pcapng_oracle
 import pyarrow.parquet as pq
 import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
 from short_runs import emulate
 
 from analysis.pipelines.run import analyze
@@ -77,3 +79,134 @@ def test_its_page_has_no_pit_and_no_journey(compared, tmp_path):
     assert "State: the" not in page
     assert "journey-layering" not in page
     assert "best-route" not in page
+
+
+LOSSY = """
+title = "Polls over links that lose, double and let overtake"
+layerings = ["append-poll"]
+seed = 1
+settle_ms = 4000
+publishers = ["p1", "p2"]
+subscribers = ["s1", "s2"]
+
+[topology]
+links = [
+    { a = "p1", b = "r1" },
+    { a = "p2", b = "r2" },
+    { a = "r1", b = "r2", bw_mbit = 0.5, max_queue_size = 6 },
+    { a = "r1", b = "s1" },
+    { a = "r2", b = "s2" },
+]
+
+[topology.link]
+bw_mbit = 10.0
+delay_ms = 5.0
+jitter_ms = 3.0
+loss_percent = 4.0
+duplicate_percent = 3.0
+
+[workload]
+items = 30
+feeds = 2
+
+[workload.schedule]
+speed = 1500000.0
+idle_limit_ms = 40.0
+
+[parameters.append-poll]
+poll_ms = 150
+"""
+
+
+def sent_by_layer(capture):
+    """Add up what interfaces have sent, by Scapy and byte for byte: headers, and bytes of streams that were
+    sent over the same interface before."""
+    layers, seen = Counter(), {}
+    for packet in pcapng_oracle.read(capture):
+        if packet.direction is not Direction.OUT:
+            continue
+        frame = Ether(packet.frame)
+        ip, tcp = frame[IP], frame[TCP]
+        data = bytes(tcp.payload)[: ip.len - ip.ihl * 4 - tcp.dataofs * 4]
+        layers["ethernet"] += len(packet.frame) - ip.len
+        layers["ip"] += ip.ihl * 4
+        layers["tcp"] += tcp.dataofs * 4
+        flow = (packet.interface.name, ip.src, tcp.sport, ip.dst, tcp.dport)
+        if "S" in str(tcp.flags) and flow not in seen:
+            seen[flow] = set()
+        places = {tcp.seq + at & 0xFFFFFFFF for at in range(len(data))}
+        layers["retransmitted"] += len(places & seen[flow])
+        layers["new"] += len(places - seen[flow])
+        seen[flow] |= places
+    return layers
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def lossy(request, spark, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("lossy")
+    (directory / "lossy.toml").write_text(LOSSY.replace("seed = 1", f"seed = {request.param}"))
+    run = emulate(directory / "run", str(directory / "lossy.toml"))
+    analyze(run.directory)
+    return run
+
+
+def of_run(run, name):
+    return pq.read_table(run.directory / "tables" / f"{name}.parquet").to_pylist()
+
+
+@pytest.mark.spark
+def test_layers_add_up_to_all_that_was_sent(lossy):
+    capture = lossy.directory / "append-poll" / "capture.pcapng"
+    sent = sent_by_layer(capture)
+    layers = {row["layer"]: row["bytes"] for row in of_run(lossy, "overhead") if row["bytes"]}
+    own = ("payload", "append-poll length", "append-poll request", "unread")
+    assert sum(layers.values()) == sum(sent.values())
+    assert sum(layers.pop(layer, 0) for layer in own) == sent.pop("new")
+    assert layers == sent
+    assert layers["retransmitted"] > 0
+
+
+@pytest.mark.spark
+def test_what_it_takes_at_least_is_less_than_what_it_took(lossy):
+    rows = of_run(lossy, "latency")
+    assert rows
+    assert all(0 < row["bound_ns"] <= row["latency_ns"] for row in rows)
+    known = values(lossy, "append-poll")
+    assert known["wire_ratio"] > 1
+    assert 0 < known["useful_share"] < 100
+    assert known["bound_p50"] > 0
+
+
+@pytest.mark.spark
+def test_control_messages_are_requests_and_ends_on_every_link(lossy):
+    messages = [row for row in of_run(lossy, "append-poll") if row["direction"] == "out"]
+    control = [row for row in messages if row["kind"] in ("request", "end")]
+    carried = values(lossy, "append-poll")["delivered"]
+    assert values(lossy, "append-poll")["control_per_item"] == pytest.approx(len(control) / carried)
+    items = {(row["feed"], row["seq"]) for row in messages if row["kind"] == "data"}
+    assert len(items) == values(lossy, "append-poll")["published"]
+
+
+@pytest.mark.spark
+def test_connections_are_those_that_subscribers_opened(lossy):
+    rows = of_run(lossy, "connections")
+    opened = [row for row in rows if row["direction"] == "out"]
+    accepted = [row for row in rows if row["direction"] == "in"]
+    assert {row["node"] for row in opened} == {"s1", "s2"}
+    assert {row["node"] for row in accepted} == {"p1", "p2"}
+    complete = [row for row in opened if row["handshake_ns"] is not None]
+    assert values(lossy, "append-poll")["connections"] == len(complete)
+    # Two links of 5 ms less 3 ms of jitter, there and back.
+    assert min(row["handshake_ns"] for row in complete) >= 4 * 2_000_000
+    received = {row["src_port"]: row["received_bytes"] for row in opened if row["ended"] == "fin"}
+    for row in accepted:
+        if row["ended"] == "fin" and row["src_port"] in received:
+            assert row["sent_bytes"] == received[row["src_port"]]
+    assert sum(row["sent_again"] for row in rows) > 0
+
+
+@pytest.mark.spark
+def test_hops_of_items_are_told(lossy):
+    hops = {(row["sender"], row["receiver"]): row["hops"] for row in of_run(lossy, "hop_delays")}
+    assert hops[("p1", "r1")] > 0
+    assert hops[("r1", "s1")] > 0

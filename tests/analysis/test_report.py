@@ -110,6 +110,8 @@ def made_tables(**changes):
         flows=[],
         queue=[],
         keeping_up=[],
+        messages=[],
+        connections=[],
         pit_heat=[
             {"layering": "poll", "node": "r", "slice": k, "entries": 0.5 * k, "bytes": 8.0} for k in (0, 1)
         ],

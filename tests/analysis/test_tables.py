@@ -5,6 +5,8 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.decode.messages import STREAM_LAYERS
+from analysis.decode.protocols.protocol import NDN
 from analysis.metrics import aggregates, bottleneck, capture_aggregates, delivery
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
@@ -15,13 +17,15 @@ from analysis.pit.outcomes import lives
 from analysis.pit.validation import samples, truth, truth_summary
 from analysis.run import context
 from analysis.run.context import Span
-from analysis.run.manifest import NDN
+from analysis.spark.engine import frame
 from analysis.spark.parquet import BY, settle, write_by_time
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
+from analysis.tables.protocol_messages import SEEN
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import PACKETS, PIT_INTERVALS
-from analysis.tables.values import ALL, LAYERS
+from analysis.tables.values import ALL
+from analysis.tables.values import layers as all_layers
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +90,9 @@ def packets(spark):
             "direction": "in",
             "frag_index": 0,
             "frag_count": 1,
-            **dict.fromkeys(("eth_bytes", "ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes"), 0),
+            **dict.fromkeys(
+                ("eth_bytes", "ip_bytes", "udp_bytes", "carried_bytes", "lp_bytes", "ndn_bytes"), 0
+            ),
             "frame_bytes": 0,
         }
         table = [tuple((usual | row)[name] for name in PACKETS.names) for row in dicts]
@@ -526,21 +532,25 @@ def test_the_least_that_carries_an_item_is_its_bare_packet(packets, whole):
     assert rows(item_sizes(whole(table)), "seq", "wire_bytes") == [(1, 142), (2, 1514), (3, 1650)]
 
 
-SIZES = "layering string, feed string, seq long, wire_bytes long"
+SIZES = "layering string, feed string, seq long, wire_bytes long, alone_bytes long, hop_bytes long"
 
 
 def test_the_bound_of_a_delivery_is_delay_and_sending_at_each_hop(spark, latencies, hops):
-    sizes = spark.createDataFrame([("x", "f", 1, 100)], SIZES)
+    sizes = spark.createDataFrame([("x", "f", 1, 100, 100, 100)], SIZES)
     got = with_bound(latencies, sizes, hops.where("subscriber = 's1'"))
     assert rows(got, "node", "seq", "bound_ns") == [
         ("s1", 1, 4 + 10 + 150),
         ("s1", 2, None),  # of which no packet was seen
         ("s2", 1, None),  # to which there is no path
     ]
+    # Over IP the frames before the last one, 60 bytes, are slow on the slowest link only.
+    sizes = spark.createDataFrame([("x", "f", 1, 90, 100, 40)], SIZES)
+    got = with_bound(latencies, sizes, hops.where("subscriber = 's1'"))
+    assert rows(got, "node", "seq", "bound_ns")[0] == ("s1", 1, 4 + 10 + 40 * 3 // 2 + 60)
 
 
 def test_the_bound_on_bytes_is_each_item_once_over_the_tree_of_those_who_got_it(spark, latencies, hops):
-    sizes = spark.createDataFrame([("x", "f", 1, 100), ("x", "f", 2, 200)], SIZES)
+    sizes = spark.createDataFrame([("x", "f", 1, 100, 100, 100), ("x", "f", 2, 200, 200, 200)], SIZES)
     # Item 1 went to s1 and s2, over three links; item 2 to s1, over two.
     assert rows(wire_bound(latencies, sizes, hops)) == [("x", 5, 3 * 100 + 2 * 200)]
 
@@ -560,7 +570,7 @@ def test_feeds_at_a_node_are_those_on_the_way_to_somebody_who_got_of_them(spark,
 # --- copies -----------------------------------------------------------------------------------------------
 
 
-def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets, whole):
+def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets, whole, spark):
     table = packets(
         item(1, "p", "out", 1),
         item(1, "p", "out", 2, interface="p-eth1"),
@@ -571,9 +581,11 @@ def test_copies_are_told_by_link_when_sent_and_by_node_when_they_arrive(packets,
         item(2, "p", "out", 20),
         {"kind": "data", "name": "/other", "direction": "out", "frame": 30, "time": 30},
     )
-    assert rows(copies(whole(table)), "sent", "repeated", "arrived", "duplicates", "useful_bytes") == [
-        (4, 1, 3, 2, 160)
-    ]
+    counts = ("sent", "repeated", "arrived", "duplicates", "useful_bytes")
+    streamed = frame(spark, SEEN.empty_table())
+    assert rows(copies(whole(table), streamed), *counts) == [(4, 1, 3, 2, 160)]
+    streamed = packets(item(1, "p", "out", 30), item(9, "r", "in", 31, frame_bytes=90))
+    assert rows(copies(whole(table), streamed), *counts) == [(5, 2, 4, 2, 250)]
 
 
 # --- service ----------------------------------------------------------------------------------------------
@@ -819,9 +831,10 @@ def test_traffic_counts_each_frame_at_its_sender(wire):
     ]
 
 
-def test_overhead_splits_every_byte_by_layer(wire):
-    got = {row.layer: row.bytes for row in overhead(traffic(wire)).collect()}
-    assert got == {
+def test_overhead_splits_every_byte_by_layer(wire, spark):
+    streams = frame(spark, STREAM_LAYERS.empty_table())
+    got = {row.layer: row.bytes for row in overhead(traffic(wire), streams).collect()}
+    assert got == dict.fromkeys(all_layers(), 0) | {
         "ethernet": 5 * 14,
         "ip": 5 * 20,
         "udp": 5 * 8,
@@ -831,7 +844,6 @@ def test_overhead_splits_every_byte_by_layer(wire):
         "payload": 2000,
         "other": 42 + 50,
     }
-    assert tuple(got) == LAYERS
     assert sum(got.values()) == 72 + 62 + 80 + 1400 + 1000 + 42 + 50
 
 
@@ -929,7 +941,7 @@ def test_measure_and_compare():
         ("poll", 4, 800, 10, 1, 5, 2, 500, 2),
         ("lli", 2, 200, 2, 0, 2, 0, 240, 2),
     )
-    third = {"lli": {"recovery_max": 5.0}}
+    third = {"lli": {"recovery_max": 5.0}, "poll": {"control": 3}}
     compared = compare(
         measure(runs, [aggregates.single(first), aggregates.single(second), third])
     ).to_pylist()
@@ -953,6 +965,7 @@ def test_measure_and_compare():
         "useful_share": 50,
         "repeated_share": 10,
         "duplicate_share": 40,
+        "control_per_item": 1.5,
         "overhead_ratio": 10,
         "capture_drops": 0,
     }

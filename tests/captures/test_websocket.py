@@ -32,7 +32,8 @@ from analysis.spark.to_parquet import Report, extract
 from captures.dissectors import WIRESHARK_PLUGIN
 from captures.dissectors.reading import read_rows
 from captures.files import cut
-from captures.streams import Segment, Stream
+from captures.packet_stream import PacketStream as Stream
+from captures.streams import Segment
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest

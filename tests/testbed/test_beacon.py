@@ -50,6 +50,17 @@ def check(run, net):
     assert frames["s0-eth0", False] == beacons
     assert 0.6 * beacons < frames["s1-eth0", False] < 0.95 * beacons
     assert 0.2 * beacons < frames["s2-eth0", False] < 0.6 * beacons
+    load = Counter()
+    for row in pq.read_table(run / "tables" / "link_load.parquet").to_pylist():
+        load[row["sender"], row["receiver"]] += row["packets"]
+        load[row["sender"], row["receiver"], "lost"] += row["lost"]
+    for node in ("p0", "p1"):
+        assert load[node, "cell"] == frames[f"{node}-eth0", True]
+        assert load[node, "cell", "lost"] == 0
+    for node in ("p0", "p1", "s0", "s1", "s2"):
+        sent_by_others = beacons - frames[f"{node}-eth0", True]
+        assert load["cell", node] == sent_by_others
+        assert load["cell", node, "lost"] == sent_by_others - frames[f"{node}-eth0", False]
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Medium cell" in page
     assert 'class="node medium"' in page

@@ -28,9 +28,9 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.state import MOST_NODES, node_heat
-from analysis.report.figures.wire import KINDS, LAYER_LOOKS, share_bars, stacked_over_time
+from analysis.report.figures.wire import KINDS, layer_looks, share_bars, stacked_over_time
 from analysis.tables.samples import TAILS, are_enough
-from analysis.tables.values import LAYERS, SLICES
+from analysis.tables.values import SLICES
 
 _LAYER_NAMES = {"ip": "IP", "udp": "UDP or TCP"}
 """What layers are called in captures of any kind; a run of ours has UDP over IPv4 alone."""
@@ -124,11 +124,7 @@ def layers(overhead: Rows, scene: Scene) -> Figure | None:
         "What the bytes were, by layer",
         "Stacked bars, one for each capture: the share of the bytes that each protocol layer took",
         amounts,
-        [
-            (layer, _LAYER_NAMES.get(layer, title), shade)
-            for layer in LAYERS
-            for title, shade in [LAYER_LOOKS[layer]]
-        ],
+        [(layer, _LAYER_NAMES.get(layer, title), shade) for layer, (title, shade) in layer_looks().items()],
         "layer",
         scene,
         "% of the bytes:",

@@ -3,6 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from analysis.decode.messages import RETRANSMITTED
+from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
+from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
@@ -20,7 +23,7 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.numbers import pretty
 from analysis.run.manifest import Manifest
-from analysis.tables.values import LAYERS
+from analysis.tables.values import layer_name, layers
 
 KINDS = {
     "interest": ("Interests", "--interest"),
@@ -35,17 +38,32 @@ KINDS = {
 }
 """What each kind of packet is called, and its colour."""
 
-LAYER_LOOKS = {
+_LAYER_LOOKS = {
     "ethernet": ("Ethernet", "--ethernet"),
     "ip": ("IPv4", "--ip"),
     "udp": ("UDP", "--udp"),
+    "tcp": ("TCP", "--tcp"),
+    RETRANSMITTED: ("sent again by TCP", "--retransmitted"),
     "ndnlp": ("NDNLPv2", "--ndnlp"),
     "interest": ("Interests", "--interest"),
     "data header": ("Data, all but the message", "--data-header"),
-    "payload": ("message", "--payload"),
-    "other": ("not NDN: all layers", "--other"),
+    ENCRYPTED: ("encrypted, without a key", "--encrypted"),
+    UNREAD: ("not readable", "--unread"),
+    PAYLOAD: ("message", "--payload"),
+    "other": ("of no known protocol: all layers", "--other"),
 }
-"""What each layer of analysis.tables.overhead is called, and its colour."""
+_OWN_SHADES = 6
+"""Colours for layers that protocols declare: --own-0 and so on."""
+
+
+def layer_looks() -> dict[str, tuple[str, str]]:
+    """Return what each layer of analysis.tables.overhead is called, and its colour, from the wire up."""
+    own: dict[str, tuple[str, str]] = {}
+    for protocol in framed():
+        for layer in protocol.layers:
+            shade = f"--own-{len(own) % _OWN_SHADES}"
+            own[layer_name(protocol.name, layer.key)] = f"{protocol.name}: {layer.title}", shade
+    return {layer: (own | _LAYER_LOOKS)[layer] for layer in layers()}
 
 
 def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
@@ -122,7 +140,7 @@ def wire_bytes(
 ) -> Figure:
     """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
     amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
-    stack = [(layer, *LAYER_LOOKS[layer]) for layer in LAYERS]
+    stack = [(layer, *looks) for layer, looks in layer_looks().items()]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "bytes", "bytes per delivered item")
     least = {layering: bound.get(layering) for layering in manifest.layerings if carried.get(layering)}
     data.append(

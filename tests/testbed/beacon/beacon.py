@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from captures.key_log import Secret
 from ssb.application import Event
 from testbed.layerings.node import Context, EventRows, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
@@ -118,6 +119,10 @@ class BeaconNode:
         rows = self._rows.of(self._events)
         self._events.clear()
         return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """Nothing is secret."""
+        return []
 
     def sample(self, now: int) -> dict[str, Any]:
         """Return a row of counters.jsonl."""

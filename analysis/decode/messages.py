@@ -1,0 +1,271 @@
+"""Messages of protocols over TCP: cut out of each connection once, and found again wherever it was seen.
+
+Theory of operation. First every segment is counted where it was seen, and of each connection the places are
+chosen that saw most (analysis.decode.connections). There a second reading gives the connection's bytes to its
+protocol's framer, which says what message each byte is of. Last, each view is laid over that: what bytes it
+has seen, in what layers they are, and when a message was whole there. So a router that sees one direction of
+an encrypted connection tells as much as its end, and every byte that a link has carried is in one layer.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from analysis.decode.connections import Connection, Place, Row, Tracker, View
+from analysis.decode.protocols.protocol import PAYLOAD, UNREAD, Declaration, Framer, Message
+from analysis.decode.protocols.registry import PROTOCOLS
+from analysis.decode.schema import ARROW_TYPES, Column
+from captures.key_log import Secrets
+from captures.streams import Stream, distance
+
+RETRANSMITTED = "retransmitted"
+"""The layer of bytes that TCP has sent before."""
+
+STREAM_LAYERS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "interface", "direction", "src", "protocol")),
+        ("layer", pa.string()),
+        ("bytes", pa.int64()),
+    ]
+)
+"""What TCP carried at an interface: bytes in each layer of a protocol; of protocols without a framer, those
+RETRANSMITTED only."""
+
+_MESSAGE = (
+    Column("layering", "string", "", "the layering; of captures, their run"),
+    Column("node", "string", "", "the node at which it was seen"),
+    Column("interface", "string", "", "where it was captured"),
+    Column("direction", "string", "", "`in` or `out`, seen from the node; null if the capture does not tell"),
+    Column("frame", "int64", "", "number of the frame with which all of the message had been seen"),
+    Column("time", "int64", "ns", "when that frame was captured"),
+    Column("src", "string", "", "sender's address"),
+    Column("dst", "string", "", "receiver's address"),
+    Column("src_port", "int64", "", "sender's TCP port"),
+    Column("dst_port", "int64", "", "receiver's TCP port"),
+)
+_SIZES = (
+    Column("feed", "string", "", "name of the feed that it is about"),
+    Column("seq", "int64", "", "number of the item that it brings, from 1"),
+    Column("stream_bytes", "int64", "bytes", "its bytes of the stream"),
+    Column(
+        "frame_bytes",
+        "int64",
+        "bytes",
+        "these, and their share of the headers of the frames that brought them first",
+    ),
+    Column("payload_bytes", "int64", "bytes", "the message of a feed in it"),
+)
+
+
+def columns(protocol: Declaration) -> tuple[Column, ...]:
+    """Return the columns of a protocol's table, a row for each message and place at which it was seen."""
+    kinds = ", ".join(f"`{kind}` ({title})" for kind, title in protocol.kinds.items())
+    layers = (
+        Column(f"{layer.key}_bytes", "int64", "bytes", f"of its bytes of the stream: {layer.title}")
+        for layer in protocol.layers
+    )
+    return (*_MESSAGE, Column("kind", "string", "", kinds), *_SIZES, *layers, *protocol.columns)
+
+
+def schema(protocol: Declaration) -> pa.Schema:
+    """Return the schema of a protocol's table."""
+    return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns(protocol)])
+
+
+class Found:
+    """What a run's TCP came to.
+
+    Attributes:
+        connections: rows of CONNECTIONS.
+        count: of connections, each once.
+        layers: rows of STREAM_LAYERS.
+        kinds: messages by protocol and kind, each once, at the place where they were read.
+    """
+
+    def __init__(self) -> None:
+        self.connections: list[dict[str, Any]] = []
+        self.count = 0
+        self.layers: list[dict[str, Any]] = []
+        self.kinds: Counter[tuple[str, str]] = Counter()
+
+
+def read(
+    layering: str,
+    rows: Callable[[], Iterable[Row]],
+    secrets: Secrets,
+    keep: Callable[[str, dict[str, Any]], None],
+) -> Found:
+    """Read the TCP segments of a run.
+
+    `rows` gives them anew each time it is called, in order of time; `keep` is given each row of a protocol's
+    table, with the protocol's name.
+    """
+    connections: dict[tuple[Any, ...], Connection] = {}
+    tracker = Tracker(connections)
+    for row in rows():
+        connection, way, place = tracker.find(row)
+        connection.view(way, place).take(row)
+    for connection in connections.values():
+        for view in connection.views.values():
+            view.finish()
+    framed = {id(each): _Framed(each, secrets) for each in connections.values() if each.is_framed}
+    if framed:
+        tracker = Tracker(connections)
+        for row in rows():
+            connection, way, place = tracker.find(row)
+            if connection.is_framed:
+                framed[id(connection)].take(row, way, place)
+    found, layers = Found(), Counter[tuple[Any, ...]]()
+    found.count = len(connections)
+    for connection in connections.values():
+        found.connections += connection.rows(layering)
+        messages = framed.get(id(connection))
+        if messages is not None:
+            messages.finish()
+            found.kinds.update((connection.protocol, kind) for kind in messages.kinds())
+        for (way, place), view in connection.views.items():
+            source = connection.opener if way else connection.acceptor
+            target = connection.acceptor if way else connection.opener
+            said = (layering, *place, source[0], connection.protocol)
+            layers[*said, RETRANSMITTED] += view.stream.repeated
+            if messages is None:
+                continue
+            ends = {"src": source[0], "src_port": source[1], "dst": target[0], "dst_port": target[1]}
+            about = dict(zip(("layering", "node", "interface", "direction"), (layering, *place), strict=True))
+            sizes = Counter[str]()
+            for each in messages.found_in(way, view, sizes):
+                keep(connection.protocol, about | ends | each)
+            layers.update({(*said, layer): size for layer, size in sizes.items()})
+    found.layers = [
+        dict(zip(STREAM_LAYERS.names, (*key, size), strict=True)) for key, size in layers.items() if size
+    ]
+    return found
+
+
+class _Direction:
+    """One direction of a connection as its bytes are read: the messages and where each begins."""
+
+    def __init__(self) -> None:
+        self.stream = Stream()
+        self.starts: list[int] = []
+        self.messages: list[Message] = []
+        self.at = 0  # where the next message begins
+        self.end = 0  # of the bytes so far
+        self.is_readable = True
+
+    def add(self, message: Message) -> None:
+        if message.size <= 0 or self.at + message.size > self.end:
+            raise ValueError(f"a message of {message.size} bytes of {self.end - self.at}")
+        self.starts.append(self.at)
+        self.messages.append(message)
+        self.at += message.size
+
+    def give_up(self) -> None:
+        """Let the bytes that belong to no message be unread."""
+        if self.end > self.at:
+            self.add(Message(UNREAD, ((UNREAD, self.end - self.at),)))
+
+
+class _Framed:
+    """The messages of one connection."""
+
+    def __init__(self, connection: Connection, secrets: Secrets) -> None:
+        self._protocol = PROTOCOLS[connection.protocol]
+        assert self._protocol.framer is not None
+        self._framer: Framer = self._protocol.framer(connection.ends, secrets)
+        self._best: Mapping[bool, Place] = connection.best()
+        self._ways = {True: _Direction(), False: _Direction()}
+
+    def take(self, row: Row, way: bool, place: Place) -> None:
+        """Read a segment, if it was seen at the place where its direction is read."""
+        if self._best[way] == place:
+            self._read(way, row)
+
+    def finish(self) -> None:
+        """Read what is still held back."""
+        for way in self._ways:
+            self._read(way, None)
+            self._ways[way].give_up()
+
+    def kinds(self) -> Iterator[str]:
+        """Yield the kinds of the messages."""
+        for direction in self._ways.values():
+            yield from (message.kind for message in direction.messages if message.kind != UNREAD)
+
+    def _read(self, way: bool, row: Row | None) -> None:
+        read = self._ways[way]
+        chunks = read.stream.finish() if row is None else read.stream.receive(row.segment(row.payload))
+        for chunk in chunks:
+            if chunk.at > read.end:
+                read.give_up()
+                read.at = chunk.at
+                self._framer.lose(way)
+            read.end = chunk.at + len(chunk.data)
+            if read.is_readable and chunk.data:
+                try:
+                    for message in self._framer.receive(way, chunk.data):
+                        read.add(message)
+                except ValueError:
+                    read.is_readable = False
+
+    def found_in(self, way: bool, view: View, sizes: Counter[str]) -> Iterator[dict[str, Any]]:
+        """Yield the messages that a view has seen whole, as what their rows say besides the place; and
+        add up the bytes of each layer that it has seen, RETRANSMITTED not among them."""
+        read = self._ways[way]
+        first, here = read.stream.first, view.stream.first
+        shift = 0 if first is None or here is None else distance(first, here)
+        number = from_frames = 0
+        whole_from: int | None = None  # where what has been seen without a gap begins
+        end = 0
+        for chunk in view.seen():
+            begin = chunk.at + shift
+            if whole_from is None or begin > end:
+                whole_from, from_frames = begin, 0
+                number = max(0, bisect_right(read.starts, begin) - 1)
+            at, end = begin, begin + chunk.length
+            while at < end:
+                while number < len(read.starts) and at >= read.starts[number] + read.messages[number].size:
+                    number, from_frames = number + 1, 0
+                start = read.starts[number] if number < len(read.starts) else end
+                if at < start:
+                    sizes[UNREAD] += min(end, start) - at
+                    at = min(end, start)
+                    continue
+                message = read.messages[number]
+                stop = min(end, start + message.size)
+                _add_parts(sizes, message, at - start, stop - start)
+                shares = [chunk.headers * (place - begin) // chunk.length for place in (at, stop)]
+                from_frames += stop - at + shares[1] - shares[0]
+                at = stop
+                if at == start + message.size and whole_from <= start and message.kind != UNREAD:
+                    yield self._row(message, chunk.frame, chunk.time, from_frames)
+
+    def _row(self, message: Message, frame: int, time: int, frame_bytes: int) -> dict[str, Any]:
+        sizes: Counter[str] = Counter()
+        for layer, size in message.parts:
+            sizes[layer] += size
+        return {
+            "frame": frame,
+            "time": time,
+            "kind": message.kind,
+            "feed": message.feed,
+            "seq": message.seq,
+            "stream_bytes": message.size,
+            "frame_bytes": frame_bytes,
+            "payload_bytes": sizes[PAYLOAD],
+            **{f"{layer.key}_bytes": sizes[layer.key] for layer in self._protocol.layers},
+            **message.fields,
+        }
+
+
+def _add_parts(sizes: Counter[str], message: Message, begin: int, end: int) -> None:
+    """Add the bytes of each part of a message, from its byte `begin` to `end`."""
+    at = 0
+    for layer, size in message.parts:
+        inside = min(end, at + size) - max(begin, at)
+        if inside > 0:
+            sizes[layer] += inside
+        at += size

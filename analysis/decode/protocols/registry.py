@@ -1,0 +1,36 @@
+"""The registry of protocols: which are known, and which a frame is of."""
+
+from analysis.decode.protocols import append_poll, ndn
+from analysis.decode.protocols.protocol import NDN, Declaration
+from captures.layers import Carried, Ports
+
+TCP_OTHER, UDP_OTHER = "tcp", "udp"
+"""What a frame is taken for whose ports are nobody's."""
+
+PROTOCOLS: dict[str, Declaration] = {each.name: each for each in (ndn.DECLARATION, append_poll.DECLARATION)}
+"""Every protocol by its name."""
+
+
+def protocol_of(found: Carried, ports: Ports) -> str:
+    """Return the name of the protocol that a frame is taken for; `ports` are those of NDN."""
+    if found.source_port is None:
+        return NDN
+    ends = (found.source_port, found.destination_port)
+    if found.tcp is None:
+        return NDN if any(port in ports.udp for port in ends) else UDP_OTHER
+    if any(port in ports.tcp for port in ends):
+        return NDN
+    for name, protocol in PROTOCOLS.items():
+        if any(port in protocol.tcp_ports for port in ends):
+            return name
+    return TCP_OTHER
+
+
+def tcp_ports() -> frozenset[int]:
+    """Return the TCP ports of all protocols but NDN."""
+    return frozenset[int]().union(*(protocol.tcp_ports for protocol in PROTOCOLS.values()))
+
+
+def framed() -> list[Declaration]:
+    """Return the protocols that have messages in tables of their own."""
+    return [protocol for protocol in PROTOCOLS.values() if protocol.framer is not None]

@@ -1,0 +1,86 @@
+"""Messages over TCP, of all protocols together: the items that they bring, and how many were sent."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.decode.protocols.protocol import ITEM
+from analysis.decode.protocols.registry import framed
+from analysis.spark.engine import frame
+from analysis.spark.parquet import read_parquet
+from analysis.tables.schema import of_protocol
+
+SEEN = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "interface", "direction", "protocol", "kind")),
+        ("frame", pa.int64()),
+        ("time", pa.int64()),
+        ("feed", pa.string()),
+        *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
+    ]
+)
+"""The columns that all protocols' tables have, and the protocol."""
+
+TCP_PAYLOAD = 1460
+"""What an Ethernet frame of MTU 1500 holds of a TCP stream, without options, bytes."""
+HEADERS = 54
+"""Ethernet, IPv4 and TCP headers of such a frame, bytes."""
+
+
+def seen(spark: SparkSession, place: Callable[[str], Path]) -> DataFrame:
+    """Return SEEN of every protocol that was met; `place` says where a protocol's table would be."""
+    every = frame(spark, SEEN.empty_table())
+    for protocol in framed():
+        path = place(protocol.name)
+        if path.exists():
+            table = read_parquet(spark, path, of_protocol(protocol).spark)
+            named = table.withColumn("protocol", F.lit(protocol.name))
+            every = every.unionByName(named.select(*SEEN.names))
+    return every
+
+
+def items(messages: DataFrame) -> DataFrame:
+    """Return the rows of SEEN that bring an item."""
+    return messages.where((F.col("kind") == ITEM) & F.col("feed").isNotNull() & F.col("seq").isNotNull())
+
+
+def sent(messages: DataFrame) -> DataFrame:
+    """Return layering, node, interface, protocol, kind, messages, payload_bytes: what was sent, on each
+    link that it crossed."""
+    out = messages.where(F.col("direction") == "out")
+    return out.groupBy("layering", "node", "interface", "protocol", "kind").agg(
+        F.count("*").alias("messages"), F.sum("payload_bytes").alias("payload_bytes")
+    )
+
+
+def arrivals(brought: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return items() that came in as analysis.tables.link_transits.TRANSITS has them, as far as is known:
+    layering, sender, receiver, received, kind, feed, seq. `ends` is analysis.tables.link_transits.ENDS."""
+    came = brought.where(F.col("direction") == "in").select(
+        "layering", "interface", F.col("time").alias("received"), "kind", "feed", "seq"
+    )
+    peers = ends.where(~F.col("is_out")).select("layering", "interface", "sender", "receiver")
+    return came.join(F.broadcast(peers), ["layering", "interface"]).select(
+        "layering", "sender", "receiver", "received", "kind", "feed", "seq"
+    )
+
+
+def item_sizes(brought: DataFrame) -> DataFrame:
+    """Return analysis.metrics.lower_bounds.item_sizes of items().
+
+    wire_bytes are the item's bytes of the stream and their share of the headers of full frames, as other
+    messages may share its frames. Alone it takes frames of its own, which IP passes on one by one: so a node
+    needs no more than the last one before the item leaves it.
+    """
+    size = F.min("stream_bytes")
+    full = F.floor((size - 1) / TCP_PAYLOAD)
+    alone = size + (full + 1) * HEADERS
+    shared: Column = size + F.floor(size * HEADERS / TCP_PAYLOAD)
+    return brought.groupBy("layering", "feed", "seq").agg(
+        shared.cast("long").alias("wire_bytes"),
+        alone.cast("long").alias("alone_bytes"),
+        (size - full * TCP_PAYLOAD + HEADERS).cast("long").alias("hop_bytes"),
+    )

@@ -1,0 +1,122 @@
+"""Messages of protocols over TCP for `feednet dissect`: read as frames come, at each interface by itself."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scapy.layers.inet import IP, TCP
+
+from analysis.decode.connections import Connection, Row, Tracker
+from analysis.decode.protocols.protocol import UNREAD, Framer, Message
+from analysis.decode.protocols.registry import PROTOCOLS, protocol_of
+from analysis.decode.reference import NDN_PORTS
+from captures.dissectors.summary import short_name
+from captures.files import open_capture
+from captures.key_log import Secrets, from_lines
+from captures.layers import Carried, Tcp
+from captures.pcapng import CaptureError
+from captures.streams import Stream
+
+if TYPE_CHECKING:
+    from captures.dissectors.reading import Row as Dissected
+
+
+def secrets_of(capture: Path) -> Secrets:
+    """Return the secrets that a capture has before its packets. Raises OSError."""
+    try:
+        with open_capture(capture) as opened:
+            next(opened.windows(), None)
+            return from_lines(b"".join(opened.secrets))
+    except CaptureError:
+        return frozenset()
+
+
+class StreamLines:
+    """Says of TCP segments what messages they complete, of those that complete none how long they are.
+
+    Args:
+        secrets: of the capture.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._tracker = Tracker({})
+        self._framers: dict[tuple[Connection, str], Framer | None] = {}
+        self._streams: dict[tuple[Connection, str, bool], Stream] = {}
+        self._ends: dict[tuple[Connection, str, bool], int] = {}
+
+    def tell(self, row: "Dissected") -> "Dissected":
+        """Return a row with a line about what its frame carries, if that is of a protocol read here."""
+        segment = _segment(row)
+        if segment is None or segment.protocol not in PROTOCOLS:
+            return row
+        connection, way, _ = self._tracker.find(segment)
+        told = [message for message in self._read(connection, way, segment) if message.kind != UNREAD]
+        if not segment.carried_bytes or PROTOCOLS[segment.protocol].framer is None:
+            return row
+        lines = [_line(segment.protocol, message) for message in told] or [f"{segment.carried_bytes} bytes"]
+        return replace(row, line=f"{segment.protocol} {'; '.join(lines)}")
+
+    def _read(self, connection: Connection, way: bool, segment: Row) -> list[Message]:
+        place = connection, segment.interface
+        declaration = PROTOCOLS[segment.protocol]
+        if place not in self._framers:
+            made = declaration.framer(connection.ends, self._secrets) if declaration.framer else None
+            self._framers[place] = made
+        framer = self._framers[place]
+        if framer is None:
+            return []
+        key = *place, way
+        stream = self._streams.setdefault(key, Stream())
+        found: list[Message] = []
+        for chunk in stream.receive(segment.segment(segment.payload)):
+            try:
+                if chunk.at != self._ends.get(key, 0):
+                    framer.lose(way)
+                self._ends[key] = chunk.at + len(chunk.data)
+                found += framer.receive(way, chunk.data)
+            except ValueError:
+                self._framers[place] = None
+                return found
+        return found
+
+
+def _segment(row: "Dissected") -> Row | None:
+    """Return a dissected frame as a segment; None if it is none."""
+    frame = row.frame
+    if TCP not in frame or IP not in frame:
+        return None
+    ip, tcp = frame[IP], frame[TCP]
+    length = ip.len - ip.ihl * 4 - tcp.dataofs * 4
+    numbers = Tcp(tcp.seq, tcp.ack, int(tcp.flags) & 0xFF)
+    found = Carried("tcp", row.src, row.dst, tcp.sport, tcp.dport, None, 0, 0, 0, 0, length, length, numbers)
+    return Row(
+        layering="",
+        interface=row.interface,
+        node="",
+        direction=row.direction or None,
+        frame=row.number,
+        time=row.time,
+        src=row.src,
+        dst=row.dst,
+        src_port=tcp.sport,
+        dst_port=tcp.dport,
+        vlan=None,
+        protocol=protocol_of(found, NDN_PORTS),
+        frame_bytes=frame.wirelen or len(frame),
+        carried_bytes=length,
+        tcp_seq=tcp.seq,
+        tcp_ack=tcp.ack,
+        tcp_flags=numbers.flags,
+        payload=bytes(tcp.payload)[:length],
+    )
+
+
+def _line(protocol: str, message: Message) -> str:
+    words = [PROTOCOLS[protocol].kinds.get(message.kind, message.kind)]
+    if message.feed is not None:
+        words.append(short_name(message.feed))
+    if message.seq is not None:
+        words.append(str(message.seq))
+    words += [f"{name} {value}" for name, value in message.fields.items() if value is not None]
+    return " ".join([*words, f"({message.size} bytes)"])
