@@ -6,6 +6,7 @@ from typing import Any
 from captures import pcapng
 from testbed.experiment.context import build
 from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, capture_interfaces, write_rows
+from testbed.layerings.node import sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -82,11 +83,11 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
         emulation = Emulation(scenario, layering, load, capture=capture)
         network, timeline = emulation.network, emulation.timeline
 
-        def sample() -> None:
-            samples.extend(node.sample(network.now) for node in emulation.nodes.values())
+        def observe() -> None:
+            samples.extend(sample(node, network.now) for node in emulation.nodes.values())
 
         for time in sample_times(scenario, timeline):
-            network.observe(time, sample)
+            network.observe(time, observe)
         emulation.run(timeline.end)
         network.write_statistics()
     write_rows(directory / EVENTS, emulation.take_events())
