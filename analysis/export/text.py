@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from analysis.files import Rows
-from analysis.metrics.registry import METRICS, why_unranked
-from analysis.metrics.study import STUDIED, Estimate, Point, Study, has_star
+from analysis.metrics.registry import METRICS, shown, why_unranked
+from analysis.metrics.study import Estimate, Point, Study, has_star, studied
 
 _DECIMALS = 9
 """What is nearer to 0 than these can tell is 0: no metric is as small as that."""
@@ -26,7 +26,8 @@ def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
     of."""
     by_layering = {row["layering"]: row for row in measures}
     lines = [["", "", *layerings]]
-    for metric in METRICS:
+    known = {(key, x) for x in layerings for key, value in by_layering[x].items() if value is not None}
+    for metric in shown(METRICS, known, layerings):
         values = [by_layering[layering][metric.key] for layering in layerings]
         if any(value is not None for value in values):
             lines.append([metric.key, metric.unit, *map(number, values)])
@@ -38,9 +39,10 @@ HEADLINES = {
     "latency_p50": ("median latency", "ms"),
     "interests_per_item": ("Interests", "per item"),
     "pit_entries_mean": ("PIT entries", "mean of a node"),
+    "state_entries_mean": ("state entries", "mean of a node"),
     "bytes_per_item": ("bytes", "per item"),
 }
-"""Five metrics that a run is told by in a terminal: the head of each column, in two lines."""
+"""Five metrics that a run is told by in a terminal (PITs or state): the head of each column, in two lines."""
 
 
 def headlines(comparison: Rows) -> str:
@@ -53,9 +55,12 @@ def headlines(comparison: Rows) -> str:
     for row in comparison:
         values.setdefault(row["layering"], {})[row["metric"]] = row["value"]
     whys = {layering: why for layering, known in values.items() if (why := why_unranked(known))}
-    lines = [["", *(head for head, _ in HEADLINES.values())], ["", *(unit for _, unit in HEADLINES.values())]]
+    there = {(key, x) for x, known in values.items() for key, value in known.items() if value is not None}
+    keys = {metric.key for metric in shown(METRICS, there, values)}
+    heads = {key: head for key, head in HEADLINES.items() if key in keys}
+    lines = [["", *(head for head, _ in heads.values())], ["", *(unit for _, unit in heads.values())]]
     for layering, known in values.items():
-        told = {key: number(known[key]) for key in HEADLINES}
+        told = {key: number(known[key]) for key in heads}
         if layering in whys and known["latency_p50"] is not None:
             told["latency_p50"] += "*"
         lines.append([layering, *told.values()])
@@ -66,12 +71,9 @@ def headlines(comparison: Rows) -> str:
 def study_text(study: Study) -> str:
     """Write a study: for each metric a line a layering and group, and a column for each value of what
     differs, mean and half the interval's width. A time that is not to be set beside others has a star."""
-    known = {key for key, _, _ in study.values}
     heads = [x if isinstance(x, str) else f"{number(x)} {study.words.unit}".rstrip() for x in study.xs]
     blocks = []
-    for metric in STUDIED:
-        if metric.key not in known:
-            continue
+    for metric in studied(study):
         lines = [[f"{metric.title}, {metric.unit}", *heads]]
         for layering in study.layerings:
             for group in study.groups:

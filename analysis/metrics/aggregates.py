@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
 from analysis.tables.samples import without_tails
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, HELD
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
@@ -86,26 +86,36 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
     }
 
 
+def held_totals(name: str, summary: pa.Table) -> Totals:
+    """Return what nodes and the network hold as the metrics `<name>_entries_mean` and so on, from
+    analysis.pit.levels.SUMMARY."""
+    totals: dict[str, dict[str, Any]] = {}
+    for layering, rows in by_layering(summary).items():
+        nodes = [row for row in rows if row["node"] != ALL]
+        network = next((row for row in rows if row["node"] == ALL), {})
+        totals[layering] = {}
+        for what in HELD:
+            totals[layering] |= {
+                f"{name}_{what}_mean": _mean([row[f"mean_{what}"] for row in nodes]),
+                f"{name}_{what}_peak": _most([row[f"peak_{what}"] for row in nodes]),
+                f"{name}_{what}_network": network.get(f"mean_{what}"),
+                f"{name}_{what}_network_peak": network.get(f"peak_{what}"),
+            }
+    return totals
+
+
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the metrics of state, from analysis.pit.levels.SUMMARY and
+    """Return the other metrics of PITs, from analysis.pit.levels.SUMMARY and
     analysis.metrics.lower_bounds.feeds_at."""
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(pit_summary).items():
         nodes = [row for row in rows if row["node"] != ALL]
-        network = next((row for row in rows if row["node"] == ALL), {})
         per_feed = [ratio(row["peak_entries"], feeds.get((layering, row["node"]))) for row in nodes]
         totals[layering] = {
             "pit_entries_per_feed": _most(per_feed),
             "pit_credit_mean": _mean([row["mean_credit"] for row in nodes]),
         }
-        for what in ("entries", "bytes"):
-            totals[layering] |= {
-                f"pit_{what}_mean": _mean([row[f"mean_{what}"] for row in nodes]),
-                f"pit_{what}_peak": _most([row[f"peak_{what}"] for row in nodes]),
-                f"pit_{what}_network": network.get(f"mean_{what}"),
-                f"pit_{what}_network_peak": network.get(f"peak_{what}"),
-            }
     return totals
 
 

@@ -1,7 +1,7 @@
 """The registry of metrics: title, unit, direction of each; and the table that compares layerings by them."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,16 +25,17 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-_DELIVERY, _LATENCY, _STATE, _UPSTREAM, _WIRE, _SHARING = (
+_DELIVERY, _LATENCY, _STATE, _PIT, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
     "State",
+    "State: the PIT",
     "Upstream packets",
     "On the wire",
     "Sharing a link",
 )
 
-_OVER_NDN = (_STATE, _UPSTREAM)
+_OVER_NDN = (_PIT, _UPSTREAM)
 """Groups of metrics that only a layering over NDN has: there is no PIT elsewhere."""
 
 METRICS = (
@@ -71,23 +72,35 @@ METRICS = (
     Metric(_LATENCY, "first_item_max", "First item after joining, maximum", "ms", "lower"),
     Metric(_LATENCY, "recovery_p50", "Longest gap after a failure, median of subscribers", "ms", "lower"),
     Metric(_LATENCY, "recovery_max", "Longest gap after a failure", "ms", "lower", "recovery"),
-    Metric(_STATE, "pit_entries_mean", "PIT entries, mean of a node", "entries", "lower", "PIT entries"),
-    Metric(_STATE, "pit_entries_peak", "PIT entries, peak of a node", "entries", "lower"),
-    Metric(_STATE, "pit_entries_per_feed", "PIT entries, peak of a node, per feed there", "entries", "lower"),
-    Metric(_STATE, "pit_entries_network", "PIT entries, mean of the whole network", "entries", "lower"),
-    Metric(_STATE, "pit_entries_network_peak", "PIT entries, peak of the whole network", "entries", "lower"),
-    Metric(_STATE, "pit_bytes_mean", "PIT bytes, mean of a node", "bytes", "lower", "PIT bytes"),
-    Metric(_STATE, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
-    Metric(_STATE, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
-    Metric(_STATE, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
-    Metric(_STATE, "pit_lifetime_p50", "Lifetime of a PIT entry, median", "ms", ""),
-    Metric(_STATE, "pit_lifetime_p95", "Lifetime of a PIT entry, 95th percentile", "ms", ""),
-    Metric(_STATE, "pit_satisfied_share", "PIT entries that Data ended", "%", "higher"),
-    Metric(_STATE, "pit_expired_share", "PIT entries that expired", "%", "lower"),
-    Metric(_STATE, "pit_nacked_share", "PIT entries that Nacks ended", "%", "lower"),
-    Metric(_STATE, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
-    Metric(_STATE, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
-    Metric(_STATE, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
+    Metric(
+        _STATE, "state_entries_mean", "State entries, mean of a node", "entries", "lower", "state entries"
+    ),
+    Metric(_STATE, "state_entries_peak", "State entries, peak of a node", "entries", "lower"),
+    Metric(_STATE, "state_entries_network", "State entries, mean of the whole network", "entries", "lower"),
+    Metric(
+        _STATE, "state_entries_network_peak", "State entries, peak of the whole network", "entries", "lower"
+    ),
+    Metric(_STATE, "state_bytes_mean", "State bytes, mean of a node", "bytes", "lower", "state bytes"),
+    Metric(_STATE, "state_bytes_peak", "State bytes, peak of a node", "bytes", "lower"),
+    Metric(_STATE, "state_bytes_network", "State bytes, mean of the whole network", "bytes", "lower"),
+    Metric(_STATE, "state_bytes_network_peak", "State bytes, peak of the whole network", "bytes", "lower"),
+    Metric(_PIT, "pit_entries_mean", "PIT entries, mean of a node", "entries", "lower", "PIT entries"),
+    Metric(_PIT, "pit_entries_peak", "PIT entries, peak of a node", "entries", "lower"),
+    Metric(_PIT, "pit_entries_per_feed", "PIT entries, peak of a node, per feed there", "entries", "lower"),
+    Metric(_PIT, "pit_entries_network", "PIT entries, mean of the whole network", "entries", "lower"),
+    Metric(_PIT, "pit_entries_network_peak", "PIT entries, peak of the whole network", "entries", "lower"),
+    Metric(_PIT, "pit_bytes_mean", "PIT bytes, mean of a node", "bytes", "lower", "PIT bytes"),
+    Metric(_PIT, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
+    Metric(_PIT, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
+    Metric(_PIT, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
+    Metric(_PIT, "pit_lifetime_p50", "Lifetime of a PIT entry, median", "ms", ""),
+    Metric(_PIT, "pit_lifetime_p95", "Lifetime of a PIT entry, 95th percentile", "ms", ""),
+    Metric(_PIT, "pit_satisfied_share", "PIT entries that Data ended", "%", "higher"),
+    Metric(_PIT, "pit_expired_share", "PIT entries that expired", "%", "lower"),
+    Metric(_PIT, "pit_nacked_share", "PIT entries that Nacks ended", "%", "lower"),
+    Metric(_PIT, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
+    Metric(_PIT, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
+    Metric(_PIT, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
     Metric(
         _UPSTREAM,
         "interests_per_item",
@@ -116,15 +129,35 @@ METRICS = (
     Metric(_SHARING, "queue_p50", "Queue at the busiest link, median", "bytes", "lower"),
     Metric(_SHARING, "queue_p99", "Queue at the busiest link, 99th percentile", "bytes", "lower", "queue"),
     Metric(_SHARING, "queue_max", "Queue at the busiest link, maximum", "bytes", "lower"),
+    Metric("Processor", "cpu_per_item", "CPU per delivered item, all nodes", "ms", "lower", "CPU"),
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
 """Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
-classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. Lifetimes are
+classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. State is what
+docs/architecture.md says; over NDN it is the PIT, and shown() leaves one of the two out. Lifetimes are
 those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
 that renews is counted at both ends of its link. Control messages are what a protocol declares so
 (analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, and frames with FeedStates or acknowledgements
 alone; what TCP itself adds is in frames and bytes. What has no meaning in a run (recovery, where nothing
 failed) is null for all of its layerings."""
+
+
+_TWINS = {
+    metric.key: f"pit_{metric.key.removeprefix('state_')}" for metric in METRICS if metric.group == _STATE
+}
+"""Metrics of state, and those of PITs that say the same where there are PITs."""
+
+
+def shown(
+    metrics: Iterable[Metric], known: Collection[tuple[str, str]], layerings: Iterable[str]
+) -> list[Metric]:
+    """Return some metrics without one of each of _TWINS: that of PITs if a layering has none.
+
+    `known`: each metric's key and layering that there is a value for.
+    """
+    chosen = [*layerings]
+    hidden = {key if all((pit, x) in known for x in chosen) else pit for key, pit in _TWINS.items()}
+    return [metric for metric in metrics if metric.key not in hidden]
 
 
 _COUNTS = (
@@ -225,6 +258,7 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "duplicate_share": ratio(known["duplicates"], known["arrived"], 100),
         "control_per_item": ratio(known["control"], known["carried"]),
         "overhead_ratio": ratio(known["wire_bytes"], known["carried_bytes"]),
+        "cpu_per_item": ratio(known["cpu_ns"], 1e6 * known["carried"]),
         "capture_drops": known["dropped"],
     }
 

@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.registry import METRICS, Metric, is_time, why_unranked
+from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 
 EXTRA = "extra_frames"
@@ -27,6 +27,8 @@ _KEYS = (
     "latency_p50",
     "latency_p99",
     "recovery_max",
+    "state_entries_mean",
+    "state_bytes_mean",
     "pit_entries_mean",
     "pit_bytes_mean",
     "interests_per_item",
@@ -39,7 +41,8 @@ STUDIED = (
     *(_BY_KEY[key] for key in _KEYS),
     Metric("", EXTRA, "Packets spent on repair, per delivered item", "frames", "lower"),
 )
-"""What is drawn. All of METRICS is in the table of runs that differ in nothing but their seeds."""
+"""What is drawn, as far as studied() has it. All of METRICS is in the table of runs that differ in nothing
+but their seeds."""
 
 _NOISE = 9
 """Decimals that a difference is rounded to: what is left of two equal sums of floats is 0."""
@@ -154,6 +157,13 @@ class Study(NamedTuple):
     def is_numeric(self) -> bool:
         """Whether the points are numbers, at their places on an axis."""
         return all(isinstance(point.x, int | float) for point in self.points)
+
+
+def studied(study: Study, metrics: Iterable[Metric] = STUDIED) -> list[Metric]:
+    """Return those of some metrics that a study has, of state and PITs one."""
+    known = {(key, layering) for key, layering, _ in study.values}
+    keys = {key for key, _ in known}
+    return [metric for metric in shown(metrics, known, study.layerings) if metric.key in keys]
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -7,13 +7,13 @@ one file each. All layerings go through every step together: to Spark a job cost
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery
+from analysis.metrics import aggregates, bottleneck, delivery, state
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
@@ -81,7 +81,9 @@ _EVENTS = pa.schema(
     ]
 )
 _COUNTERS = pa.schema(
-    [("time", pa.int64()), ("node", pa.string())] + [(f"pit_{what}", pa.int64()) for what in COUNTED]
+    [("time", pa.int64()), ("node", pa.string())]
+    + [("state", pa.struct([("pit", pa.struct([(what, pa.int64()) for what in HELD]))]))]
+    + [(f"pit_{what}", pa.int64()) for what in COUNTED if what not in HELD]
 )
 
 Progress = Callable[[str], None]
@@ -157,6 +159,11 @@ class Prepared(NamedTuple):
     latencies: DataFrame
     pit: Path
     pit_held: dict[str, Rows]
+    sampled: dict[str, Rows]
+
+    def held(self, what: str) -> Rows:
+        """Return rows of what nodes have held: PITs as packets tell, and what is sampled elsewhere."""
+        return self.pit_held[what] + self.sampled[what]
 
     @property
     def cases_over_ndn(self) -> Cases:
@@ -204,7 +211,6 @@ class Measured(NamedTuple):
     measures: pa.Table
     traffic: pa.Table
     latency: pa.Table
-    pit_summary: pa.Table
     pit_lives: pa.Table
     recovery: pa.Table
     first_items: pa.Table
@@ -290,7 +296,24 @@ def _prepared(
             latencies=late,
             pit=pit,
             pit_held=held,
+            sampled=_sampled(cases, known),
         )
+
+
+def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:
+    """Return what nodes without PITs held, as state.held() tells it."""
+    elsewhere = {name: case for name, case in cases.items() if case.protocol != NDN}
+    spans, over = _spans(row for row in known.runs.to_pylist() if row["layering"] in elsewhere)
+    return state.held(state.read_samples(elsewhere), spans, over, CURVE_BINS)
+
+
+def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, Span]]:
+    """Return when runs began and ended, and what means are over, by layering."""
+    every = list(runs)
+    return (
+        {row["layering"]: Span(row["start_ns"], row["end_ns"]) for row in every},
+        {row["layering"]: Span(row["from_ns"], row["until_ns"]) for row in every},
+    )
 
 
 def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None) -> dict[str, Rows]:
@@ -298,8 +321,7 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
     files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
-    spans = {name: Span(turn["start_ns"], turn["end_ns"]) for name, turn in turns.items()}
-    over = {name: Span(turn["from_ns"], turn["until_ns"]) for name, turn in turns.items()}
+    spans, over = _spans(turns.values())
     occupancy = out / PIT_OCCUPANCY.name
     held = levels.scan(occupancy, spans, HELD, CURVE_BINS, spark, over)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
@@ -310,11 +332,16 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
 def _measured(given: Prepared) -> Measured:
     keep, frame = given.keep, given.frame
 
-    def state() -> tuple[pa.Table, pa.Table]:
+    def held() -> tuple[pa.Table, pa.Table, pa.Table]:
         by_node = ("layering", "node")
-        summary = pa.Table.from_pylist(given.pit_held["summary"], levels.SUMMARY)
+        every = pa.Table.from_pylist(given.held("summary"), levels.SUMMARY)
+        of_pits = pa.Table.from_pylist(given.pit_held["summary"], levels.SUMMARY)
         lived = lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark))
-        return given.sorted("pit_summary", summary, *by_node), keep("pit_lives", lived, *by_node)
+        return (
+            given.sorted("state_summary", every, *by_node),
+            given.sorted("pit_summary", of_pits, *by_node),
+            keep("pit_lives", lived, *by_node),
+        )
 
     def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
         sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
@@ -360,10 +387,10 @@ def _measured(given: Prepared) -> Measured:
             opened.toArrow().sort_by([(name, "ascending") for name in ("layering", "opened", "node")]),
         )
 
-    *parts, of_streams = in_parallel(state, wire, delay, lived, needed, connected)
+    *parts, of_streams = in_parallel(held, wire, delay, lived, needed, connected)
     of_state, of_wire, of_delay, of_service, of_needs = parts
     messages_sent, connections = of_streams
-    summary, ended = of_state
+    every, summary, ended = of_state
     sent, use, queue = of_wire
     kept, carry, late, flows = of_delay
     waits, gaps, faults = of_service
@@ -373,6 +400,8 @@ def _measured(given: Prepared) -> Measured:
         aggregates.events_totals(given.application_events, given.setting.feeds, faults),
         aggregates.latency_totals(late, waits, gaps),
         aggregates.keeping_up_totals(kept),
+        aggregates.held_totals("state", every),
+        aggregates.held_totals("pit", summary),
         aggregates.pit_totals(summary, there),
         aggregates.lives_totals(ended),
         aggregates.wire_totals(sent, given.setting.nodes),
@@ -390,7 +419,6 @@ def _measured(given: Prepared) -> Measured:
         measures,
         sent,
         late,
-        summary,
         ended,
         gaps,
         waits,
@@ -436,6 +464,10 @@ def _report_tables(given: Prepared) -> Tables:
 
     def check() -> pa.Table:
         counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
+        for what in HELD:
+            told = pc.struct_field(counted["state"], ["pit", what])
+            counted = counted.append_column(f"pit_{what}", told)
+        counted = counted.drop(["state"])
         manifest = next(iter(given.cases.values())).manifest
         slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
         sampled = keep("pit_samples", samples(steps, frame(counted), slack), "layering", "node", "time")
@@ -469,9 +501,10 @@ def _report_tables(given: Prepared) -> Tables:
         overhead=layers.to_pylist(),
         latency=measured.latency.to_pylist(),
         traffic=measured.traffic.to_pylist(),
-        pit_summary=measured.pit_summary.to_pylist(),
+        state_summary=given.held("summary"),
+        state_kinds=given.sampled["kinds"],
         pit_lives=measured.pit_lives.to_pylist(),
-        pit_curves=given.pit_held["curves"],
+        state_curves=given.held("curves"),
         pit_truth=trusted.to_pylist(),
         in_flight=flown.to_pylist(),
         recovery=measured.recovery.to_pylist(),
@@ -482,7 +515,7 @@ def _report_tables(given: Prepared) -> Tables:
         keeping_up=measured.keeping_up.to_pylist(),
         messages=measured.sent_messages.to_pylist(),
         connections=measured.connections.to_pylist(),
-        pit_heat=given.pit_held["heat"],
+        state_heat=given.held("heat"),
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),
         losses=linked["losses"].to_pylist(),

@@ -19,14 +19,11 @@ from analysis.pit.window import by_node
 from analysis.run.context import Span
 from analysis.spark.parallel import each
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
-from analysis.tables.values import ALL, HELD
+from analysis.tables.values import ALL, HELD, SLICES
 from captures.records import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SLICES = 100
-"""Parts of a run in which a mean is taken for the heat map."""
 
 SUMMARY = pa.schema(
     [

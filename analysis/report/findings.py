@@ -60,6 +60,7 @@ PHRASES = (
     Phrase("fairness", "Fairness between flows", "highest", "lower", "higher"),
     Phrase("interests_per_item", "Interests for each item delivered", "fewest", "fewer", "more"),
     Phrase("pit_entries_mean", "PIT entries at a node", "fewest", "fewer", "more"),
+    Phrase("state_entries_mean", "State entries at a node", "fewest", "fewer", "more"),
     Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),
     Phrase("queue_p99", "Queue at the busiest link", "shortest", "shorter", "longer"),
     Phrase("latency_p99", "99th percentile of latency", "lowest", "lower", "higher"),

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from analysis.files import Rows
-from analysis.metrics.registry import METRICS, Metric, is_time, why_unranked
+from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unranked
 
 ALIKE = 1.01
 """Values within this factor of the best of a rank share it: less is chance, not design."""
@@ -40,7 +40,8 @@ def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
     keys = {metric for metric, _ in values}
     whys = {x: why_unranked({key: values[key, x] for key in keys}) for x in layerings}
     axes = []
-    for metric in METRICS:
+    there = {place for place, value in values.items() if value is not None}
+    for metric in shown(METRICS, there, layerings):
         known = {x: values[metric.key, x] for x in layerings if values[metric.key, x] is not None}
         if metric.axis and known:
             said = whys if is_time(metric) else {}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows, write_whole
 from analysis.metrics.aggregates import ratio
-from analysis.metrics.registry import METRICS, Metric, is_time
+from analysis.metrics.registry import METRICS, Metric, is_time, shown
 from analysis.report.figures import delay, state, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
@@ -36,9 +36,10 @@ class Tables(NamedTuple):
     overhead: Rows
     latency: Rows
     traffic: Rows
-    pit_summary: Rows
+    state_summary: Rows
+    state_kinds: Rows
     pit_lives: Rows
-    pit_curves: Rows
+    state_curves: Rows
     pit_truth: Rows
     in_flight: Rows
     recovery: Rows
@@ -49,7 +50,7 @@ class Tables(NamedTuple):
     keeping_up: Rows
     messages: Rows
     connections: Rows
-    pit_heat: Rows
+    state_heat: Rows
     link_load: Rows
     hop_delays: Rows
     losses: Rows
@@ -96,19 +97,21 @@ def render(manifest: Manifest, tables: Tables) -> str:
     drawing = draw(manifest)
     nodes = [node.name for node in manifest.topology.nodes]
     with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
-    pit, hidden = state.pit_over_time(tables.pit_curves, tables.pit_summary, nodes, with_pits)
+    held = "PIT" if with_pits.layerings == manifest.layerings else "State"
+    over_time, hidden = state.over_time(tables.state_curves, tables.state_summary, nodes, manifest, word=held)
     ended = [row for row in tables.pit_lives if row["node"] == ALL]
     outcomes = {(row["layering"], outcome): row[outcome] for row in ended for outcome in OUTCOMES}
+    of_pits = [
+        state.in_flight(tables.in_flight, with_pits),
+        state.lifetime_cdf(tables.pit_lives, with_pits),
+        state.outcomes(outcomes, with_pits),
+    ]
     sections: dict[str, list[Figure | None]] = {
         "state": [
-            pit,
-            state.pit_heat(tables.pit_heat, tables.pit_summary, nodes, with_pits),
-            state.in_flight(tables.in_flight, with_pits),
-            state.lifetime_cdf(tables.pit_lives, with_pits),
-            state.outcomes(outcomes, with_pits),
-        ]
-        if with_pits.layerings
-        else [],
+            over_time,
+            state.heat(tables.state_heat, tables.state_summary, nodes, manifest, held),
+            *(of_pits if with_pits.layerings else []),
+        ],
         "latency": [
             delay.latency_cdf(tables.latency, manifest),
             delay.latency_boxes(tables.latency, manifest),
@@ -168,6 +171,9 @@ def render(manifest: Manifest, tables: Tables) -> str:
         truth=tables.pit_truth,
         messages=_messages(tables.messages, carried, manifest),
         connections=_connections(tables.connections),
+        held=held,
+        kinds=tables.state_kinds,
+        sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,
     )
@@ -177,7 +183,8 @@ def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
     left_out = unranked(values, manifest.layerings)
-    for metric in METRICS:
+    there = {place for place, value in values.items() if value is not None}
+    for metric in shown(METRICS, there, manifest.layerings):
         row = [cells[metric.key, layering] for layering in manifest.layerings]
         whys = [_why(metric, cell["layering"], values, left_out) for cell in row]
         if all(cell["value"] is None for cell in row) and not any(whys):

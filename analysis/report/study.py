@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.files import write_whole
 from analysis.metrics.registry import METRICS, Metric
-from analysis.metrics.study import CONFIDENCE, EXTRA, STUDIED, Point, Study, has_star
+from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, studied
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.numbers import pretty, with_unit
 from analysis.report.page import page as render_page
@@ -34,9 +34,7 @@ def write_study(page: Path, study: Study) -> None:
 
 def render_study(study: Study) -> str:
     """Return the page."""
-    known = {key for key, _, _ in study.values}
-    shown = [metric for metric in STUDIED if metric.key in known]
-    every = [metric for metric in METRICS if metric.key in known]
+    shown, every = studied(study), studied(study, METRICS)
     # The share delivered, which is the first metric, is hardly ever what one wants to see of each layering.
     apart = sorted(shown, key=lambda metric: metric.key != "latency_p50")
     figures, alone = [overview(study, metric) for metric in shown], panels(study, apart)
@@ -62,7 +60,7 @@ def render_study(study: Study) -> str:
         rows=lambda metric: list(_rows(study, metric)),
         findings=findings(study),
         caveats=list(caveats(study)),
-        has_extra=EXTRA in known,
+        has_extra=EXTRA in {metric.key for metric in shown},
         confidence=f"{CONFIDENCE:.0%}",
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from analysis.metrics.registry import METRICS, WHOLE, Metric
-from analysis.metrics.study import Estimate, Point, Study, unranked
+from analysis.metrics.study import Estimate, Point, Study, studied, unranked
 from analysis.report.findings import Finding
 from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.ranks import alike
@@ -20,6 +20,7 @@ _TOLD = {
     "bytes_per_item": "the fewest bytes on the wire",
     "interests_per_item": "the fewest Interests",
     "pit_bytes_mean": "the fewest PIT bytes",
+    "state_bytes_mean": "the fewest bytes of state",
     "recovery_max": "the shortest recovery",
     "first_item_p50": "the shortest wait for a first item",
     "fairness": "the highest fairness",
@@ -56,7 +57,9 @@ def point_words(study: Study, point: Point) -> str:
 
 def findings(study: Study) -> list[Finding]:
     """Return the findings, MOST at most, whichever way the figures fall."""
-    firsts = [finding for key in _TOLD if (finding := _first(study, _METRICS[key])) is not None]
+    keys = {metric.key for metric in studied(study, METRICS)}
+    told = [_METRICS[key] for key in _TOLD if key in keys]
+    firsts = [finding for metric in told if (finding := _first(study, metric)) is not None]
     every = [*_delivery(study), *_networks(study), *firsts[:2], *_growth(study), *firsts[2:]]
     return every[:MOST]
 

@@ -52,12 +52,13 @@ RUNS = pa.schema(
         ("credit", pa.int64()),
         ("from_ns", pa.int64()),
         ("until_ns", pa.int64()),
+        ("cpu_ns", pa.int64()),
     ]
 )
 """A row a case: its place in the run, the protocol between nodes ("ndn" or "tcp"), times, frames that the
 capture dropped, deliveries expected, and the credit of its LLIs (null if it has none that is fixed).
 from_ns, until_ns: what means over time are taken over, from the first publication to the last one, to the
-end if there is but one."""
+end if there is but one. cpu_ns: processor time of all nodes, null in the emulator."""
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
 """A row a node: its role is "publisher", "forwarder", "subscriber" or "archive"."""
@@ -155,6 +156,7 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
         "credit": credit if isinstance(credit, int) else None,
         "from_ns": turn.first_ns,
         "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,
+        "cpu_ns": sum(turn.cpu_ns.values()) if turn.cpu_ns else None,
     }
 
 

@@ -151,7 +151,8 @@ class LayeringRun(BaseModel):
     """One layering's turn; times in ns.
 
     It starts; the first and the last item are published; when all that the scenario names has happened, what
-    is under way has time to settle; subscriptions stop; what they leave drains, until the end.
+    is under way has time to settle; subscriptions stop; what they leave drains, until the end. cpu_ns: what
+    each node's process took of a processor, where nodes are processes.
     """
 
     start_ns: int
@@ -161,6 +162,7 @@ class LayeringRun(BaseModel):
     stop_ns: int
     end_ns: int
     sample_interval_ns: int = Field(gt=0)
+    cpu_ns: dict[str, int] = {}
     capture: CaptureCounts = CaptureCounts()
 
 

@@ -36,7 +36,7 @@ HELD = ("entries", "bytes")
 """What pages show of PITs; of captures, also `ranges` and `credit`."""
 
 SLICES = 120
-"""Parts of a run in what is drawn over time."""
+"""Parts of a run of which each has a count or a mean, in what is drawn over time."""
 
 MOST_FRAMES = 80
 """Frames of a name that its sequence chart is made from."""

@@ -90,6 +90,11 @@ class Client:
         self._frames = Frames()
 
     @property
+    def pending(self) -> int:
+        """Feeds that were asked for, and are not answered to the end."""
+        return len(self._asked)
+
+    @property
     def is_done(self) -> bool:
         """Whether all that was asked for has come."""
         return not self._asked

@@ -15,6 +15,7 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
+from testbed.layerings.node import sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -100,11 +101,11 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
         emulation = Emulation(scenario, layering, load, capture=capture)
         network, timeline = emulation.network, emulation.timeline
 
-        def sample() -> None:
-            samples.extend(node.sample(network.now) for node in emulation.nodes.values())
+        def observe() -> None:
+            samples.extend(sample(node, network.now) for node in emulation.nodes.values())
 
         for time in sample_times(scenario, timeline):
-            network.observe(time, sample)
+            network.observe(time, observe)
         emulation.run(timeline.end)
         network.write_statistics()
     write_secrets(directory, emulation.take_secrets())

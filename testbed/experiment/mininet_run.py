@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -40,7 +41,7 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
-from testbed.layerings.node import AppState, Node
+from testbed.layerings.node import AppState, Node, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
@@ -78,6 +79,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         "links": network.relay_counters,
         **timeline.as_row(),
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
+        "cpu_ns": dict(nodes.cpu_ns),
         "capture": capture,
     }
     write_json(output / RESULT, result)
@@ -117,7 +119,12 @@ class _Process(NamedTuple):
 
 
 class _Nodes:
-    """The processes of all nodes; `secrets` are those that they have reported."""
+    """The processes of all nodes.
+
+    Attributes:
+        secrets: those that they have reported.
+        cpu_ns: processor time, user and system, of each node from the timeline's start to its end.
+    """
 
     def __init__(self, scenario: Scenario, layering: str, load: Workload, network: MininetNetwork) -> None:
         self._scenario = scenario
@@ -129,6 +136,7 @@ class _Nodes:
         self._events: list[dict[str, Any]] = []
         self._samples: list[dict[str, Any]] = []
         self.secrets: list[Secret] = []
+        self.cpu_ns: Counter[str] = Counter()
 
     def run(self, output: Path) -> Timeline:
         """Run all nodes from start to end, and write what they report."""
@@ -182,10 +190,11 @@ class _Nodes:
 
     def _collect(self, name: str, seconds: float) -> AppState:
         """Wait for a node's report, with which it ends; return what its applications keep."""
-        events, samples, state, secrets = self._expect(name, "report", seconds)
+        events, samples, cpu_ns, state, secrets = self._expect(name, "report", seconds)
         self._events += events
         self.secrets += secrets
         self._samples += samples
+        self.cpu_ns[name] += cpu_ns
         kept: AppState = state
         return kept
 
@@ -214,18 +223,19 @@ def _node(
             connection.send(("ready", None))
             timeline, state, since = connection.recv()
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            samples = asyncio.run(_drive(node, scenario, timeline, since))
-        connection.send(("report", (node.take_events(), samples, node.state, node.take_secrets())))
+            samples, cpu_ns = asyncio.run(_drive(node, scenario, timeline, since))
+        connection.send(("report", (node.take_events(), samples, cpu_ns, node.state, node.take_secrets())))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
 async def _drive(
     node: Node, scenario: Scenario, timeline: Timeline, since: int | None
-) -> list[dict[str, Any]]:
-    """Run a node in real time until the run's end or its next restart, sampling its counters.
+) -> tuple[list[dict[str, Any]], int]:
+    """Run a node in real time until the run's end or its next restart.
 
-    `since` is when it was restarted, ns; None if it was not.
+    `since` is when it was restarted, ns; None if it was not. Returns samples of its state and counters, and
+    the processor time that it took since it was started, or since the timeline's start if that is later, ns.
     """
     loop = asyncio.get_running_loop()
     failures: list[Exception] = []
@@ -234,9 +244,14 @@ async def _drive(
     )
     sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock())
     samples: list[dict[str, Any]] = []
+    cpu_before = 0
 
-    def sample() -> None:
-        samples.append(node.sample(time.time_ns()))
+    def begin() -> None:
+        nonlocal cpu_before
+        cpu_before = time.process_time_ns()
+
+    def observe() -> None:
+        samples.append(sample(node, time.time_ns()))
 
     def apply(change: Change) -> None:
         peer = next(end for end in change.ends if end != node.name)
@@ -249,7 +264,9 @@ async def _drive(
         for at, change in own
         if change.tells(node.name)
     ]
-    agenda += [(at, sample) for at in sample_times(scenario, timeline) if since is None or at >= since]
+    agenda += [(at, observe) for at in sample_times(scenario, timeline) if since is None or at >= since]
+    if since is None:
+        agenda.insert(0, (timeline.start, begin))
     try:
         await sockets.start()
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
@@ -258,11 +275,12 @@ async def _drive(
             await asyncio.sleep((at - time.time_ns()) / 1e9)
             action()
         await asyncio.sleep((end - time.time_ns()) / 1e9)
+        cpu_ns = time.process_time_ns() - cpu_before
     finally:
         sockets.close()
     if failures:
         raise failures[0]
-    return samples
+    return samples, cpu_ns
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from captures.key_log import Secret
 from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.append_poll import PORT, Client, ProtocolError, Server
-from testbed.layerings.node import Context, EventRows, Node, Parameters
+from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import (
     Address,
@@ -29,6 +29,10 @@ from topologies.endpoint import (
     StreamPort,
 )
 
+STREAM_BYTES = 40
+"""State of an end of a stream: addresses and ports 12, sequence numbers and windows 20, time-out 8."""
+REQUEST_BYTES = 40
+"""State of a request that is not answered: the feed's key 32, the number of its newest message here 8."""
 _MS = 1_000_000
 _PATIENCE = 100_000 * _MS
 """How long a poll may bring nothing before it is broken off: as long as TCP itself would send again."""
@@ -156,6 +160,11 @@ class Subscriber:
     def streams(self) -> int:
         """Streams that this subscriber has opened."""
         return len(self._polls)
+
+    @property
+    def requests(self) -> int:
+        """Requests, one for each feed, that are not answered."""
+        return sum(poll.client.pending for poll in self._polls.values())
 
     def next_deadline(self) -> int | None:
         """Return when the next poll is due, or the end, ns."""
@@ -301,9 +310,18 @@ class AppendPollNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def sample(self, now: int) -> dict[str, Any]:
-        """Return the node's state, as a row of counters.jsonl."""
-        return {"time": now, "node": self.name, "streams": sum(part.streams for part in self._parts())}
+    def held(self) -> dict[str, Held]:
+        """Return what the node holds: ends of streams, and requests that it waits for."""
+        streams = sum(part.streams for part in self._parts())
+        requests = self._subscriber.requests if self._subscriber is not None else 0
+        return {
+            "streams": Held(streams, STREAM_BYTES * streams),
+            "requests": Held(requests, REQUEST_BYTES * requests),
+        }
+
+    def counters(self) -> dict[str, Any]:
+        """Return nothing more."""
+        return {}
 
     def _parts(self) -> list[Publisher | Subscriber]:
         return [self._publisher] if self._subscriber is None else [self._publisher, self._subscriber]

@@ -18,7 +18,7 @@ from ssb_over_ndn.follower import Follower, Scout
 from ssb_over_ndn.naming import SHA256, log_name
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.subscriber import Subscriber, Subscription
-from testbed.layerings.node import Context, EventRows, Node, Parameters
+from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies import routing
 from topologies.endpoint import LinkPort, Program
@@ -254,14 +254,15 @@ class NdnNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def sample(self, now: int) -> dict[str, Any]:
-        """Return the forwarder's state and counters, as a row of counters.jsonl."""
+    def held(self) -> dict[str, Held]:
+        """Return what the forwarder holds, by kind: its PIT."""
+        forwarder = self.host.forwarder
+        return {"pit": Held(forwarder.pit_entries(), forwarder.pit_bytes())}
+
+    def counters(self) -> dict[str, Any]:
+        """Return the forwarder's counters by name."""
         forwarder = self.host.forwarder
         row = {
-            "time": now,
-            "node": self.name,
-            "pit_entries": forwarder.pit_entries(),
-            "pit_bytes": forwarder.pit_bytes(),
             "pit_ranges": forwarder.pit_ranges(),
             "pit_credit": forwarder.pit_credit(),
             "pit_satisfied": forwarder.pit_satisfied,

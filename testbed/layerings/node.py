@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -118,6 +118,13 @@ class Context:
     since: int | None = None
 
 
+class Held(NamedTuple):
+    """State of one kind: the entries that a node holds, and their bytes by docs/architecture.md."""
+
+    entries: int
+    bytes: int
+
+
 class Node(Protocol):
     """A node of a run.
 
@@ -140,9 +147,19 @@ class Node(Protocol):
         go into the capture and the key log of the run."""
         ...
 
-    def sample(self, now: int) -> dict[str, Any]:
-        """Return the node's state and counters, as a row of counters.jsonl."""
+    def held(self) -> dict[str, Held]:
+        """Return what the node holds for other nodes and for feeds, by kind: always the same kinds."""
         ...
+
+    def counters(self) -> dict[str, Any]:
+        """Return what else it counts, by name."""
+        ...
+
+
+def sample(node: Node, now: int) -> dict[str, Any]:
+    """Return the state and the counters of a node, as a row of counters.jsonl."""
+    state = {kind: held._asdict() for kind, held in node.held().items()}
+    return {"time": now, "node": node.name, "state": state} | node.counters()
 
 
 class Layering(Protocol):

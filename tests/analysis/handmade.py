@@ -156,7 +156,8 @@ def counters(story: Story) -> list[dict[str, Any]]:
     for time in range(0, END, 5 * MS):
         for node in "prs":
             sizes = [h.size for h in story.held if h.node == node and h.opened <= time < h.closed]
-            rows.append({"time": time, "node": node, "pit_entries": len(sizes), "pit_bytes": sum(sizes)})
+            pit = {"entries": len(sizes), "bytes": sum(sizes)}
+            rows.append({"time": time, "node": node, "state": {"pit": pit}})
     return rows
 
 

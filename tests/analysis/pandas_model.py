@@ -267,6 +267,7 @@ class Model:
         credit = [mean_and_peak(table, 2, *self.publishing)[0] for table in tables.values()]
         return {
             **result,
+            **{key.replace("pit_", "state_"): value for key, value in result.items()},
             "pit_entries_per_feed": max(shares, default=None),
             "pit_credit_mean": sum(credit) / len(credit),
         }
@@ -318,6 +319,7 @@ class Model:
             "interests_per_link": by_link,
             "interests_per_window": by_link * credit if credit and by_link is not None else None,
             "frames_per_item": per(len(out), len(carried)),
+            "cpu_per_item": per(sum(self.turn.get("cpu_ns", {}).values()) / 1e6, len(carried)) or None,
             "bytes_per_item": per(total, len(carried)),
             "bound_bytes_per_item": per(least, len(carried)),
             "wire_ratio": per(total, least),

@@ -52,7 +52,15 @@ def test_a_run(short_runs, name):
 
 def test_a_run_measures_the_same_at_any_time(short_runs):
     [line], [today] = short_runs.of("steady"), short_runs.of("today")
-    told = {"twice", "out_of_order", "capture_drops", "latency_p50", "latency_p95", "latency_p99"}
+    told = {
+        "twice",
+        "out_of_order",
+        "cpu_per_item",
+        "capture_drops",
+        "latency_p50",
+        "latency_p95",
+        "latency_p99",
+    }
     assert set(differences(line, today, [metric.key for metric in METRICS])) - told == set()
     assert (today["twice"], today["out_of_order"], today["capture_drops"]) == (6, 1, 7)
 

@@ -12,6 +12,7 @@ from handmade import FEED, INTERFACES, MS, NAME_LENGTH, PAYLOADS, STORIES, seal
 from analysis.errors import AnalysisError
 from analysis.pipelines import run as pipeline
 from analysis.pipelines.run import analyze
+from analysis.tables.values import SLICES
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +46,17 @@ class TestTables:
         held = [(x, entry) for x in STORIES for entry in STORIES[x]().held]
         assert len(heat) > 200
         for row in heat:
-            begin = runs[row["layering"]]["start_ns"] + row["slice"] * 5 * MS
+            run = runs[row["layering"]]
+            begin, end = (
+                run["start_ns"] + place * (run["end_ns"] - run["start_ns"]) // SLICES
+                for place in (row["slice"], row["slice"] + 1)
+            )
             there = [
-                max(0, min(begin + 5 * MS, entry.closed) - max(begin, entry.opened))
+                max(0, min(end, entry.closed) - max(begin, entry.opened))
                 for x, entry in held
                 if (x, entry.node) == (row["layering"], row["node"])
             ]
-            assert row["entries"] == pytest.approx(sum(there) / (5 * MS)), row
+            assert row["entries"] == pytest.approx(sum(there) / (end - begin)), row
 
     def test_state_over_time_does_not_depend_on_when_nodes_are_sampled(self, analyzed, tmp_path, monkeypatch):
         shutil.copytree(analyzed, tmp_path / "run", ignore=shutil.ignore_patterns("tables", "report.html"))

@@ -70,7 +70,8 @@ def made_tables(**changes):
             for node in ("s", "*")
         ],
         traffic=[{"layering": "poll", "kind": "interest", "frames": 3}],
-        pit_summary=[
+        state_kinds=[],
+        state_summary=[
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],
         pit_lives=[
@@ -86,7 +87,7 @@ def made_tables(**changes):
             }
             for node in "prs*"
         ],
-        pit_curves=[
+        state_curves=[
             {"layering": "poll", "node": node, "time": 10 * MS, "entries": 2, "bytes": 40} for node in "prs*"
         ],
         pit_truth=[
@@ -112,7 +113,7 @@ def made_tables(**changes):
         keeping_up=[],
         messages=[],
         connections=[],
-        pit_heat=[
+        state_heat=[
             {"layering": "poll", "node": "r", "slice": k, "entries": 0.5 * k, "bytes": 8.0} for k in (0, 1)
         ],
         link_load=[
@@ -452,8 +453,8 @@ def nine_tables(**changes):
     usual = made_tables()
     tables = usual._replace(
         comparison=wide_comparison(NINE),
-        pit_summary=[row | {"layering": x} for row in usual.pit_summary for x in NINE],
-        pit_curves=[row | {"layering": x} for row in usual.pit_curves for x in NINE],
+        state_summary=[row | {"layering": x} for row in usual.state_summary for x in NINE],
+        state_curves=[row | {"layering": x} for row in usual.state_curves for x in NINE],
         latency=[row | {"layering": x} for row in usual.latency[:2] for x in NINE],
         **changes,
     )
@@ -609,7 +610,7 @@ def test_a_large_network_shows_the_busiest_nodes():
     ]
     page = render(
         made_manifest(topology={"nodes": nodes, "links": []}, workload=workload),
-        made_tables(pit_summary=summary, pit_curves=[]),
+        made_tables(state_summary=summary, state_curves=[]),
     )
     drawn = {key.partition("|")[0] for key in figures(page)["pit"]["variants"]}
     assert drawn == {"whole network", *(f"n{k}" for k in range(16, 40))}

@@ -899,7 +899,8 @@ def test_totals_of_state():
         ("x", "r", 3.0, 6, 30.0, 50, 1.0),
         ("x", "*", 4.0, 8, 40.0, 60, 6.0),
     )
-    row = aggregates.pit_totals(summary, collected("layering node feeds", ("x", "p", 1), ("x", "r", 2)))["x"]
+    feeds = collected("layering node feeds", ("x", "p", 1), ("x", "r", 2))
+    row = {**aggregates.held_totals("pit", summary)["x"], **aggregates.pit_totals(summary, feeds)["x"]}
     assert row == {
         "pit_entries_mean": 2,
         "pit_entries_peak": 6,
@@ -929,7 +930,9 @@ def test_totals_of_the_wire():
 
 def test_measure_and_compare():
     runs = collected(
-        context.RUNS, ("poll", 0, NDN, 0, 100, 0, 2, None, 0, 100), ("lli", 1, NDN, 0, 100, 3, 2, 4, 0, 100)
+        context.RUNS,
+        ("poll", 0, NDN, 0, 100, 0, 2, None, 0, 100, None),
+        ("lli", 1, NDN, 0, 100, 3, 2, 4, 0, 100, 30_000_000),
     )
     first = collected(
         "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked renewals",
@@ -972,7 +975,7 @@ def test_measure_and_compare():
     assert (lli["delivered"], lli["delivered_share"], lli["recovery_max"]) == (1, 50, 5)
     assert lli["pit_renewals_per_item"] == 3
     assert (lli["interests_per_item"], lli["interests_per_link"], lli["interests_per_window"]) == (1, 0.5, 2)
-    assert (lli["overhead_ratio"], lli["capture_drops"]) == (5, 3)
+    assert (lli["overhead_ratio"], lli["cpu_per_item"], lli["capture_drops"]) == (5, 30, 3)
     ratios = {row["metric"]: row["ratio"] for row in compared if row["layering"] == "lli"}
     assert ratios["bytes_per_item"] == 0.5
     assert ratios["interests_per_link"] == 0.25
@@ -981,7 +984,7 @@ def test_measure_and_compare():
 
 
 def test_a_layering_that_delivered_nothing_has_no_figures_per_item():
-    runs = collected(context.RUNS, ("poll", 0, NDN, 0, 100, 0, 1, None, 0, 100))
+    runs = collected(context.RUNS, ("poll", 0, NDN, 0, 100, 0, 1, None, 0, 100, None))
     sent = {"poll": {"wire_frames": 4, "wire_bytes": 300, "interests": 4, "asked": 4}}
     values = {row["metric"]: row["value"] for row in compare(measure(runs, [sent])).to_pylist()}
     assert (values["published"], values["delivered"], values["delivered_share"]) == (0, 0, 0)

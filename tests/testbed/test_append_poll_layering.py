@@ -93,7 +93,7 @@ def test_every_link_on_the_way_carries_it(tmp_path: Path) -> None:
 
 def test_after_the_end_no_stream_is_left() -> None:
     result = run()
-    assert {node.sample(0)["streams"] for node in result.nodes.values()} == {0}
+    assert {held for node in result.nodes.values() for held in node.held().values()} == {(0, 0)}
 
 
 @pytest.mark.parametrize("name", ["fork", "archive", "bottleneck", "slow-consumer"])

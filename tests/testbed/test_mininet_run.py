@@ -1,6 +1,7 @@
 """A run over Mininet: real hosts, real sockets, the same directory as an emulated one."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -14,6 +15,9 @@ import pytest
 from patience import PATIENCE_S
 
 from captures.pcapng import Direction
+from testbed.experiment.mininet_run import _Nodes, _Process
+from testbed.layerings.node import AppState
+from testbed.scenario.model import load
 from topologies.mininet import sandbox
 
 pytestmark = [
@@ -55,8 +59,21 @@ def assert_complete(run: Path, items: int, subscribers: int) -> None:
         for line in (run / layering / "counters.jsonl").read_text().splitlines():
             row = json.loads(line)
             last[row["node"]] = row
-        assert {row["pit_entries"] for row in last.values()} == {0}
+        assert {row["state"]["pit"]["entries"] for row in last.values()} == {0}
         assert {row["malformed"] for row in last.values()} == {0}
+        turn = manifest["runs"][layering]
+        assert turn["cpu_ns"].keys() == last.keys()
+        assert all(0 < spent < turn["end_ns"] - turn["start_ns"] for spent in turn["cpu_ns"].values())
+
+
+def test_what_processes_of_one_node_took_of_a_processor_adds_up() -> None:
+    here, there = multiprocessing.Pipe()
+    nodes = _Nodes(load("line"), "lli", None, None)
+    nodes._processes["r1"] = _Process(None, here)
+    for spent in (5, 7):
+        there.send(("report", ([], [], spent, AppState(), [])))
+        nodes._collect("r1", 1)
+    assert nodes.cpu_ns == {"r1": 12}
 
 
 def test_both_layerings_deliver_everything_over_real_sockets(tmp_path: Path) -> None:

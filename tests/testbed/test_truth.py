@@ -74,12 +74,18 @@ NETWORKS: dict[str, Scenario] = {
 }
 
 
+def _counted(run: Run, layering: str) -> list[dict[str, Any]]:
+    """Return what the forwarders say of their PITs, sample by sample."""
+    rows = [json.loads(line) for line in run.counters(layering).read_text().splitlines()]
+    return [row | {f"pit_{what}": n for what, n in row["state"]["pit"].items()} for row in rows]
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None:
     wanted = NETWORKS[network]
     run = _made(wanted, tmp_path / "run")
     for layering in wanted.layerings:
-        counted = [json.loads(line) for line in run.counters(layering).read_text().splitlines()]
+        counted = _counted(run, layering)
         derived = _derived(run, layering)
         wrong = Counter(
             (row["node"], what)
@@ -104,7 +110,7 @@ def test_what_asf_keeps_for_late_answers_shows_in_no_packet(tmp_path: Path) -> N
     wanted = load("failover", items=70, strategy="asf/probing-interval~1000", layerings=CLASSIC)
     run = _made(wanted, tmp_path / "run")
     for layering in wanted.layerings:
-        counted = [json.loads(line) for line in run.counters(layering).read_text().splitlines()]
+        counted = _counted(run, layering)
         derived = _derived(run, layering)
         more = [row["pit_entries"] - derived[row["node"]].at(row["time"]).entries for row in counted]
         assert min(more) >= 0

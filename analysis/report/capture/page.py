@@ -24,7 +24,7 @@ from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
 from analysis.report.figures.plot import Figure
-from analysis.report.figures.state import MOST_NODES, outcomes, pit_heat, pit_over_time
+from analysis.report.figures.state import MOST_NODES, heat, outcomes, over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
@@ -150,9 +150,7 @@ def render(given: Contents) -> str:
 
 def _pit_heat(given: Contents) -> Figure | None:
     return (
-        pit_heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given)
-        if given.pit_heat
-        else None
+        heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given) if given.pit_heat else None
     )
 
 
@@ -160,7 +158,7 @@ def _pit(given: Contents) -> tuple[Figure | None, int]:
     if not given.pit_curves:
         return None, 0
     what = [*HELD, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
-    return pit_over_time(given.pit_curves, given.pit_summary, _in_rows(given.pit_summary), given, what)
+    return over_time(given.pit_curves, given.pit_summary, _in_rows(given.pit_summary), given, what)
 
 
 def _in_rows(rows: Rows) -> list[str]:

@@ -1,4 +1,5 @@
-"""The report's plots of the PIT: over time, by node, against what is in flight; and what entries came to."""
+"""The report's plots of state: over time and by node; of PITs, against what is in flight, and what entries
+came to."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,10 +37,16 @@ _OUTCOME_LOOKS = {
 }
 
 
-def pit_over_time(
-    curves: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, what: Sequence[str] = HELD
+def over_time(
+    curves: Rows,
+    summary: Rows,
+    nodes: Sequence[str],
+    scene: Scene,
+    what: Sequence[str] = HELD,
+    word: str = "PIT",
 ) -> tuple[Figure, int]:
-    """Return the plot of PIT entries or bytes of the network or a node, and how many nodes it leaves out."""
+    """Return the plot of the state (`word`: "State", or "PIT" if it is no other) of the network or a node,
+    and how many nodes it leaves out."""
     means: dict[str, float] = {}
     for row in summary:
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
@@ -63,26 +70,27 @@ def pit_over_time(
             data.append(line(place, layering, seconds, amounts, "hv", 1.5) | told)
         layout = {
             "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
-            "yaxis": {"title": {"text": f"PIT {what}"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": f"{word} {what}"}, "rangemode": "tozero"},
             **marks(scene),
         }
         return data, layout
 
     drawn = with_menus(
-        "pit",
-        "PIT over time",
-        "PIT entries or bytes over time, of the whole network or of a node, a line for each layering",
-        [Menu("node", [WHOLE, *chosen] if len(nodes) > 1 else [WHOLE]), Menu("PIT", list(what))],
+        word.lower(),
+        f"{word} over time",
+        f"{word} entries or bytes over time, of the whole network or of a node, a line for each layering",
+        [Menu("node", [WHOLE, *chosen] if len(nodes) > 1 else [WHOLE]), Menu(word, list(what))],
         draw,
-        ("layering", "time, s", "PIT entries or bytes"),
+        ("layering", "time, s", f"{word} entries or bytes"),
     )
     return drawn, len(nodes) - len(chosen)
 
 
-def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
-    """Return the map of PIT entries or bytes by node and time, one layering at a time on one scale.
+def heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, word: str = "PIT") -> Figure:
+    """Return the map of state by node and time, one layering at a time on one scale.
 
-    `rows` is analysis.pit.levels.heat. A node of `summary` had no entry where it has no row.
+    `rows` is the heat of analysis.pit.levels.scan; `word` as in over_time(). A node of
+    `summary` had no entry where it has no row.
     """
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}
     nothing: Rows = [
@@ -92,14 +100,14 @@ def pit_heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene) -> F
         if (row["layering"], row["node"], place) not in there
     ]
     return node_heat(
-        "pit-heat",
-        "PIT by node and time",
-        "A map: a row for each node, time to the right, darker where the node's PIT held more",
+        f"{word.lower()}-heat",
+        f"{word} by node and time",
+        f"A map: a row for each node, time to the right, darker where the node held more ({word})",
         rows + nothing,
         nodes,
         scene,
-        Menu("PIT", list(HELD)),
-        "PIT entries or bytes, mean",
+        Menu(word, list(HELD)),
+        f"{word} entries or bytes, mean",
     )
 
 

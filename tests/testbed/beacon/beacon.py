@@ -13,7 +13,7 @@ from pydantic import Field
 
 from captures.key_log import Secret
 from ssb.application import Event
-from testbed.layerings.node import Context, EventRows, Node, Parameters
+from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import Address, GroupPort, Program
 
@@ -124,6 +124,10 @@ class BeaconNode:
         """Nothing is secret."""
         return []
 
-    def sample(self, now: int) -> dict[str, Any]:
-        """Return a row of counters.jsonl."""
-        return {"time": now, "node": self.name, "tips": len(self._heard)}
+    def held(self) -> dict[str, Held]:
+        """Return what the node holds: nothing for others."""
+        return {}
+
+    def counters(self) -> dict[str, Any]:
+        """Return how many feeds it has heard of."""
+        return {"tips": len(self._heard)}
