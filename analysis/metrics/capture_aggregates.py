@@ -11,6 +11,7 @@ packets. Sums are of whole numbers: the same tables give the same rows, in whate
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.decode.protocols.protocol import NDN
 from analysis.pit.outcomes import lasted
 from analysis.tables.slices import sliced
 from analysis.tables.values import SLICES
@@ -45,8 +46,10 @@ def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
     """Return layering, node, interface, direction, kind, src, dst, slice, packets, bytes: frames as captured.
 
     src and dst are addresses, with the port where both are the same, as they are on a loopback interface.
-    A packet over TCP counts as one, and its segments for their bytes only.
+    An NDN packet over TCP counts as one, and its segments for their bytes only. Of other protocols src and
+    dst are null: IP passes frames on between ends that may be far from where they were captured.
     """
+    is_ndn = F.col("protocol").eqNullSafe(NDN)
     is_local = F.col("src") == F.col("dst")
 
     def end(side: str) -> Column:
@@ -54,13 +57,13 @@ def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
             F.col(side)
         )
         with_port = F.concat_ws(":", address, f"{side}_port")
-        return F.when(is_local, with_port).otherwise(F.col(side)).alias(side)
+        return F.when(is_ndn, F.when(is_local, with_port).otherwise(F.col(side))).alias(side)
 
     return (
         sliced(packets, spans, SLICES)
         .groupBy(*_NODE, "interface", "direction", "kind", end("src"), end("dst"), "slice")
         .agg(
-            F.count_if(F.col("kind") != "segment").alias("packets"),
+            F.count_if((F.col("kind") != "segment") | ~is_ndn).alias("packets"),
             F.sum("frame_bytes").alias("bytes"),
         )
     )

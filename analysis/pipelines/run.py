@@ -46,7 +46,7 @@ from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract
+from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract, tables_beside
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
@@ -237,7 +237,8 @@ def _prepared(
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
     wire = tables / "packets.parquet"
-    shutil.rmtree(wire, ignore_errors=True)
+    for old in (wire, *(beside(wire, name) for name in tables_beside())):
+        shutil.rmtree(old, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
         early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None

@@ -55,8 +55,8 @@ RUNS = pa.schema(
         ("cpu_ns", pa.int64()),
     ]
 )
-"""A row a case: its place in the run, the protocol between nodes ("ndn" or "tcp"), times, frames that the
-capture dropped, deliveries expected, and the credit of its LLIs (null if it has none that is fixed).
+"""A row a case: its place in the run, the protocol between nodes (analysis/decode/protocols), times, frames
+that the capture dropped, deliveries expected, and the credit of its LLIs (null if it has none that is fixed).
 from_ns, until_ns: what means over time are taken over, from the first publication to the last one, to the
 end if there is but one. cpu_ns: processor time of all nodes, null in the emulator."""
 

@@ -2,6 +2,7 @@
 
 RUN/manifest.json, scenario.json, feed.jsonl
 RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
+RUN/<layering>/keys.log                                         if the layering encrypts: what reads it
 RUN/tables/, RUN/report.html                                    what the analysis adds
 """
 

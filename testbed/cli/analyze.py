@@ -234,14 +234,6 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
     if report.kinds:
         counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
-    if set(report.protocols) - {NDN}:
-        counted = sorted(report.protocols.items(), key=lambda item: (-item[1], item[0]))
-        lines.append("  frames of " + ", ".join(f"{name} {count}" for name, count in counted))
-    for protocol, kinds in sorted(report.messages.items()):
-        messages = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        lines.append(f"  messages of {protocol}: {messages}")
-    if report.connections:
-        lines.append(f"  TCP connections: {report.connections}")
     if report.problems:
         counted = sorted(report.problems.items(), key=lambda item: (-item[1], item[0]))
         said = [f"{count} {reason}" for reason, count in counted[:MOST_REASONS]]
@@ -261,4 +253,12 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
         size = sum(each[1] for each in places)
         where = f" from byte {places[0][0]} on" if places[0][0] >= 0 else ""
         lines.append(f"  damage   {count} x {reason}, {size} bytes{where}")
+    if set(report.protocols) - {NDN}:
+        counted = sorted(report.protocols.items(), key=lambda item: (-item[1], item[0]))
+        lines.append("  frames of " + ", ".join(f"{name} {count}" for name, count in counted))
+    for protocol, kinds in sorted(report.messages.items()):
+        messages = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        lines.append(f"  messages of {protocol}: {messages}")
+    if report.connections:
+        lines.append(f"  TCP connections: {report.connections}")
     return "\n".join(lines)

@@ -131,6 +131,8 @@ def expected(said: Row, kind: str) -> Row:
     row["src"] = said.get("ip.src") or said.get("ipv6.src") or said["eth.src"]
     row["dst"] = said.get("ip.dst") or said.get("ipv6.dst") or said["eth.dst"]
     row["transport"] = "udp" if "udp.length" in said else "ethernet"
+    # Here is NDN only, and none over TCP: test_over_tcp.py compares that.
+    row |= {"protocol": "ndn", "carried_bytes": 0, "tcp_seq": None, "tcp_ack": None, "tcp_flags": None}
     row["udp_bytes"] = 8 if "udp.length" in said else 0
     if "ip.len" in said:
         row["eth_bytes"] = row["frame_bytes"] - int(said["ip.len"])

@@ -1,6 +1,8 @@
 """A layering without NDN in a report: its bytes count on every link, and nothing is said of PITs."""
 
 import json
+import shutil
+import subprocess
 from collections import Counter
 
 import pcapng_oracle
@@ -10,9 +12,11 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from short_runs import emulate
 
+from analysis.decode.reader import Findings, Reading, read_packets
 from analysis.metrics.state import held, read_samples
 from analysis.pipelines.run import analyze
 from analysis.run.context import Case, Span
+from captures.files import cut
 from captures.pcapng import Direction
 
 
@@ -257,3 +261,40 @@ def test_hops_of_items_are_told(lossy):
     hops = {(row["sender"], row["receiver"]): row["hops"] for row in of_run(lossy, "hop_delays")}
     assert hops[("p1", "r1")] > 0
     assert hops[("r1", "s1")] > 0
+
+
+TSHARK = {
+    "src_port": "tcp.srcport",
+    "dst_port": "tcp.dstport",
+    "ip_bytes": "ip.hdr_len",
+    "udp_bytes": "tcp.hdr_len",
+    "carried_bytes": "tcp.len",
+    "tcp_seq": "tcp.seq_raw",
+    "tcp_ack": "tcp.ack_raw",
+    "tcp_flags": "tcp.flags",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+@pytest.mark.parametrize("port", ["8008", "9999"])
+def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
+    """Those of a known port, which are decoded one by one, and of an unknown one, all at once."""
+    capture = tmp_path / "capture.pcapng"
+    octets = (lossy.directory / "append-poll" / "capture.pcapng").read_bytes()
+    known = (8008).to_bytes(2)
+    capture.write_bytes(octets if port == "8008" else octets.replace(known, int(port).to_bytes(2)))
+    fields = [word for name in ("ip.src", "ip.dst", *TSHARK.values()) for word in ("-e", name)]
+    command = ["tshark", "-n", "-r", capture, "-T", "fields", *fields]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = [line.split("\t") for line in done.stdout.splitlines()]
+    rows = [
+        row
+        for piece in cut(capture)
+        for batch in read_packets(Reading("x", piece), Findings())
+        for row in batch.to_pylist()
+    ]
+    ours = [[row["src"], row["dst"], *(row[name] for name in TSHARK)] for row in rows]
+    assert ours == [[src, dst, *(int(each, 0) for each in rest)] for src, dst, *rest in told]
+    protocol, kind = ("append-poll", "segment") if port == "8008" else ("tcp", "other")
+    assert {(row["protocol"], row["kind"], row["transport"]) for row in rows} == {(protocol, kind, "tcp")}

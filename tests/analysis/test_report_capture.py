@@ -52,7 +52,7 @@ def packet(node, direction, time, src, dst, kind, name, **said):
     about = {"layering": "lab", "node": node, "interface": f"{node}-eth0", "direction": direction}
     return (
         {"time": START + round(time * MS), "src": src, "dst": dst, "src_port": 6363, "dst_port": 6363}
-        | {"kind": kind, "name": name, "transport": "udp", "frame": 1}
+        | {"kind": kind, "name": name, "protocol": "ndn", "transport": "udp", "frame": 1}
         | about
         | sizes
         | said
@@ -74,7 +74,7 @@ PACKETS = [
     # A feed that is pushed.
     packet("c", "out", 80, C, R, "lli", f"{FEED}/seq=1", feed=FEED, seq=1, send_credit=2, frame=5),
     packet("c", "in", 100, R, C, "data", f"{FEED}/seq=1", feed=FEED, seq=1, frame=6),
-    packet("c", None, 120, None, None, "other", None, frame=7, problem="not NDN"),
+    packet("c", None, 120, None, None, "other", None, frame=7, problem="not NDN", protocol=None),
 ]
 
 

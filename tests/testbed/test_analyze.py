@@ -63,7 +63,8 @@ def test_it_writes_a_table_and_says_what_it_found(capture, tmp_path):
     assert lines[2] == "  problems 1 malformed NDN packet: an element runs past the end"
     assert lines[3] == "  direction unknown of 4 frames (--local may tell)"
     assert lines[4].startswith("  damage   1 x cut off in a record, ")
-    assert lines[5] == "again: 4 frames"
+    assert lines[5] == "  TCP connections: 1"
+    assert lines[6] == "again: 4 frames"
     rows = pq.read_table(out / "packets").to_pylist()
     assert {(row["layering"], row["node"], row["interface"]) for row in rows} == {
         ("a-eth0", "a", "a-eth0"),

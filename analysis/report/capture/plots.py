@@ -32,8 +32,8 @@ from analysis.report.figures.wire import KINDS, layer_looks, share_bars, stacked
 from analysis.tables.samples import TAILS, are_enough
 from analysis.tables.values import SLICES
 
-_LAYER_NAMES = {"ip": "IP", "udp": "UDP or TCP"}
-"""What layers are called in captures of any kind; a run of ours has UDP over IPv4 alone."""
+_LAYER_NAMES = {"ip": "IP"}
+"""What layers are called in captures of any kind; a run of ours has IPv4 alone."""
 
 ALL = "all"
 MOST_OF_TRAFFIC = 12

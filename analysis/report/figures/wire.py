@@ -32,7 +32,7 @@ KINDS = {
     "idle": ("FeedState, acknowledgements", "--idle"),
     "data": ("Data", "--data"),
     "fragment": ("later fragments", "--fragment"),
-    "segment": ("TCP segments", "--fragment"),
+    "segment": ("TCP segments", "--own-5"),
     "other": ("other", "--other"),
     "malformed": ("malformed", "--malformed"),
 }

@@ -75,10 +75,8 @@ def _both_decoders(reading: Reading) -> Iterator[dict[str, object]]:
             careful["problem"] = NO_TIME
         for column in DECODED:
             expect(f"{column} is {careful[column]!r}", holds=row[column] == careful[column])
-        layers = sum(row[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "lp", "ndn"))
-        # What a segment carries is counted with the packets of its stream.
-        whole = row["kind"] == "segment" or layers == row["frame_bytes"]
-        expect("the bytes of all layers are the frame's", holds=whole)
+        layers = sum(row[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "carried", "lp", "ndn"))
+        expect("the bytes of all layers are the frame's", holds=layers == row["frame_bytes"])
     yield from rows
 
 
