@@ -1,6 +1,6 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
-# make test-slow  tests of a minute or more: our TCP beside Linux's, the commands of the README
+# make test-slow  tests of a minute or more: our TCP beside Linux's, Spark on a cluster, the README's commands
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
@@ -21,7 +21,7 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
-.PHONY: demo test test-compiled test-slow lint bench bench-decode bench-analysis pictures fuzz soak setup clean
+.PHONY: demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,10 +30,16 @@ help:
 demo: $(STAMPS)/run
 	@$(BIN)/feednet run fanout $(if $(FEED),--feed $(FEED))
 
-test: $(STAMPS)/dev lint
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not mininet and not slow'
-	@$(BIN)/pytest -m 'mininet and not slow'
+# The first three run side by side, as Mininet's tests mostly wait; each prints when it has ended.
+test: $(STAMPS)/dev
+	@$(MAKE) --no-print-directory -j 3 --output-sync=target lint test-mininet test-plain
 	@$(MAKE) --no-print-directory test-compiled
+
+test-plain: $(STAMPS)/dev
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not mininet and not slow'
+
+test-mininet: $(STAMPS)/dev
+	@$(BIN)/pytest -m 'mininet and not slow'
 
 test-slow: $(STAMPS)/dev
 	@$(BIN)/pytest -m slow

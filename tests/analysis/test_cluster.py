@@ -177,6 +177,7 @@ def test_a_report(cluster, captured, jvm):
     assert (captured / "report.html").read_bytes() == (local / "report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_tables_of_captures(cluster, captured, jvm):
     captures = [f"{x}={captured.name}/{x}/capture.pcapng" for x in ("poll", "lli")]
     on_cluster(cluster, ["analyze", *captures, "--out", "there"], captured.parent)
@@ -188,6 +189,7 @@ def test_the_tables_of_captures(cluster, captured, jvm):
     assert json.loads((there / "summary.json").read_text()) == json.loads((here / "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_sweep_of_a_users_own_scenario(cluster, jvm, tmp_path):
     shutil.copy(ROOT / "testbed" / "scenario" / "files" / "fanout.toml", tmp_path / "mine.toml")
     settings = [*SCENARIO, "--sweep", "loss=0,5", "--repeat", "2"]
