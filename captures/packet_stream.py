@@ -14,14 +14,13 @@ class PacketStream:
     """One direction of a connection that carries NDN; `websocket`: its port is one of WebSocket.
 
     A new connection between the same ports begins anew. Counts: `gaps`, places where bytes are missing;
-    `skipped`, bytes that were captured and belong to no packet that could be read; `repeated`, bytes that
-    came more than once.
+    `skipped`, bytes that were captured and belong to no packet that could be read.
     """
 
     def __init__(self, websocket: bool = False) -> None:
         self._websocket = websocket
         self._stream = Stream()
-        self._gaps = self._skipped = self._repeated = 0  # of connections before
+        self._gaps = self._skipped = 0  # of connections before
         self._end = 0
         self._bytes = bytearray()  # what follows the last packet
         self._begun = False  # whether the stream begins there
@@ -31,11 +30,6 @@ class PacketStream:
     def gaps(self) -> int:
         """Places where bytes are missing."""
         return self._gaps + self._stream.gaps
-
-    @property
-    def repeated(self) -> int:
-        """Bytes that came more than once."""
-        return self._repeated + self._stream.repeated
 
     @property
     def skipped(self) -> int:
@@ -59,7 +53,7 @@ class PacketStream:
         yield from self._read(self._stream.finish())
         self._drop()
         self._skipped, self._framing = self.skipped, None
-        self._gaps, self._repeated = self.gaps, self.repeated
+        self._gaps = self.gaps
         self._stream, self._end = Stream(), 0
 
     def _read(self, chunks: Iterable[Chunk]) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from testbed.cli.main import feednet
 
 pytestmark = pytest.mark.long
 
-LAYERINGS = ("pull", "persistent", "lli", "lli-selective")
+LAYERINGS = ("append-poll", "pull", "persistent", "lli", "lli-selective")
 
 
 # --- choosing ---------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def rough(tmp_path_factory):
 @pytest.mark.spark
 def test_a_run_on_both_engines(rough, jvm):
     pages = {name: shown(analyze(rough / name, engine=name, all_tables=True)) for name in ("sail", "spark")}
-    assert check_alike(rough / "sail" / "tables", rough / "spark" / "tables") == 37
+    assert check_alike(rough / "sail" / "tables", rough / "spark" / "tables") == 41
     assert pages["sail"][0] == pages["spark"][0]
     assert pages["sail"][1] == f"Sail {metadata.version('pysail')}"
     assert pages["spark"][1] == f"Spark {metadata.version('pyspark')}"
@@ -167,7 +167,7 @@ def test_captures_on_both_engines(rough, jvm):
         arguments = ["analyze", *captures, "--out", str(rough / f"of-{name}"), "--engine", name]
         said = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
         assert said.exit_code == 0
-    assert check_alike(rough / "of-sail", rough / "of-spark") == 8
+    assert check_alike(rough / "of-sail", rough / "of-spark") == 10
     pages = {name: shown(rough / f"of-{name}" / "report.html") for name in ("sail", "spark")}
     assert pages["sail"][0] == pages["spark"][0]
     assert pages["sail"][1] == f"Sail {metadata.version('pysail')}"

@@ -10,14 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import wrpcap
 from short_runs import emulate
 
 from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.decode.reference import NDN_PORTS
 from analysis.metrics.state import held, read_samples
+from analysis.pipelines.captures import Capture, Choices, analyse
 from analysis.pipelines.run import analyze
 from analysis.run.context import Case, Span
 from captures.files import cut
 from captures.pcapng import Direction
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import make_data
 
 
 @pytest.fixture(scope="module")
@@ -298,3 +304,29 @@ def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
     assert ours == [[src, dst, *(int(each, 0) for each in rest)] for src, dst, *rest in told]
     protocol, kind = ("append-poll", "segment") if port == "8008" else ("tcp", "other")
     assert {(row["protocol"], row["kind"], row["transport"]) for row in rows} == {(protocol, kind, "tcp")}
+
+
+@pytest.mark.spark
+def test_layers_of_ndn_over_tcp_add_up_too(spark, tmp_path):
+    ip = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / IP(src="10.0.0.1", dst="10.0.0.2")
+    packets = [make_data(from_uri(f"/t/seg={number}"), b"z" * 1000) for number in range(5)]
+    stream = b"".join(packets) + b"no packet"
+    parts = [(at, stream[at : at + 700]) for at in (0, 700, 0, 1400, 2100, 2800, 3500, 4200, 4900)]
+    frames = [ip / TCP(sport=6363, dport=9, flags="S", seq=99)]
+    frames += [ip / TCP(sport=6363, dport=9, flags="A", seq=100 + at) / Raw(part) for at, part in parts]
+    wrpcap(str(tmp_path / "a-eth0.pcap"), frames)
+    choices = Choices("auto", NDN_PORTS, (("", "10.0.0.1"),), packets_only=False, engine="sail", master=None)
+    capture = Capture("x", tmp_path / "a-eth0.pcap", "a-eth0", is_named=True)
+    analyse([capture], tmp_path / "out", choices)
+    rows = pq.read_table(tmp_path / "out" / "overhead").to_pylist()
+    layers = {row["layer"]: row["bytes"] for row in rows if row["bytes"]}
+    assert sum(layers.values()) == sum(map(len, frames))
+    assert layers == {
+        "ethernet": 14 * len(frames),
+        "ip": 20 * len(frames),
+        "tcp": 20 * len(frames),
+        "retransmitted": 700,
+        "data header": sum(map(len, packets)) - 5000,
+        "payload": 5000,
+        "other": len(b"no packet"),
+    }
