@@ -177,6 +177,40 @@ def test_time_stamps_that_cannot_be(spark, tmp_path):
     assert (tmp_path / "out" / "report.html").exists()
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["spark", "sail"])
+def test_negative_time_stamps(spark, tmp_path, engine):
+    """A stamp before 1970 is taken for that of the frame before: of an interface whose clock begins there,
+    or of a frame that a broken clock stamped."""
+    start = 1_700_000_000_000_000_000
+    ms = 1_000_000
+    frames = [question(A, B, "/b"), answer(B, A, "/b"), question(A, B, "/c"), answer(B, A, "/c")]
+    stamps = [start, (1 << 64) - 5, start + 2 * ms, start + 3 * ms]
+    shifted = write_pcapng(tmp_path / "a.pcapng", {"a-eth0": frames}, stamps)
+    # No stamp is right: all frames are of one moment, and a page is made all the same.
+    never = [(1 << 64) - 10 * ms + at for at in range(len(frames))]
+    lost = write_pcapng(tmp_path / "b.pcapng", {"b-eth0": frames}, never)
+    said = run(f"some={shifted}", f"none={lost}", "--out", tmp_path / "out", "--engine", engine)
+    assert said.exit_code == 0, said.output
+    assert [line for line in said.output.splitlines() if "time stamp out of range" in line] == [
+        "  problems 1 time stamp out of range",
+        "  problems 4 time stamp out of range",
+    ]
+    rows = sorted(table(tmp_path / "out"), key=lambda row: row["frame"])
+    assert [row["time"] for row in rows if row["layering"] == "some"] == [
+        start,
+        start,
+        start + 2 * ms,
+        start + 3 * ms,
+    ]
+    assert {row["time"] for row in rows if row["layering"] == "none"} == {0}
+    for name, outcome in (("transactions", "data"), ("pit_intervals", "satisfied")):
+        ends = sorted((row["layering"], row["outcome"]) for row in table(tmp_path / "out", name))
+        assert ends == [("none", outcome)] * 2 + [("some", outcome)] * 2
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "time stamp out of range" in page
+
+
 @pytest.mark.parametrize("name", ["out", "12:30", "[ab]{c}*"])
 def test_a_relative_directory_of_any_name(spark, tmp_path, monkeypatch, name):
     # Spark's own working directory is another one, as those of executors are.
