@@ -45,6 +45,20 @@ def write_pcapng(path, frames, times=None):
     return path
 
 
+def set_clock_back(path, place, seconds):
+    """Have the clock of an interface of a little-endian pcapng file begin so many seconds before 1970."""
+    data = path.read_bytes()
+    at = 0
+    for _ in range(place + 1):  # the section's header comes first
+        at += struct.unpack_from("<I", data, at + 4)[0]
+    kind, size = struct.unpack_from("<II", data, at)
+    assert kind == 1
+    offset = struct.pack("<HHq", 14, 8, -seconds)  # if_tsoffset, before the end of options
+    length = struct.pack("<I", size + len(offset))
+    block = data[at : at + 4] + length + data[at + 8 : at + size - 8] + offset + bytes(4) + length
+    path.write_bytes(data[:at] + block + data[at + size :])
+
+
 def udp(source, target, packet, mac="02:00:00:00:00:01"):
     head = Ether(src=mac, dst="02:00:00:00:00:ff") / IP(src=source, dst=target)
     return head / UDP(sport=6363, dport=6363) / Raw(packet)

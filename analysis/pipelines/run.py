@@ -50,6 +50,7 @@ from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract, tabl
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
+from analysis.tables.link_frames import link_frames
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
@@ -488,6 +489,7 @@ def _report_tables(given: Prepared) -> Tables:
             ),
             "hop_delays": keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link),
             "losses": keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq"),
+            "link_frames": given.write("link_frames", link_frames(given.cases)),
             "journeys": link_transits.journeys(crossed, MOST_JOURNEYS)
             .toArrow()
             .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
@@ -520,6 +522,7 @@ def _report_tables(given: Prepared) -> Tables:
         link_load=linked["link_load"].to_pylist(),
         hop_delays=linked["hop_delays"].to_pylist(),
         losses=linked["losses"].to_pylist(),
+        link_frames=linked["link_frames"].to_pylist(),
         journeys=linked["journeys"],
         engine=given.engine,
         deliveries=given.latencies.select(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from analysis.report.ranks import alike, rank
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.samples import TAILS
 from analysis.tables.values import ALL, OUTCOMES
+from topologies.link import PARAMETERS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults that the page counts for each subscriber."""
@@ -54,6 +55,7 @@ class Tables(NamedTuple):
     link_load: Rows
     hop_delays: Rows
     losses: Rows
+    link_frames: Rows
     journeys: pa.Table
     deliveries: pa.Table
     engine: str = ""
@@ -163,6 +165,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         strategy=_strategy(manifest),
         faults=[row for row in tables.faults if any(row[name] for name in FAULTS)],
         drawing=drawing,
+        at_most=list(_at_most(manifest)),
+        link_frames=[_link_row(row) for row in tables.link_frames if row["frames"] or row["sender"] == ALL],
         first_items=_first_items(tables.first_items, manifest),
         plots=plots,
         hidden=hidden,
@@ -177,6 +181,34 @@ def render(manifest: Manifest, tables: Tables) -> str:
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,
     )
+
+
+def _at_most(manifest: Manifest) -> Iterator[str]:
+    """Yield in words the most of what links do to frames besides losing them."""
+    for name in ("loss_burst", "reorder_percent", "duplicate_percent"):
+        if values := [value for link in manifest.topology.links if (value := getattr(link, name))]:
+            yield PARAMETERS[name].words.format(max(values))
+
+
+class LinkRow(NamedTuple):
+    """What a link did to frames under a layering, of all links if `way` is empty: of each measure its value
+    and what was set, None where there is nothing that it could be told of."""
+
+    layering: str
+    way: str
+    frames: int
+    measures: list[tuple[float | None, float | None]]
+
+
+def _link_row(row: dict[str, Any]) -> LinkRow:
+    """Return a row of analysis.tables.link_frames.LINK_FRAMES as shares in %, and losses in a row."""
+    lost, *others = (
+        (ratio(row[what], row[of], 100), ratio(row[f"set_{what}"], row[of], 100))
+        for what, of in (("lost", "frames"), ("overtook", "arrived"), ("twice", "arrived"))
+    )
+    in_a_row = ratio(row["lost"], row["loss_runs"]), ratio(row["set_lost"], row["set_loss_runs"])
+    way = "" if row["sender"] == ALL else f"{row['sender']} to {row['receiver']}"
+    return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
 
 
 def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow]:

@@ -69,7 +69,8 @@ def settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
 
 
 def write_rows(rows: pa.Table, path: Path, by: By) -> None:
-    """Write rows in directories of `by`, a file each."""
+    """Write rows in directories of `by`, a file each; without rows the directory is empty."""
+    path.mkdir(parents=True, exist_ok=True)
     columns = list(by)
     places = pa.array(np.arange(len(rows)))
     groups = rows.select(columns).append_column("place", places).group_by(columns)

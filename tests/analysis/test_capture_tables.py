@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exchange import IP4, A, B, answer, question, table, udp, write, write_pcapng
+from exchange import IP4, A, B, answer, question, set_clock_back, table, udp, write, write_pcapng
 from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
@@ -175,6 +175,34 @@ def test_time_stamps_that_cannot_be(spark, tmp_path):
     rows = table(tmp_path / "out")
     assert [row["time"] - start for row in rows] == [0, 0, 1_000_000, 1_000_000, 2_000_000]
     assert (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["spark", "sail"])
+def test_negative_time_stamps(spark, tmp_path, engine):
+    """A clock may begin before 1970, and all that it says with it: such a frame has the time of the frame
+    before it."""
+    start, ms = 1_700_000_000_000_000_000, 1_000_000
+    frames = {"a-eth0": [question(A, B, "/b"), answer(B, A, "/b")], "a-eth1": [question(A, B, "/c")]}
+    some = write_pcapng(tmp_path / "a.pcapng", frames)
+    set_clock_back(some, 1, 1_800_000_000)
+    # No stamp is right: all frames are of one moment, and there is a page all the same.
+    none = write_pcapng(tmp_path / "b.pcapng", {"b-eth0": frames["a-eth0"]})
+    set_clock_back(none, 0, 1_800_000_000)
+    said = run(f"some={some}", f"none={none}", "--out", tmp_path / "out", "--engine", engine)
+    assert said.exit_code == 0, said.output
+    assert [line for line in said.output.splitlines() if "time stamp out of range" in line] == [
+        "  problems 1 time stamp out of range",
+        "  problems 2 time stamp out of range",
+    ]
+    rows = sorted(table(tmp_path / "out"), key=lambda row: row["frame"])
+    assert [row["time"] - start for row in rows if row["layering"] == "some"] == [0, ms, ms]
+    assert {row["time"] for row in rows if row["layering"] == "none"} == {0}
+    for name, outcome in (("transactions", "data"), ("pit_intervals", "satisfied")):
+        ends = sorted((row["layering"], row["outcome"]) for row in table(tmp_path / "out", name))
+        assert [end for end in ends if end[1] == outcome] == [("none", outcome), ("some", outcome)]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "time stamp out of range" in page
 
 
 @pytest.mark.parametrize("name", ["out", "12:30", "[ab]{c}*"])

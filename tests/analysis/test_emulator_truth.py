@@ -16,7 +16,9 @@ from pandas_packets import frames, packets
 from short_runs import emulate
 
 from analysis.pipelines.run import analyze
+from analysis.run.context import Case
 from analysis.run.manifest import Run
+from analysis.tables.link_frames import link_frames
 from topologies.emulator import network
 from topologies.model import Link
 from topologies.pipe import Pipe, pipe_rng
@@ -172,6 +174,77 @@ def table(directory: Path, name: str, layering: str) -> list[dict[str, Any]]:
 
 
 CASES = pytest.mark.parametrize("case", [(seed, x) for seed in SEEDS for x in LAYERINGS], ids=str)
+
+
+FRAMES = """
+title = "Bursts, frames that overtake, and copies"
+layerings = ["append-poll", "lli"]
+seed = 1
+settle_ms = 6000
+publisher = "p"
+subscribers = ["s"]
+
+[topology]
+links = [
+    { a = "p", b = "r", loss_percent = 4.0, loss_burst = 3.0, bw_mbit = 5.0 },
+    { a = "r", b = "s", reorder_percent = 15.0, duplicate_percent = 20.0 },
+]
+
+[topology.link]
+delay_ms = 8.0
+
+[workload]
+items = 400
+
+[workload.schedule]
+speed = 1500000.0
+idle_limit_ms = 10.0
+"""
+
+
+def fates_counted(pipe: TellingPipe, last: int) -> dict[str, int]:
+    """Count what a pipe has done, up to the last moment of a capture."""
+    fates = [[time for time in fate if time <= last] for fate in pipe.fates]
+    came = [min(fate) for fate in fates if fate]
+    lost = "".join("." if fate else "x" for fate in fates)
+    return {
+        "frames": len(fates),
+        "lost": lost.count("x"),
+        "loss_runs": len(lost.replace(".", " ").split()),
+        "arrived": len(came),
+        "overtook": sum(time < max(came[: place + 1]) for place, time in enumerate(came)),
+        "twice": sum(len(fate) > 1 for fate in fates),
+    }
+
+
+def test_what_links_did_to_frames(tmp_path):
+    """Of every protocol, frame by frame; and what was set, in frames."""
+    (tmp_path / "frames.toml").write_text(FRAMES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "Pipe", TellingPipe)
+        patch.setattr(network, "pipe_rng", telling_rng)
+        TellingPipe.made = []
+        run = emulate(tmp_path / "run", str(tmp_path / "frames.toml"))
+    pipes = iter(TellingPipe.made)
+    cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
+    rows = {(row["layering"], row["sender"], row["receiver"]): row for row in link_frames(cases).to_pylist()}
+    for layering in run.manifest.layerings:
+        every: Counter[str] = Counter()
+        for _ in range(4):
+            sender, receiver, pipe = next(pipes)
+            wanted = fates_counted(pipe, run.manifest.runs[layering].end_ns)
+            row = rows.pop((layering, sender, receiver))
+            assert {what: row[what] for what in wanted} == wanted, (layering, sender, receiver)
+            lossy = {sender, receiver} == {"p", "r"}
+            assert row["set_lost"] == pytest.approx(0.04 * row["frames"] * lossy)
+            assert row["set_loss_runs"] == pytest.approx(row["set_lost"] / 3)
+            assert row["set_overtook"] == pytest.approx(0.15 * row["arrived"] * (not lossy))
+            assert row["set_twice"] == pytest.approx(0.2 * row["arrived"] * (not lossy))
+            every.update(wanted)
+        row = rows.pop((layering, "*", "*"))
+        assert {what: row[what] for what in every} == every
+        assert all(every.values())
+    assert not rows
 
 
 @CASES

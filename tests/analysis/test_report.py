@@ -55,6 +55,12 @@ def made_comparison(poll=2.0, lli=1.0, **values):
     return rows
 
 
+def link_frames(layering, sender, receiver, **changes):
+    usual = {"frames": 200, "lost": 10, "loss_runs": 4, "arrived": 190, "overtook": 0, "twice": 19}
+    usual |= {"set_lost": 8.0, "set_loss_runs": 2.0, "set_overtook": 19.0, "set_twice": 9.5}
+    return {"layering": layering, "sender": sender, "receiver": receiver} | usual | changes
+
+
 def made_tables(**changes):
     quantiles = [float(k * MS) for k in range(1, 202)]
     tables = Tables(
@@ -134,6 +140,7 @@ def made_tables(**changes):
             for a, b in (("p", "r"), ("*", "*"))
         ],
         losses=[],
+        link_frames=[link_frames("poll", "p", "r"), link_frames("poll", "*", "*")],
         journeys=crossed(),
         deliveries=pa.Table.from_pylist([], DELIVERIES),
     )
@@ -316,6 +323,20 @@ def test_a_terminal_is_told_five_figures_of_each_layering():
         "lli         100           75.25       0.02            0.98       812\n"
         "* poll: did not keep up\n"
     )
+
+
+def test_the_page_says_what_links_did_to_frames_beside_what_was_set():
+    page = render(made_manifest(), made_tables())
+    every, each = (page.split(f'<table id="table-{name}">')[1] for name in ("link-frames", "each-link"))
+    figures = r'class="number">([\d.]+|–)</td><td class="number set">([\d.]+|–)</td>'
+    for table in (every, each):
+        found = re.findall(figures, table.partition("</table>")[0])
+        assert found == [("5", "4"), ("2.50", "4"), ("0", "10"), ("10", "5")]
+    assert "p to r" in each
+    assert "p to r" not in every.partition("</table>")[0]
+    nothing = dict.fromkeys(("frames", "lost", "loss_runs", "arrived", "set_lost", "set_loss_runs"), 0)
+    page = render(made_manifest(), made_tables(link_frames=[link_frames("poll", "*", "*", **nothing)]))
+    assert re.findall(figures, page) == [("–", "–")] * 4
 
 
 def test_the_page_says_what_was_run():

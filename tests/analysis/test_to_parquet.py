@@ -1,9 +1,11 @@
 """Captures to Parquet: the rows of the careful decoder, in directories by run, node and interface; and what
 tshark and python-ndn say of the same packets."""
 
+import bz2
 import gzip
 import random
 import shutil
+import struct
 import subprocess
 import tracemalloc
 
@@ -27,6 +29,7 @@ from analysis.spark.to_parquet import extract
 from analysis.tables.schema import document
 from captures.files import cut
 from captures.pcapng import Direction, Interface, Writer
+from captures.records import MOST_EMPTY
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
@@ -116,6 +119,35 @@ def test_memory_does_not_grow_with_the_capture(tmp_path, monkeypatch):
         tracemalloc.stop()
         assert rows == count
     assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("record", [bytes(16), struct.pack("<8I", 6, 32, 0, 0, 0, 0, 0, 32)])
+def test_memory_is_bounded_however_many_records_are_without_a_byte(tmp_path, monkeypatch, record, pack):
+    """A few kilobytes of a compressed file hold any number of them: neither rows are made of them, nor are
+    they all inflated at once."""
+    window = 1 << 18
+    monkeypatch.setattr("captures.records.WINDOW", window)
+    path = tmp_path / "x.pcapng"
+    with path.open("wb") as file:
+        writer = Writer(file, [Interface("a-eth0")], application="test")
+        writer.write(0, 0, bytes(frame()), Direction.OUT)
+    if len(record) == 16:
+        write_pcap(path, [bytes(frame())])
+    list(read_packets(Reading("x", next(cut(path))), Findings()))  # so that caches are full
+    count = 1_200_000
+    assert len(record) * count > 70 * window
+    packed = tmp_path / "packed"
+    packed.write_bytes(pack(path.read_bytes() + record * count))
+    findings = Findings()
+    [piece] = cut(packed)
+    tracemalloc.start()
+    rows = sum(batch.num_rows for batch in read_packets(Reading("x", piece), findings))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 1 <= rows <= 1 + MOST_EMPTY
+    assert len(findings.damages) == 1
+    assert peak < 16 * window
 
 
 # --- which node, which way ---

@@ -1,6 +1,9 @@
 """The committed corpora, a while of fuzzing, and bugs that it must find."""
 
 import importlib.util
+import os
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +11,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from patience import PATIENCE_S
+from processes import ROOT
 
 from testbed.verify.fuzz.__main__ import Result, fuzz
 from testbed.verify.fuzz.bugs import BUGS, planted
@@ -71,6 +76,27 @@ def test_damaged_captures_have_tables_and_a_page() -> None:
     from testbed.verify.fuzz.pages import check, damaged
 
     check(damaged(Random(SEED), 30))
+
+
+@needs_atheris
+@pytest.mark.spark
+def test_make_fuzz_takes_every_target_and_pages(tmp_path: Path) -> None:
+    """As the Makefile calls it, for a second each."""
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nfuzz:")[2].splitlines()[1]
+    program = recipe.strip().removeprefix("@$(BIN)/python ")
+    done = subprocess.run(
+        [sys.executable, *program.split()],
+        cwd=tmp_path,
+        env=os.environ | {"FUZZ_SECONDS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = dict(re.findall(r"^(\w+): ([\d,]+) (?:inputs|captures)", done.stdout, re.MULTILINE))
+    assert [*tried] == [*TARGETS, "pages"]
+    assert all(int(number.replace(",", "")) > 0 for number in tried.values())
 
 
 @needs_atheris

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from exchange import A, B, question, write
 from processes import FEEDNET, ROOT
 
+from analysis.pipelines.run import analyze
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
@@ -98,6 +99,31 @@ def test_captures_on_a_full_disk(tmp_path):
     write(tmp_path / "trace.pcap", *[question(A, B, f"/{number}") for number in range(200)])
     found = on_a_disk(tmp_path, "8k", program("analyze ../trace.pcap --packets-only --out out"))
     assert found == (1, f"feednet: {tmp_path}/disk/out: {FULL}", [])
+
+
+@needs_namespaces
+@pytest.mark.mininet
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("export ../run --format ndnsim --out out", r"out/lli/(rate|app-delays|cs)-trace\.txt"),
+        ("compare ../run ../other --out page.html", r"page\.html"),
+    ],
+)
+def test_what_is_made_of_analysed_runs_on_a_full_disk(tmp_path, command, place):
+    for name, seed in (("run", 1), ("other", 2)):
+        chosen = load("line", layerings=("lli",), items=8, seed=seed)
+        running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / name)
+        analyze(tmp_path / name, engine="sail")
+    status, complained, files = on_a_disk(tmp_path, "20k", program(command))
+    assert (status, files) == (1, [])
+    assert re.fullmatch(rf"feednet: {place}: {FULL}", complained)
+    # The same where there is room for it.
+    status, complained, files = on_a_disk(tmp_path, "20m", program(command))
+    assert (status, complained) == (0, "")
+    assert files
+    assert all(re.fullmatch(rf"\./{place}", name) for name in files)
 
 
 @needs_namespaces

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from simulation import load_of, scenario
 
+from analysis.pipelines.run import read_comparison
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import provenance
@@ -76,6 +77,36 @@ def test_a_command_line_run_without_a_report(tmp_path: Path) -> None:
     assert "network   emulated (asked for)" in result.output
     assert (out / "lli" / "capture.pcapng").exists()
     assert not (out / "poll").exists()
+
+
+@pytest.mark.spark
+def test_a_run_ends_with_five_figures_of_each_layering(tmp_path: Path) -> None:
+    """Those of the comparison that it leaves, each where its head says."""
+    out = tmp_path / "run"
+    arguments = ["run", "line", "--net", "emulated", "--items", "12", "--loss", "5", "--engine", "sail"]
+    arguments += ["--layering", "poll", "--layering", "lli", "--out", str(out)]
+    result = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    begin = next(place for place, line in enumerate(lines) if line.split()[:2] == ["delivered", "median"])
+    assert re.split(r"\s{2,}", lines[begin].strip()) == [
+        "delivered",
+        "median latency",
+        "Interests",
+        "PIT entries",
+        "bytes",
+    ]
+    assert lines[begin + 1].split() == ["%", "ms", "per", "item", "mean", "of", "a", "node", "per", "item"]
+    values = {(row["metric"], row["layering"]): row["value"] for row in read_comparison(out)}
+    keys = ("delivered_share", "latency_p50", "interests_per_item", "pit_entries_mean", "bytes_per_item")
+    for line, layering in zip(lines[begin + 2 :], ("poll", "lli"), strict=False):
+        name, *figures = line.split()
+        assert name == layering
+        assert len(figures) == 5
+        for figure, key in zip(figures, keys, strict=True):
+            assert float(figure.rstrip("*")) == pytest.approx(values[key, layering], rel=1e-3)
+    assert len({values[key, "lli"] for key in keys}) == 5
+    assert lines[-1].split() == ["report", str(out / "report.html")]
 
 
 def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:

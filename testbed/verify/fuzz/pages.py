@@ -65,8 +65,9 @@ def damaged(rng: Random, count: int) -> list[bytes]:
 
 def fuzz_pages(seconds: float, seed: int) -> int:
     """Analyse damaged captures for a while; return how many. What fails is raised, with its seed."""
-    rng, tried, until = Random(seed or time.time_ns()), 0, time.monotonic() + seconds
+    rng, tried = Random(seed or time.time_ns()), 0
     spark_session(small=True)
+    until = time.monotonic() + seconds  # Spark may take as long to start
     while time.monotonic() < until:
         drawn = rng.randrange(1 << 32)
         try:
