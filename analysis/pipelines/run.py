@@ -134,11 +134,14 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine:
     Returns the rows of analysis.metrics.registry.measure, signed by the engine. Raises AnalysisError.
     """
     with one_line_errors(), _prepared(cases, tables, master, engine, lambda _: None) as prepared:
-        return _measured(prepared).measures
+        return _measure(prepared)
 
 
 class Prepared(NamedTuple):
-    """What everything else is computed from: the setting, the application events, and the packets."""
+    """What everything else is computed from: the setting, the application events, and the packets.
+
+    `collected` has the small tables that were computed so far, by name.
+    """
 
     cases: Cases
     tables: Path
@@ -161,6 +164,7 @@ class Prepared(NamedTuple):
     pit: Path
     pit_held: dict[str, Rows]
     sampled: dict[str, Rows]
+    collected: dict[str, pa.Table]
 
     def held(self, what: str) -> Rows:
         """Return rows of what nodes have held: PITs as packets tell, and what is sampled elsewhere."""
@@ -187,7 +191,13 @@ class Prepared(NamedTuple):
     def write(self, name: str, rows: pa.Table) -> pa.Table:
         """Write a table that has been collected; return it."""
         pq.write_table(rows, self.tables / f"{name}.parquet")
+        self.collected[name] = rows
         return rows
+
+    def rows(self, name: str) -> Rows:
+        """Return the rows of a table that has been collected."""
+        found: Rows = self.collected[name].to_pylist()
+        return found
 
     def signed(self, rows: pa.Table) -> pa.Table:
         """Return a table that says which engine made it: analysis.spark.engine.made_by()."""
@@ -204,23 +214,6 @@ class Prepared(NamedTuple):
     def frame(self, table: pa.Table) -> DataFrame:
         """Return a collected table for Spark."""
         return frame(self.packets.sparkSession, table)
-
-
-class Measured(NamedTuple):
-    """The measures of all cases, and the tables that they were added up from."""
-
-    measures: pa.Table
-    traffic: pa.Table
-    latency: pa.Table
-    pit_lives: pa.Table
-    recovery: pa.Table
-    first_items: pa.Table
-    faults: pa.Table
-    flows: pa.Table
-    queue: pa.Table
-    keeping_up: pa.Table
-    sent_messages: pa.Table
-    connections: pa.Table
 
 
 @contextmanager
@@ -299,6 +292,7 @@ def _prepared(
             pit=pit,
             pit_held=held,
             sampled=_sampled(cases, known),
+            collected={},
         )
 
 
@@ -331,106 +325,80 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     return held | {"summary": levels.with_idle(held["summary"], every)}
 
 
-def _measured(given: Prepared) -> Measured:
-    keep, frame = given.keep, given.frame
-
-    def held() -> tuple[pa.Table, pa.Table, pa.Table]:
-        by_node = ("layering", "node")
-        every = pa.Table.from_pylist(given.held("summary"), levels.SUMMARY)
-        of_pits = pa.Table.from_pylist(given.pit_held["summary"], levels.SUMMARY)
-        lived = lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark))
-        return (
-            given.sorted("state_summary", every, *by_node),
-            given.sorted("pit_summary", of_pits, *by_node),
-            keep("pit_lives", lived, *by_node),
-        )
-
-    def wire() -> tuple[pa.Table, pa.Table, pa.Table]:
-        sent = keep("traffic", traffic(given.packets), "layering", "interface", "kind")
-        use = given.write("link_use", aggregates.link_use(sent, given.setting.links))
-        busy = _busiest(given, use)
-        if not len(busy):
-            return sent, use, given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
-        samples = bottleneck.queue(given.packets, frame(busy), _queue_step(given), here=given.here)
-        return sent, use, keep("queue", samples, "layering", "interface", "time")
-
-    def delay() -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-        own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
-        times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
-        return (
-            given.write("keeping_up", keeping_up(given.cases, times)),
-            keep("carried", carried(given.latencies), "layering"),
-            keep("latency_quantiles", quantiles(given.latencies), "layering", "node"),
-            keep("flows", bottleneck.flows(given.latencies), "layering", "node", "feed"),
-        )
-
-    def lived() -> tuple[pa.Table, pa.Table, pa.Table]:
-        waits = delivery.first_items(given.events, given.latencies)
-        gaps = delivery.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
-        return (
-            keep("first_items", waits, "layering", "node", "feed", "joined"),
-            keep("recovery", gaps, "layering", "time", "place", "node"),
-            keep("faults", delivery.faults(given.events), "layering", "node"),
-        )
-
-    def needed() -> tuple[pa.Table, pa.Table, pa.Table]:
-        least = wire_bound(given.latencies, given.sizes, given.hops)
-        return (
-            keep("wire_bound", least, "layering"),
-            keep("copies", copies(given.messages, protocol_messages.items(given.seen)), "layering"),
-            keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node"),
-        )
-
-    def connected() -> tuple[pa.Table, pa.Table]:
-        path = beside(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
-        opened = read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark)
-        return (
-            keep("sent_messages", protocol_messages.sent(given.seen), "layering", "interface", "kind"),
-            opened.toArrow().sort_by([(name, "ascending") for name in ("layering", "opened", "node")]),
-        )
-
-    *parts, of_streams = in_parallel(held, wire, delay, lived, needed, connected)
-    of_state, of_wire, of_delay, of_service, of_needs = parts
-    messages_sent, connections = of_streams
-    every, summary, ended = of_state
-    sent, use, queue = of_wire
-    kept, carry, late, flows = of_delay
-    waits, gaps, faults = of_service
-    least, copied, there = of_needs
-    contended = flows.filter(pc.is_in(flows["layering"], pc.unique(queue["layering"])))
-    come_to = [
-        aggregates.events_totals(given.application_events, given.setting.feeds, faults),
-        aggregates.latency_totals(late, waits, gaps),
-        aggregates.keeping_up_totals(kept),
-        aggregates.held_totals("state", every),
-        aggregates.held_totals("pit", summary),
-        aggregates.pit_totals(summary, there),
-        aggregates.lives_totals(ended),
-        aggregates.wire_totals(sent, given.setting.nodes),
-        aggregates.single(carry),
-        aggregates.single(least),
-        aggregates.single(copied),
-        aggregates.busiest(use),
+def _measure(given: Prepared) -> pa.Table:
+    """Compute all tables that metrics are added up from; return the measures of all cases."""
+    in_parallel(*(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams)))
+    table = given.collected
+    queues = pc.unique(table["queue"]["layering"])
+    contended = table["flows"].filter(pc.is_in(table["flows"]["layering"], queues))
+    totals = [
+        aggregates.events_totals(given.application_events, given.setting.feeds, table["faults"]),
+        aggregates.latency_totals(table["latency_quantiles"], table["first_items"], table["recovery"]),
+        aggregates.keeping_up_totals(table["keeping_up"]),
+        aggregates.held_totals("state", table["state_summary"]),
+        aggregates.held_totals("pit", table["pit_summary"]),
+        aggregates.pit_totals(table["pit_summary"], table["feeds_at"]),
+        aggregates.lives_totals(table["pit_lives"]),
+        aggregates.wire_totals(table["traffic"], given.setting.nodes),
+        aggregates.single(table["carried"]),
+        aggregates.single(table["wire_bound"]),
+        aggregates.single(table["copies"]),
+        aggregates.busiest(table["link_use"]),
         aggregates.fairness(contended),
-        aggregates.queue_totals(queue),
-        aggregates.control_totals(sent, messages_sent),
-        aggregates.connection_totals(connections, given.setting.runs),
+        aggregates.queue_totals(table["queue"]),
+        aggregates.control_totals(table["traffic"], table["sent_messages"]),
+        aggregates.connection_totals(table["connections"], given.setting.runs),
     ]
-    measures = given.write("measures", given.signed(measure(given.setting.runs, come_to)))
-    return Measured(
-        measures,
-        sent,
-        late,
-        ended,
-        gaps,
-        waits,
-        faults,
-        flows,
-        queue,
-        kept,
-        messages_sent,
-        connections,
-    )
+    return given.write("measures", given.signed(measure(given.setting.runs, totals)))
+
+
+def _state(given: Prepared) -> None:
+    by_node = ("layering", "node")
+    for name, summary in (("state", given.held("summary")), ("pit", given.pit_held["summary"])):
+        given.sorted(f"{name}_summary", pa.Table.from_pylist(summary, levels.SUMMARY), *by_node)
+    given.keep("pit_lives", lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark)), *by_node)
+
+
+def _wire(given: Prepared) -> None:
+    sent = given.keep("traffic", traffic(given.packets), "layering", "interface", "kind")
+    use = given.write("link_use", aggregates.link_use(sent, given.setting.links))
+    busy = _busiest(given, use)
+    if not len(busy):
+        given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
+        return
+    samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given), here=given.here)
+    given.keep("queue", samples, "layering", "interface", "time")
+
+
+def _delay(given: Prepared) -> None:
+    own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
+    times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
+    given.write("keeping_up", keeping_up(given.cases, times))
+    given.keep("carried", carried(given.latencies), "layering")
+    given.keep("latency_quantiles", quantiles(given.latencies), "layering", "node")
+    given.keep("flows", bottleneck.flows(given.latencies), "layering", "node", "feed")
+
+
+def _service(given: Prepared) -> None:
+    waits = delivery.first_items(given.events, given.latencies)
+    gaps = delivery.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
+    given.keep("first_items", waits, "layering", "node", "feed", "joined")
+    given.keep("recovery", gaps, "layering", "time", "place", "node")
+    given.keep("faults", delivery.faults(given.events), "layering", "node")
+
+
+def _needs(given: Prepared) -> None:
+    given.keep("wire_bound", wire_bound(given.latencies, given.sizes, given.hops), "layering")
+    given.keep("copies", copies(given.messages, protocol_messages.items(given.seen)), "layering")
+    given.keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node")
+
+
+def _streams(given: Prepared) -> None:
+    path = beside(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
+    opened = read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark).toArrow()
+    by_time = [(name, "ascending") for name in ("layering", "opened", "node")]
+    given.collected["connections"] = opened.sort_by(by_time)
+    given.keep("sent_messages", protocol_messages.sent(given.seen), "layering", "interface", "kind")
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -455,80 +423,83 @@ def _queue_step(given: Prepared) -> int:
 
 def _report_tables(given: Prepared) -> Tables:
     """Measure the layerings of one run, and all else that its report shows."""
-    keep, frame = given.keep, given.frame
-    steps = given.of_pits("pit_steps", from_arrow_schema(files.STEPS))
     for name in ("curves", "heat"):
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
-
-    def flying() -> pa.Table:
-        items = in_flight(given.latencies, steps, given.runs_over_ndn)
-        return keep("in_flight", items, "layering", "items")
-
-    def check() -> pa.Table:
-        counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
-        for what in HELD:
-            told = pc.struct_field(counted["state"], ["pit", what])
-            counted = counted.append_column(f"pit_{what}", told)
-        counted = counted.drop(["state"])
-        manifest = next(iter(given.cases.values())).manifest
-        slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
-        sampled = keep("pit_samples", samples(steps, frame(counted), slack), "layering", "node", "time")
-        compared = given.write("pit_truth", truth(sampled, counted))
-        return given.write("pit_truth_summary", truth_summary(compared))
-
-    def links() -> dict[str, pa.Table]:
-        ends = frame(link_transits.link_ends(given.cases))
-        crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
-        crossed = given.settle("transits", crossed)
-        came = protocol_messages.arrivals(protocol_messages.items(given.seen), ends)
-        every = crossed.unionByName(came, allowMissingColumns=True)
-        link = ("layering", "sender", "receiver")
-        return {
-            "link_load": keep(
-                "link_load", link_transits.link_load(crossed, given.runs), *link, "slice", "kind"
-            ),
-            "hop_delays": keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link),
-            "losses": keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq"),
-            "link_frames": given.write("link_frames", link_frames(given.cases)),
-            "journeys": link_transits.journeys(crossed, MOST_JOURNEYS)
-            .toArrow()
-            .sort_by([("layering", "ascending"), ("sent", "ascending"), ("frame", "ascending")]),
-        }
-
-    measured, flown, trusted, linked = in_parallel(partial(_measured, given), flying, check, links)
+    in_parallel(*(partial(step, given) for step in (_measure, _in_flight, _truth, _links)))
     sent_streams = given.streams.where(F.col("direction") == "out")
-    layers = keep("overhead", overhead(frame(measured.traffic), sent_streams), "layering", "layer")
-    comparison = given.write("comparison", given.signed(compare(measured.measures)))
+    layers = overhead(given.frame(given.collected["traffic"]), sent_streams)
+    given.keep("overhead", layers, "layering", "layer")
+    given.write("comparison", given.signed(compare(given.collected["measures"])))
+    rows = given.rows
     return Tables(
-        comparison=comparison.to_pylist(),
-        overhead=layers.to_pylist(),
-        latency=measured.latency.to_pylist(),
-        traffic=measured.traffic.to_pylist(),
+        comparison=rows("comparison"),
+        overhead=rows("overhead"),
+        latency=rows("latency_quantiles"),
+        traffic=rows("traffic"),
         state_summary=given.held("summary"),
         state_kinds=given.sampled["kinds"],
-        pit_lives=measured.pit_lives.to_pylist(),
+        pit_lives=rows("pit_lives"),
         state_curves=given.held("curves"),
-        pit_truth=trusted.to_pylist(),
-        in_flight=flown.to_pylist(),
-        recovery=measured.recovery.to_pylist(),
-        first_items=measured.first_items.to_pylist(),
-        faults=measured.faults.to_pylist(),
-        flows=measured.flows.to_pylist(),
-        queue=measured.queue.to_pylist(),
-        keeping_up=measured.keeping_up.to_pylist(),
-        messages=measured.sent_messages.to_pylist(),
-        connections=measured.connections.to_pylist(),
+        pit_truth=rows("pit_truth_summary"),
+        in_flight=rows("in_flight"),
+        recovery=rows("recovery"),
+        first_items=rows("first_items"),
+        faults=rows("faults"),
+        flows=rows("flows"),
+        queue=rows("queue"),
+        keeping_up=rows("keeping_up"),
+        messages=rows("sent_messages"),
+        connections=rows("connections"),
         state_heat=given.held("heat"),
-        link_load=linked["link_load"].to_pylist(),
-        hop_delays=linked["hop_delays"].to_pylist(),
-        losses=linked["losses"].to_pylist(),
-        link_frames=linked["link_frames"].to_pylist(),
-        journeys=linked["journeys"],
+        link_load=rows("link_load"),
+        hop_delays=rows("hop_delays"),
+        losses=rows("losses"),
+        link_frames=rows("link_frames"),
+        journeys=given.collected["journeys"],
         engine=given.engine,
         deliveries=given.latencies.select(
             "layering", "node", "feed", "seq", "published", "delivered"
         ).toArrow(),
     )
+
+
+def _in_flight(given: Prepared) -> None:
+    items = in_flight(given.latencies, _steps(given), given.runs_over_ndn)
+    given.keep("in_flight", items, "layering", "items")
+
+
+def _truth(given: Prepared) -> None:
+    counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
+    for what in HELD:
+        told = pc.struct_field(counted["state"], ["pit", what])
+        counted = counted.append_column(f"pit_{what}", told)
+    counted = counted.drop(["state"])
+    manifest = next(iter(given.cases.values())).manifest
+    slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
+    found = samples(_steps(given), given.frame(counted), slack)
+    sampled = given.keep("pit_samples", found, "layering", "node", "time")
+    compared = given.write("pit_truth", truth(sampled, counted))
+    given.write("pit_truth_summary", truth_summary(compared))
+
+
+def _steps(given: Prepared) -> DataFrame:
+    return given.of_pits("pit_steps", from_arrow_schema(files.STEPS))
+
+
+def _links(given: Prepared) -> None:
+    ends = given.frame(link_transits.link_ends(given.cases))
+    crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
+    crossed = given.settle("transits", crossed)
+    came = protocol_messages.arrivals(protocol_messages.items(given.seen), ends)
+    every = crossed.unionByName(came, allowMissingColumns=True)
+    link = ("layering", "sender", "receiver")
+    given.keep("link_load", link_transits.link_load(crossed, given.runs), *link, "slice", "kind")
+    given.keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link)
+    given.keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq")
+    given.write("link_frames", link_frames(given.cases))
+    journeys = link_transits.journeys(crossed, MOST_JOURNEYS).toArrow()
+    by_time = [(name, "ascending") for name in ("layering", "sent", "frame")]
+    given.collected["journeys"] = journeys.sort_by(by_time)
 
 
 def _tell(given: Prepared) -> None:
