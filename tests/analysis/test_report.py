@@ -325,6 +325,36 @@ def test_a_terminal_is_told_five_figures_of_each_layering():
     )
 
 
+def test_state_is_told_of_where_a_layering_has_no_pit():
+    over_tcp = {metric.key: (None, 3.0) for metric in METRICS if metric.key.startswith("pit_")}
+    mixed = made_comparison(**over_tcp)
+    kinds = [
+        {"layering": "poll", "kind": "streams"}
+        | dict.fromkeys(("mean_entries", "peak_entries", "mean_bytes", "peak_bytes"), 2)
+    ]
+    made = made_manifest(protocols={"poll": "tcp"})
+    every = render(made_manifest(), made_tables())
+    page = render(made, made_tables(comparison=mixed, state_kinds=kinds))
+    for word, other, text, rows in (
+        ("PIT", "state", every, made_comparison()),
+        ("state", "PIT", page, mixed),
+    ):
+        assert f"{word} entries" in headlines(rows)
+        assert f"{other} entries" not in headlines(rows)
+        title, hidden = word[0].upper() + word[1:], other[0].upper() + other[1:]
+        for what in ("entries, mean of a node", "bytes, peak of the whole network"):
+            assert f"{title} {what}" in re.sub("<.*?>", "", text)
+            assert f"{hidden} {what}" not in re.sub("<.*?>", "", text)
+        assert {axis.metric.key for axis in rank(rows, ["poll", "lli"])} & {
+            "pit_bytes_mean",
+            "state_bytes_mean",
+        } == {f"{word.lower()}_bytes_mean"}
+    assert {"pit", "pit-heat"} <= held(every)["figures"].keys()
+    assert {"state", "state-heat", "pit-lifetimes"} <= held(page)["figures"].keys()
+    assert not {"state", "state-heat"} & held(every)["figures"].keys()
+    assert "<td>streams</td>" in page
+
+
 def test_the_page_says_what_links_did_to_frames_beside_what_was_set():
     page = render(made_manifest(), made_tables())
     every, each = (page.split(f'<table id="table-{name}">')[1] for name in ("link-frames", "each-link"))

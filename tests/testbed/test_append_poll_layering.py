@@ -11,7 +11,9 @@ from simulation import Result, load_of, scenario, simulate
 from captures.pcapng import Direction
 from ssb.replication.append_poll import frame
 from testbed.errors import UserError
+from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.append_poll import PORT, Subscriber
+from testbed.layerings.node import Held
 from testbed.scenario.model import available, load
 from topologies.endpoint import Close, Received
 
@@ -94,6 +96,27 @@ def test_every_link_on_the_way_carries_it(tmp_path: Path) -> None:
 def test_after_the_end_no_stream_is_left() -> None:
     result = run()
     assert {held for node in result.nodes.values() for held in node.held().values()} == {(0, 0)}
+
+
+def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
+    feeds = {"publishers": ("pub", "s2"), "subscribers": ("s1",)}
+    workload = {"items": 20, "feeds": 2, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
+    wanted = scenario(workload=workload, **feeds)
+    emulation = Emulation(wanted, "append-poll", load_of(wanted))
+
+    def held(milliseconds: float) -> dict[str, dict[str, Held]]:
+        emulation.run(emulation.timeline.start + round(milliseconds * MS))
+        return {name: node.held() for name, node in emulation.nodes.items()}
+
+    nothing = {"streams": Held(0, 0), "requests": Held(0, 0)}
+    assert all(state == nothing for name, state in held(0).items() if name != "s1")
+    # Two hops of 5 ms: publishers know of a stream after 30 ms, answers are there after 40. Each has a feed.
+    under_way = held(35)
+    assert under_way.pop("s1") == {"streams": Held(2, 80), "requests": Held(2, 80)}
+    for publisher in ("pub", "s2"):
+        assert under_way.pop(publisher) == {"streams": Held(1, 40), "requests": Held(0, 0)}
+    assert all(state == nothing for state in under_way.values())
+    assert all(state == nothing for state in held(500).values())
 
 
 @pytest.mark.parametrize("name", ["fork", "archive", "bottleneck", "slow-consumer"])
