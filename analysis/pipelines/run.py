@@ -194,11 +194,6 @@ class Prepared(NamedTuple):
         self.collected[name] = rows
         return rows
 
-    def rows(self, name: str) -> Rows:
-        """Return the rows of a table that has been collected."""
-        found: Rows = self.collected[name].to_pylist()
-        return found
-
     def signed(self, rows: pa.Table) -> pa.Table:
         """Return a table that says which engine made it: analysis.spark.engine.made_by()."""
         return rows.replace_schema_metadata({ENGINE: self.engine})
@@ -425,42 +420,17 @@ def _report_tables(given: Prepared) -> Tables:
     """Measure the layerings of one run, and all else that its report shows."""
     for name in ("curves", "heat"):
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
+        given.collected[f"state_{name}"] = pa.Table.from_pylist(given.held(name))
+    given.collected["state_kinds"] = pa.Table.from_pylist(given.sampled["kinds"])
     in_parallel(*(partial(step, given) for step in (_measure, _in_flight, _truth, _links)))
     sent_streams = given.streams.where(F.col("direction") == "out")
     layers = overhead(given.frame(given.collected["traffic"]), sent_streams)
     given.keep("overhead", layers, "layering", "layer")
     given.write("comparison", given.signed(compare(given.collected["measures"])))
-    rows = given.rows
-    return Tables(
-        comparison=rows("comparison"),
-        overhead=rows("overhead"),
-        latency=rows("latency_quantiles"),
-        traffic=rows("traffic"),
-        state_summary=given.held("summary"),
-        state_kinds=given.sampled["kinds"],
-        pit_lives=rows("pit_lives"),
-        state_curves=given.held("curves"),
-        pit_truth=rows("pit_truth_summary"),
-        in_flight=rows("in_flight"),
-        recovery=rows("recovery"),
-        first_items=rows("first_items"),
-        faults=rows("faults"),
-        flows=rows("flows"),
-        queue=rows("queue"),
-        keeping_up=rows("keeping_up"),
-        messages=rows("sent_messages"),
-        connections=rows("connections"),
-        state_heat=given.held("heat"),
-        link_load=rows("link_load"),
-        hop_delays=rows("hop_delays"),
-        losses=rows("losses"),
-        link_frames=rows("link_frames"),
-        journeys=given.collected["journeys"],
-        engine=given.engine,
-        deliveries=given.latencies.select(
-            "layering", "node", "feed", "seq", "published", "delivered"
-        ).toArrow(),
-    )
+    given.collected["deliveries"] = given.latencies.select(
+        "layering", "node", "feed", "seq", "published", "delivered"
+    ).toArrow()
+    return Tables(given.collected, given.engine)
 
 
 def _in_flight(given: Prepared) -> None:

@@ -1,7 +1,7 @@
 """The report of a run: its numbers; its text is in static/run.html."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from statistics import median
 from typing import Any, NamedTuple
@@ -30,36 +30,28 @@ FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults that the page counts for each subscriber."""
 
 
-class Tables(NamedTuple):
-    """The rows that the report shows; each table is described where analysis.pipelines.run gets it from."""
+class Tables:
+    """The tables that the report shows, by the names that analysis.pipelines.run gives them.
 
-    comparison: Rows
-    overhead: Rows
-    latency: Rows
-    traffic: Rows
-    state_summary: Rows
-    state_kinds: Rows
-    pit_lives: Rows
-    state_curves: Rows
-    pit_truth: Rows
-    in_flight: Rows
-    recovery: Rows
-    first_items: Rows
-    faults: Rows
-    flows: Rows
-    queue: Rows
-    keeping_up: Rows
-    messages: Rows
-    connections: Rows
-    state_heat: Rows
-    link_load: Rows
-    hop_delays: Rows
-    losses: Rows
-    link_frames: Rows
-    journeys: pa.Table
-    deliveries: pa.Table
-    engine: str = ""
-    """What computed them, and its version."""
+    Args:
+        collected: tables, or their rows.
+        engine: the engine that computed them, and its version.
+    """
+
+    def __init__(self, collected: Mapping[str, pa.Table | Rows], engine: str = "") -> None:
+        self._collected = dict(collected)
+        self.engine = engine
+
+    def __getitem__(self, name: str) -> Rows:
+        """Return a table's rows."""
+        found = self._collected[name]
+        if isinstance(found, pa.Table):
+            found = self._collected[name] = found.to_pylist()
+        return found
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table that is too large for rows."""
+        return self._collected[name]
 
 
 MOST_RATIOS = 3
@@ -91,62 +83,68 @@ def write_report(run: Run, tables: Tables) -> None:
 
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
-    rows = list(_compared_rows(tables.comparison, manifest))
-    axes = rank(tables.comparison, manifest.layerings)
-    values = {(row["metric"], row["layering"]): row["value"] for row in tables.comparison}
-    carried = _carried(tables.overhead, values, manifest)
+    rows = list(_compared_rows(tables["comparison"], manifest))
+    axes = rank(tables["comparison"], manifest.layerings)
+    values = {(row["metric"], row["layering"]): row["value"] for row in tables["comparison"]}
+    carried = _carried(tables["overhead"], values, manifest)
     bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     drawing = draw(manifest)
     nodes = [node.name for node in manifest.topology.nodes]
     with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
     held = "PIT" if with_pits.layerings == manifest.layerings else "State"
-    over_time, hidden = state.over_time(tables.state_curves, tables.state_summary, nodes, manifest, word=held)
-    ended = [row for row in tables.pit_lives if row["node"] == ALL]
+    over_time, hidden = state.over_time(
+        tables["state_curves"], tables["state_summary"], nodes, manifest, word=held
+    )
+    ended = [row for row in tables["pit_lives"] if row["node"] == ALL]
     outcomes = {(row["layering"], outcome): row[outcome] for row in ended for outcome in OUTCOMES}
     of_pits = [
-        state.in_flight(tables.in_flight, with_pits),
-        state.lifetime_cdf(tables.pit_lives, with_pits),
+        state.in_flight(tables["in_flight"], with_pits),
+        state.lifetime_cdf(tables["pit_lives"], with_pits),
         state.outcomes(outcomes, with_pits),
     ]
     sections: dict[str, list[Figure | None]] = {
         "state": [
             over_time,
-            state.heat(tables.state_heat, tables.state_summary, nodes, manifest, held),
+            state.heat(tables["state_heat"], tables["state_summary"], nodes, manifest, held),
             *(of_pits if with_pits.layerings else []),
         ],
         "latency": [
-            delay.latency_cdf(tables.latency, manifest),
-            delay.latency_boxes(tables.latency, manifest),
-            delay.hop_cdf(tables.hop_delays, manifest),
-            delay.first_item_cdf(tables.first_items, manifest),
+            delay.latency_cdf(tables["latency_quantiles"], manifest),
+            delay.latency_boxes(tables["latency_quantiles"], manifest),
+            delay.hop_cdf(tables["hop_delays"], manifest),
+            delay.first_item_cdf(tables["first_items"], manifest),
         ],
-        "trouble": [delay.loss_cdf(tables.losses, manifest), delay.recovery(tables.recovery, manifest)],
+        "trouble": [delay.loss_cdf(tables["losses"], manifest), delay.recovery(tables["recovery"], manifest)],
         "wire": [
-            wire.packets_over_time(tables.link_load, manifest),
-            wire.wire_bytes(tables.overhead, carried, bound, manifest),
-            wire.wire_frames(tables.traffic, carried, manifest),
-            wire.interests(tables.comparison, with_pits) if with_pits.layerings else None,
+            wire.packets_over_time(tables["link_load"], manifest),
+            wire.wire_bytes(tables["overhead"], carried, bound, manifest),
+            wire.wire_frames(tables["traffic"], carried, manifest),
+            wire.interests(tables["comparison"], with_pits) if with_pits.layerings else None,
         ],
-        "sharing": [wire.throughput(tables.flows, manifest), wire.queue(tables.queue, manifest)]
-        if tables.queue
+        "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
+        if tables["queue"]
         else [],
     }
     plots = {name: list(filter(None, group)) for name, group in sections.items()}
     counts = {
-        "deliveries": {row["layering"]: row["deliveries"] for row in tables.latency if row["node"] == ALL},
-        "hops": {row["layering"]: row["hops"] for row in tables.hop_delays if row["sender"] == ALL},
-        "first_items": _counts(tables.first_items, "wait_ns", manifest),
-        "losses": _counts(tables.losses, "recovery_ns", manifest),
+        "deliveries": {
+            row["layering"]: row["deliveries"] for row in tables["latency_quantiles"] if row["node"] == ALL
+        },
+        "hops": {row["layering"]: row["hops"] for row in tables["hop_delays"] if row["sender"] == ALL},
+        "first_items": _counts(tables["first_items"], "wait_ns", manifest),
+        "losses": _counts(tables["losses"], "recovery_ns", manifest),
         "entries": {row["layering"]: row["entries"] for row in ended},
     }
     return page(
         "run.html",
         [item for group in plots.values() for item in group],
         {
-            "network": loads(drawing, tables.link_load, tables.hop_delays, manifest, manifest.topology.links),
+            "network": loads(
+                drawing, tables["link_load"], tables["hop_delays"], manifest, manifest.topology.links
+            ),
         }
         | (
-            {"journeys": journey_data(tables.journeys, tables.deliveries, with_pits)}
+            {"journeys": journey_data(tables.table("journeys"), tables.table("deliveries"), with_pits)}
             if with_pits.layerings
             else {}
         ),
@@ -154,7 +152,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         name=manifest.scenario,
         title=manifest.title or manifest.scenario,
         layerings=manifest.layerings,
-        findings=findings(tables.comparison, axes, manifest, tables.losses, tables.keeping_up),
+        findings=findings(tables["comparison"], axes, manifest, tables["losses"], tables["keeping_up"]),
         axes=axes,
         rows=rows,
         has_ratios=len(manifest.layerings) <= MOST_RATIOS,
@@ -163,20 +161,22 @@ def render(manifest: Manifest, tables: Tables) -> str:
         titles=manifest.titles,
         terms=TERMS,
         strategy=_strategy(manifest),
-        faults=[row for row in tables.faults if any(row[name] for name in FAULTS)],
+        faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
         drawing=drawing,
         at_most=list(_at_most(manifest)),
-        link_frames=[_link_row(row) for row in tables.link_frames if row["frames"] or row["sender"] == ALL],
-        first_items=_first_items(tables.first_items, manifest),
+        link_frames=[
+            _link_row(row) for row in tables["link_frames"] if row["frames"] or row["sender"] == ALL
+        ],
+        first_items=_first_items(tables["first_items"], manifest),
         plots=plots,
         hidden=hidden,
         counts=counts,
-        unrecovered=Counter(row["layering"] for row in tables.losses if row["recovery_ns"] is None),
-        truth=tables.pit_truth,
-        messages=_messages(tables.messages, carried, manifest),
-        connections=_connections(tables.connections),
+        unrecovered=Counter(row["layering"] for row in tables["losses"] if row["recovery_ns"] is None),
+        truth=tables["pit_truth_summary"],
+        messages=_messages(tables["sent_messages"], carried, manifest),
+        connections=_connections(tables["connections"]),
         held=held,
-        kinds=tables.state_kinds,
+        kinds=tables["state_kinds"],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,
@@ -201,7 +201,7 @@ class LinkRow(NamedTuple):
 
 
 def _link_row(row: dict[str, Any]) -> LinkRow:
-    """Return a row of analysis.tables.link_frames.LINK_FRAMES as shares in %, and losses in a row."""
+    """Return a row of analysis.tables["link_frames"].LINK_FRAMES as shares in %, and losses in a row."""
     lost, *others = (
         (ratio(row[what], row[of], 100), ratio(row[f"set_{what}"], row[of], 100))
         for what, of in (("lost", "frames"), ("overtook", "arrived"), ("twice", "arrived"))

@@ -62,25 +62,29 @@ def link_frames(layering, sender, receiver, **changes):
 
 
 def made_tables(**changes):
+    return Tables(usual_tables() | changes)
+
+
+def usual_tables():
     quantiles = [float(k * MS) for k in range(1, 202)]
-    tables = Tables(
-        comparison=made_comparison(),
-        overhead=[
+    return {
+        "comparison": made_comparison(),
+        "overhead": [
             {"layering": layering, "layer": layer, "bytes": size}
             for layering in ("poll", "lli")
             for layer, size in (("ethernet", 42), ("payload", 300))
         ],
-        latency=[
+        "latency_quantiles": [
             {"layering": layering, "node": node, "deliveries": 3, "quantiles_ns": quantiles}
             for layering in ("poll", "lli")
             for node in ("s", "*")
         ],
-        traffic=[{"layering": "poll", "kind": "interest", "frames": 3}],
-        state_kinds=[],
-        state_summary=[
+        "traffic": [{"layering": "poll", "kind": "interest", "frames": 3}],
+        "state_kinds": [],
+        "state_summary": [
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],
-        pit_lives=[
+        "pit_lives": [
             {
                 "layering": "poll",
                 "node": node,
@@ -93,10 +97,10 @@ def made_tables(**changes):
             }
             for node in "prs*"
         ],
-        state_curves=[
+        "state_curves": [
             {"layering": "poll", "node": node, "time": 10 * MS, "entries": 2, "bytes": 40} for node in "prs*"
         ],
-        pit_truth=[
+        "pit_truth_summary": [
             {
                 "layering": "poll",
                 "samples": 100,
@@ -110,19 +114,19 @@ def made_tables(**changes):
                 "max_expired_difference": None,
             }
         ],
-        in_flight=[{"layering": "poll", "items": k, "entries": 2.0 * k} for k in (0, 1)],
-        recovery=[],
-        first_items=[],
-        faults=[],
-        flows=[],
-        queue=[],
-        keeping_up=[],
-        messages=[],
-        connections=[],
-        state_heat=[
+        "in_flight": [{"layering": "poll", "items": k, "entries": 2.0 * k} for k in (0, 1)],
+        "recovery": [],
+        "first_items": [],
+        "faults": [],
+        "flows": [],
+        "queue": [],
+        "keeping_up": [],
+        "sent_messages": [],
+        "connections": [],
+        "state_heat": [
             {"layering": "poll", "node": "r", "slice": k, "entries": 0.5 * k, "bytes": 8.0} for k in (0, 1)
         ],
-        link_load=[
+        "link_load": [
             {
                 "layering": "poll",
                 "sender": "p",
@@ -135,16 +139,15 @@ def made_tables(**changes):
             }
             for place, kind in ((0, "interest"), (1, "data"), (1, "interest"))
         ],
-        hop_delays=[
+        "hop_delays": [
             {"layering": "poll", "sender": a, "receiver": b, "hops": 6, "quantiles_ns": quantiles}
             for a, b in (("p", "r"), ("*", "*"))
         ],
-        losses=[],
-        link_frames=[link_frames("poll", "p", "r"), link_frames("poll", "*", "*")],
-        journeys=crossed(),
-        deliveries=pa.Table.from_pylist([], DELIVERIES),
-    )
-    return tables._replace(**changes)
+        "losses": [],
+        "link_frames": [link_frames("poll", "p", "r"), link_frames("poll", "*", "*")],
+        "journeys": crossed(),
+        "deliveries": pa.Table.from_pylist([], DELIVERIES),
+    }
 
 
 DELIVERIES = pa.schema(
@@ -502,14 +505,13 @@ NINE = ["pull", "poll", "long-lived", "persistent", "notify", "sync", "lli", "ll
 
 def nine_tables(**changes):
     usual = made_tables()
-    tables = usual._replace(
+    return made_tables(
         comparison=wide_comparison(NINE),
-        state_summary=[row | {"layering": x} for row in usual.state_summary for x in NINE],
-        state_curves=[row | {"layering": x} for row in usual.state_curves for x in NINE],
-        latency=[row | {"layering": x} for row in usual.latency[:2] for x in NINE],
+        state_summary=[row | {"layering": x} for row in usual["state_summary"] for x in NINE],
+        state_curves=[row | {"layering": x} for row in usual["state_curves"] for x in NINE],
+        latency_quantiles=[row | {"layering": x} for row in usual["latency_quantiles"][:2] for x in NINE],
         **changes,
     )
-    return tables
 
 
 def test_nine_layerings_are_told_apart_and_drawn_one_by_one():
@@ -628,10 +630,9 @@ def test_a_layering_has_one_colour_everywhere():
 
 
 def test_a_layering_has_the_same_colour_on_every_page():
-    whole = made_tables()._asdict()
     its = {
         name: [row for row in rows if row["layering"] == "lli"] if isinstance(rows, list) else rows
-        for name, rows in whole.items()
+        for name, rows in usual_tables().items()
     }
     alone = render(made_manifest(layerings=["lli"]), made_tables(**its))
     both = figures(render(made_manifest(), made_tables()))["latency-cdf"]["data"]
@@ -686,7 +687,9 @@ def test_the_page_says_where_it_ran_and_why():
 
 def test_nothing_delivered_still_makes_a_page():
     empty = made_comparison(delivered=(0.0, 0.0), bytes_per_item=(None, None), latency_p50=(None, None))
-    page = render(made_manifest(), made_tables(comparison=empty, latency=[], overhead=[], traffic=[]))
+    page = render(
+        made_manifest(), made_tables(comparison=empty, latency_quantiles=[], overhead=[], traffic=[])
+    )
     assert "wire-bytes" in figures(page)
 
 
@@ -762,7 +765,7 @@ def test_the_map_adds_up_what_crossed_each_link():
     made = made_manifest()
     tables = made_tables()
     drawing = draw(made)
-    told = loads(drawing, tables.link_load, tables.hop_delays, made)
+    told = loads(drawing, tables["link_load"], tables["hop_delays"], made)
     place = next(k for k, link in enumerate(told["links"]) if (link["from"], link["to"]) == ("p", "r"))
     poll = told["layerings"]["poll"]
     assert (told["slices"], poll["seconds"]) == (2, 0.25)
