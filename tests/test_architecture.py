@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +153,9 @@ def test_every_room_is_there_and_every_package_is_a_room() -> None:
         rooms = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / place).glob("*/__init__.py")}
         assert rooms <= MAY_IMPORT.keys()
     assert all((ROOT / room).is_dir() for room in MAY_IMPORT)
+
+
+def test_test_modules_have_names_of_their_own() -> None:
+    """pytest imports them by their names alone."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
