@@ -100,7 +100,7 @@ def test_after_the_end_no_stream_is_left() -> None:
 
 def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
     feeds = {"publishers": ("pub", "s2"), "subscribers": ("s1",)}
-    workload = {"items": 20, "feeds": 2, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
+    workload = {"items": 20, "feeds": 4, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
     wanted = scenario(workload=workload, **feeds)
     emulation = Emulation(wanted, "append-poll", load_of(wanted))
 
@@ -110,9 +110,9 @@ def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
 
     nothing = {"streams": Held(0, 0), "requests": Held(0, 0)}
     assert all(state == nothing for name, state in held(0).items() if name != "s1")
-    # Two hops of 5 ms: publishers know of a stream after 30 ms, answers are there after 40. Each has a feed.
+    # Two hops of 5 ms: publishers know of a stream after 30 ms, answers come after 40. Each has two feeds.
     under_way = held(35)
-    assert under_way.pop("s1") == {"streams": Held(2, 80), "requests": Held(2, 80)}
+    assert under_way.pop("s1") == {"streams": Held(2, 80), "requests": Held(4, 160)}
     for publisher in ("pub", "s2"):
         assert under_way.pop(publisher) == {"streams": Held(1, 40), "requests": Held(0, 0)}
     assert all(state == nothing for state in under_way.values())
