@@ -119,6 +119,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
             wire.packets_over_time(tables["link_load"], manifest),
             wire.wire_bytes(tables["overhead"], carried, bound, manifest),
             wire.wire_frames(tables["traffic"], carried, manifest),
+            wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
             wire.interests(tables["comparison"], with_pits) if with_pits.layerings else None,
         ],
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]

@@ -79,7 +79,7 @@ def usual_tables():
             for layering in ("poll", "lli")
             for node in ("s", "*")
         ],
-        "traffic": [{"layering": "poll", "kind": "interest", "frames": 3}],
+        "traffic": [{"layering": "poll", "protocol": "ndn", "kind": "interest", "frames": 3}],
         "state_kinds": [],
         "state_summary": [
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
@@ -904,3 +904,22 @@ def test_layerings_look_different_to_everybody(theme, sight):
         for other, pattern in looks[:k]:
             apart = sum((a - b) ** 2 for a, b in zip(colour, other, strict=True)) ** 0.5
             assert apart > 0.12 or dash != pattern, (k, sight)
+
+
+def test_control_messages_are_told_by_kind_whatever_the_protocol():
+    ndn, over_tcp = {"layering": "lli", "protocol": "ndn"}, {"layering": "poll", "protocol": "append-poll"}
+    traffic = [ndn | {"kind": kind, "frames": n} for kind, n in (("lli", 6), ("idle", 3), ("data", 40))]
+    traffic.append(over_tcp | {"kind": "segment", "frames": 90})
+    counts = {"request": 9, "end": 6, "data": 40}
+    messages = [over_tcp | {"kind": kind, "messages": count} for kind, count in counts.items()]
+    page = render(made_manifest(), made_tables(traffic=traffic, sent_messages=messages))
+    drawn = figures(page)["control"]["data"]
+    bars = {bar["name"]: dict(zip(bar["y"], bar["x"], strict=True)) for bar in drawn}
+    assert {name: {x: y for x, y in each.items() if y} for name, each in bars.items()} == {
+        "LLIs": {"lli": 2},
+        "FeedState, acknowledgements": {"lli": 1},
+        "append-poll: request": {"poll": 3},
+        "append-poll: end of an answer": {"poll": 2},
+    }
+    nothing = made_tables(traffic=[row for row in traffic if row["kind"] == "data"])
+    assert "control" not in figures(render(made_manifest(), nothing))

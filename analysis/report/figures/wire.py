@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
-from analysis.decode.protocols.registry import framed
+from analysis.decode.protocols.registry import PROTOCOLS, framed
 from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
@@ -185,6 +185,35 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
         data,
         layout,
         ("kind", "layering", "frames per delivered item"),
+    )
+
+
+def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: Manifest) -> Figure | None:
+    """Return the control messages sent over links per delivered item, stacked by kind, of all protocols."""
+    looks: dict[str, tuple[str, str]] = {}
+    amounts: Counter[tuple[str, str]] = Counter()
+    for rows, amount in ((traffic, "frames"), (messages, "messages")):
+        for row in rows:
+            protocol = PROTOCOLS.get(row["protocol"])
+            if protocol is None or row["kind"] not in protocol.control:
+                continue
+            kind = row["kind"]
+            if protocol.framer is not None:
+                kind = f"{protocol.name}: {protocol.kinds[kind]}"
+                looks.setdefault(kind, (kind, f"--own-{len(looks) % _OWN_SHADES}"))
+            amounts[row["layering"], kind] += row[amount]
+    if not amounts:
+        return None
+    stack = [(kind, *of) for kind, of in (KINDS | looks).items()]
+    axis = "control messages per delivered item"
+    data, layout = stacked_bars(amounts, stack, carried, manifest, "messages", axis)
+    return bars_of_layerings(
+        "control",
+        "Control messages over links per delivered item, by kind",
+        "Stacked bars, one for each layering: control messages per delivered item of each kind",
+        data,
+        layout,
+        ("kind", "layering", axis),
     )
 
 
