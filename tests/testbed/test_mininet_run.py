@@ -17,7 +17,7 @@ from patience import PATIENCE_S
 from captures.pcapng import Direction
 from testbed.experiment.mininet_run import _Nodes, _Process
 from testbed.layerings.node import AppState
-from testbed.scenario.model import load
+from testbed.scenario.model import BUILT_IN, load
 from topologies.mininet import sandbox
 
 pytestmark = [
@@ -26,11 +26,27 @@ pytestmark = [
 ]
 
 
+# On a busy machine the last items need longer than the usual settling time.
+SETTLE = "settle_ms = 10000\n"
+FANOUT = SETTLE + (BUILT_IN / "fanout.toml").read_text(encoding="utf-8")
+
+
 def feednet(
-    *arguments: str, command: list[str], cwd: Path, scenario: str = "fanout"
+    *arguments: str, command: list[str], cwd: Path, scenario: str = FANOUT
 ) -> "subprocess.CompletedProcess[str]":
+    (cwd / "scenario.toml").write_text(scenario, encoding="utf-8")
     return subprocess.run(
-        [*command, "-m", "testbed.cli", "run", scenario, "--net", "mininet", "--no-report", *arguments],
+        [
+            *command,
+            "-m",
+            "testbed.cli",
+            "run",
+            "scenario.toml",
+            "--net",
+            "mininet",
+            "--no-report",
+            *arguments,
+        ],
         cwd=cwd,
         env=nobody.environment(),
         capture_output=True,
@@ -97,7 +113,9 @@ def test_it_runs_without_root_too(tmp_path: Path) -> None:
         assert_complete(Path(directory) / "run", items=10, subscribers=8)
 
 
-EVENTS = """
+EVENTS = (
+    SETTLE
+    + """
 title = "A star whose links break and whose nodes start anew"
 layerings = ["lli"]
 [topology]
@@ -123,11 +141,11 @@ restart = "r1"
 at_ms = 1400
 restart = "s2"
 """
+)
 
 
 def test_links_break_and_nodes_start_anew_over_real_sockets(tmp_path: Path) -> None:
-    (tmp_path / "events.toml").write_text(EVENTS)
-    done = feednet("--out", "run", command=[sys.executable], cwd=tmp_path, scenario="events.toml")
+    done = feednet("--out", "run", command=[sys.executable], cwd=tmp_path, scenario=EVENTS)
     assert done.returncode == 0, done.stderr
     assert_complete(tmp_path / "run", items=40, subscribers=2)
     run = tmp_path / "run" / "lli"
