@@ -168,6 +168,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_a_report(cluster, captured, jvm):
     local = captured.with_name("local")
     shutil.copytree(captured, local)
