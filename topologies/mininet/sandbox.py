@@ -107,7 +107,12 @@ def prepare() -> None:
 
 def _keep(program: int) -> None:
     """What the first process does from then on."""
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: os.kill(program, signal.SIGTERM))
+
+    def pass_on(_signal: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):  # a signal may come when the program has just ended
+            os.kill(program, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
     # A terminal's Ctrl-C reaches the program without help.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
