@@ -1,0 +1,1 @@
+"""Where a peer keeps what it replicates: feeds and blobs."""
