@@ -118,7 +118,7 @@ class Admission(ABC):
         if self.get(message.id) == message:
             return
         message.verify(self._hmac_key)
-        around = [self._held(feed, place) for place in range(sequence - 1, sequence + 2)]
+        around = [self._held(feed, place) for place in (sequence, sequence - 1, sequence + 1)]
         beside = [*self._out_of_order(feed, sequence - 1), *self._out_of_order(feed, sequence + 1)]
         for other in [*around, *beside]:
             if other is not None:
@@ -135,16 +135,17 @@ class Admission(ABC):
         `newest` is the feed's last message in the batch so far. Raises InvalidMessage and ForkedFeed.
         """
         feed = message.author
-        self._check_unforked(feed)
         tip = self.tip(feed) if newest is None else Tip(newest.sequence, newest.id)
         last = 0 if tip is None else tip.sequence
         if message.sequence <= last:
             held = self._held(feed, message.sequence) or _find(batch, feed, message.sequence)
             if held == message:
                 return False
+            self._check_unforked(feed)
             message.verify(self._hmac_key)
             assert held is not None
             raise _fork(held, message)
+        self._check_unforked(feed)
         if tip is None:
             message.follow(None)
         elif message.sequence > last + 1:
