@@ -41,8 +41,8 @@ class Entry:
         author = self.value.get("author")
         return author if isinstance(author, str) else "no author"
 
-    def check(self, tip: Message | None, hmac_key: bytes | None = None) -> Message:
-        """The message, checked to be valid, signed, named by `key`, and next after `tip`.
+    def parse(self) -> Message:
+        """The message, of valid form and named by `key`; its signature is not checked.
 
         Raises InvalidExport, which names the place.
         """
@@ -50,16 +50,24 @@ class Entry:
             message = Message.from_value(self.value)
         except InvalidMessage as error:
             raise InvalidExport(f"{self.place}: {error}; export the feed again") from None
+        if message.id != self.key:
+            raise InvalidExport(
+                f"{self.place}: key is {self.key}, but the message is {message.id}; export the feed again"
+            )
+        return message
+
+    def check(self, tip: Message | None, hmac_key: bytes | None = None) -> Message:
+        """The message, checked to be valid, signed, named by `key`, and next after `tip`.
+
+        Raises InvalidExport, which names the place.
+        """
+        message = self.parse()
         try:
             message.verify(hmac_key)
         except InvalidMessage as error:
             raise InvalidExport(
                 f"{self.place}: {error}; export the feed again, or give its network's HMAC key if it has one"
             ) from None
-        if message.id != self.key:
-            raise InvalidExport(
-                f"{self.place}: key is {self.key}, but the message is {message.id}; export the feed again"
-            )
         try:
             message.follow(tip)
         except InvalidMessage as error:
@@ -136,8 +144,12 @@ def _rest_of_entry(numbered: Iterator[tuple[int, bytes]], place: str) -> Iterato
 
 def entry_line(message: Message, received: float) -> bytes:
     """The entry of a message received at `received`, in ms since 1970, as one line with its end."""
-    entry = {"key": message.id, "value": parse(message.text), "timestamp": received}
-    return stringify(entry, indent=0).encode() + b"\n"
+    return entry_json(message.id, message.text, received) + b"\n"
+
+
+def entry_json(id: str, text: str, received: float) -> bytes:  # noqa: A002 - the field's own name
+    """The entry of the message with this id and canonical text, as compact JSON."""
+    return stringify({"key": id, "value": parse(text), "timestamp": received}, indent=0).encode()
 
 
 def _names(feeds: Counter[str]) -> str:
