@@ -8,7 +8,7 @@ its time. A peer that is *kept* (one that the user named, or that invited this o
 
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from topologies.endpoint import Address
 
@@ -32,6 +32,9 @@ class SchedulerOptions(NamedTuple):
     last_pause: int = 600 * _S
     turn: int = 60 * _S
     known: int = 1_000
+
+
+DEFAULT_OPTIONS: Final = SchedulerOptions()
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class _Known:
 class Scheduler:
     """Decides whom a peer calls and whom it leaves; peers are named by their references."""
 
-    def __init__(self, random: Random, options: SchedulerOptions = SchedulerOptions()) -> None:
+    def __init__(self, random: Random, options: SchedulerOptions = DEFAULT_OPTIONS) -> None:
         self._random = random
         self._options = options
         self._known: dict[str, _Known] = {}
@@ -89,7 +92,9 @@ class Scheduler:
                 known.address, known.due, known.failures = address, now, 0
             return
         if len(self._known) >= self._options.known:
-            idle = [name for name, entry in self._known.items() if entry.state == "idle" and not entry.is_kept]
+            idle = [
+                name for name, entry in self._known.items() if entry.state == "idle" and not entry.is_kept
+            ]
             if not idle:
                 return
             del self._known[max(idle, key=lambda name: self._known[name].failures)]

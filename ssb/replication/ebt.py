@@ -83,6 +83,9 @@ class Limits(NamedTuple):
     notes_per_s: int = 1_000
 
 
+DEFAULT_LIMITS: Final = Limits()
+
+
 class RemoteClocks(Protocol):
     """Where it is kept how far other peers said they were, for request skipping."""
 
@@ -174,7 +177,7 @@ class Ebt:
         feeds: FeedStore,
         clocks: RemoteClocks,
         wanted: Iterable[str] = (),
-        limits: Limits = Limits(),
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._feeds = feeds
         self._tips = feeds.tips()
@@ -397,17 +400,19 @@ class Ebt:
         else:
             batch.append(message)
 
-    def _store(
-        self, number: int, session: _Session, batch: list[Message], now: int, received: float
-    ) -> None:
+    def _store(self, number: int, session: _Session, batch: list[Message], now: int, received: float) -> None:
         """Store a batch, and empty it."""
         if not batch:
             return
         messages = batch.copy()
         batch.clear()
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
-        stored, refused = self._feeds.append(messages, received)
-        self._stored += stored
+        refused = self._feeds.append(messages, received).refused
+        new: dict[tuple[str, int], Message] = {}
+        for message in messages:
+            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
+                new.setdefault((message.author, message.sequence), message)
+        self._stored += new.values()
         for feed, tip_before in before.items():
             tip = self._tips.get(feed, 0)
             exchange = session.exchanges[feed]
@@ -489,7 +494,9 @@ class Ebt:
     def _count_unwanted(self, session: _Session) -> None:
         session.unwanted += 1
         if session.unwanted > self._limits.unwanted:
-            raise ProtocolError(f"more than {self._limits.unwanted} feeds or messages that are not wanted here")
+            raise ProtocolError(
+                f"more than {self._limits.unwanted} feeds or messages that are not wanted here"
+            )
 
     def _take_notes(self, session: _Session, now: int) -> list[bytes]:
         if session.due is None or session.due > now:
@@ -552,15 +559,13 @@ class Ebt:
         candidates = [
             number
             for number, session in self._sessions.items()
-            if feed in session.exchanges
-            and session.clock.get(feed, -1) >= 0
-            and self._shares(feed, session)
+            if feed in session.exchanges and session.clock.get(feed, -1) >= 0 and self._shares(feed, session)
         ]
         if candidates:
             self._set_source(max(candidates, key=lambda number: self._is_ahead(number, feed)), feed, now)
 
     def _next_ahead(self, number: int, feed: str) -> int | None:
-        """Return the next connection after this one, in a circle, whose remote is ahead; None if there is none."""
+        """Return the next connection in a circle whose remote is ahead, or None."""
         numbers = list(self._sessions)
         place = numbers.index(number)
         for other in numbers[place + 1 :] + numbers[:place]:

@@ -1,12 +1,12 @@
 """A swarm of peers that speak EBT over connections with delay, in virtual time."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
 
 from ssb.message import Message
-from ssb.replication.ebt import Ebt, Limits
+from ssb.replication.ebt import DEFAULT_LIMITS, Ebt, Limits
 from ssb.store.feeds import FeedStore
 from ssb.store.memory import MemoryFeeds
 
@@ -23,7 +23,7 @@ class Clocks:
     def remote_clock(self, peer: str) -> dict[str, int]:
         return self._clocks.get(peer, {})
 
-    def set_remote_clock(self, peer: str, clock: dict[str, int]) -> None:
+    def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
         self._clocks[peer] = dict(clock)
 
     def forget_feed(self, feed: str) -> None:
@@ -93,7 +93,7 @@ class Wire:
 class Swarm:
     """Peers and their connections."""
 
-    def __init__(self, peers: int, limits: Limits = Limits()) -> None:
+    def __init__(self, peers: int, limits: Limits = DEFAULT_LIMITS) -> None:
         self.now = 0
         self.peers = [SwarmPeer(f"@peer{number}", limits) for number in range(peers)]
         self.wires: dict[tuple[int, int], Wire] = {}

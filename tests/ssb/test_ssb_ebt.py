@@ -1,6 +1,7 @@
 """EBT: in the end all who want a feed have it, whatever happened to connections; and trees cost little."""
 
 import json
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.replication.ebt import NOT_WANTED, Ebt, Limits, Note, ProtocolError
+from ssb.replication.ebt import DEFAULT_LIMITS, NOT_WANTED, Ebt, Limits, Note, ProtocolError
 from ssb.store.memory import MemoryFeeds
 
 FEEDS = [generate_feed(Random(seed), 30, Identity.from_seed(bytes([seed + 1]) * 32)) for seed in range(5)]
@@ -20,7 +21,7 @@ KEYS = [messages[0].author for messages in FEEDS]
 SECOND = 1_000 * MS
 
 
-def opened(limits: Limits = Limits(), held: int = 0) -> Ebt:
+def opened(limits: Limits = DEFAULT_LIMITS, held: int = 0) -> Ebt:
     """A peer that wants the first feed, has some of it, and was called by another."""
     feeds = MemoryFeeds()
     feeds.append(FEEDS[0][:held], 0.0)
@@ -29,7 +30,7 @@ def opened(limits: Limits = Limits(), held: int = 0) -> Ebt:
     return ebt
 
 
-def notes_of(bodies: list[bytes]) -> dict[str, Note]:
+def notes_of(bodies: Iterable[bytes]) -> dict[str, Note]:
     return {
         feed: Note.read(number)
         for body in bodies
@@ -116,15 +117,17 @@ def test_peers_that_meet_again_tell_only_what_differs() -> None:
     swarm.connect(0, 1)
     swarm.run(SECOND)
     swarm.cut(0, 1)
-    swarm.connect(0, 1)  # the publisher has not been told that its messages have arrived: it says how far it is
+    swarm.connect(
+        0, 1
+    )  # the publisher has not been told that its messages have arrived: it says how far it is
     swarm.run(2 * SECOND)
     swarm.cut(0, 1)
     swarm.publish(0, FEEDS[2][10:12])
     told: list[dict[str, Note]] = []
     receive = swarm.peers[1].ebt.receive
 
-    def spy(number: int, bodies: list[bytes], now: int, received: float) -> None:
-        told.append(notes_of(bodies))
+    def spy(number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
+        told.append(notes_of(list(bodies)))
         receive(number, bodies, now, received)
 
     swarm.peers[1].ebt.receive = spy  # type: ignore[method-assign]
