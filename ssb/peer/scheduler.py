@@ -84,7 +84,7 @@ class Scheduler:
         return known.address if known is not None else None
 
     def add(self, peer: str, address: Address, now: int, *, is_kept: bool = False) -> None:
-        """Learn where a peer listens; without room for more addresses, the one that failed most is forgotten."""
+        """Learn where a peer listens; without room for it, the peer that failed most is forgotten."""
         known = self._known.get(peer)
         if known is not None:
             known.is_kept |= is_kept
@@ -117,7 +117,7 @@ class Scheduler:
             known.useful += messages
 
     def failed(self, peer: str, now: int) -> None:
-        """Take note that a call has failed, or that a peer was left for a fault."""
+        """Take note that a call has failed, or that a peer was left for a fault: it has to wait."""
         known = self._known.get(peer)
         if known is not None:
             known.failures += 1
@@ -154,7 +154,7 @@ class Scheduler:
         ]
         return min(old, key=lambda peer: (self._known[peer].rate(now), peer), default=None)
 
-    def next_deadline(self, now: int) -> int | None:
+    def next_deadline(self) -> int | None:
         """Return when calls() or leaves() may have something new to say, ns."""
         idle = [known.due for known in self._known.values() if known.state == "idle"]
         if not idle:

@@ -1,20 +1,20 @@
 """Epidemic broadcast trees, version 3: feeds flow along trees, and notes repair the trees.
 
-The protocol of `ebt.replicate` as running peers speak it (npm's epidemic-broadcast-trees and ssb-ebt; the idea
-is that of Leitão, Pereira and Rodrigues, "Epidemic Broadcast Trees", 2007; seed papers 001 and 003).
+The protocol of `ebt.replicate` as running peers speak it (npm's epidemic-broadcast-trees and ssb-ebt; the
+idea is that of Leitão, Pereira and Rodrigues, "Epidemic Broadcast Trees", 2007; seed papers 001 and 003).
 
-Two connected peers tell each other notes. A note names a feed and holds one number: -1 if its sender does not
-replicate the feed, else twice the sequence number that the sender has, plus 1 if it does not want to receive
-the feed on this connection. A peer that wants to receive gets all newer messages, now and as they come. Of each
-feed, a peer receives on one connection if it can (*eager*), and hears on the others only how far they are
-(*lazy*). A lazy peer that is ahead takes over when the eager one falls silent, or is closed.
+Two connected peers tell each other notes. A note names a feed and holds one number: -1 if its sender does
+not replicate the feed, else twice the sequence number that the sender has, plus 1 if it does not want to
+receive the feed on this connection. A peer that wants to receive gets all newer messages, now and as they
+come. Of each feed, a peer receives on one connection if it can (*eager*), and hears on the others only how
+far they are (*lazy*). A lazy peer that is ahead takes over when the eager one falls silent, or is closed.
 
 *Request skipping*: a peer stores how far another said it was. When they meet again it sends notes only for
 feeds in which the two differ. That record changes by nothing but what the other said: its notes, and the
 messages that it sent.
 
-The accepting side sends its notes first; the other side sends its own when it has them. On the wire, a body is
-the JSON of one message, or of an object of notes.
+The accepting side sends its notes first; the other side sends its own when it has them. On the wire, a body
+is the JSON of one message, or of an object of notes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -207,8 +207,8 @@ class Ebt:
     def want(self, feed: str, now: int) -> None:
         """Replicate a feed from now on.
 
-        All peers are told, now or when they are met: those that were told that this one does not replicate the
-        feed do not ask. So what they said of it is forgotten, until they answer.
+        All peers are told, now or when they are met: those that were told that this one does not replicate
+        the feed do not ask. So what they said of it is forgotten, until they answer.
         """
         if feed in self._wanted:
             return
@@ -364,7 +364,7 @@ class Ebt:
                 self._ask(number, feed, now)
 
     def _ask(self, number: int, feed: str, now: int) -> None:
-        """Tell a remote how far this peer is in a feed, and receive the feed there if nobody else sends it."""
+        """Tell a remote how far this peer is in a feed, and receive it there if nobody else sends it."""
         session = self._sessions[number]
         if feed in self._sources:
             self._note(session, feed, session.exchanges[feed], now)
