@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from ssb.keys import InvalidRef, blob_ref, parse_blob
 from ssb.store.feeds import StoreError
@@ -156,6 +157,18 @@ class _Blobs(ABC):
     @abstractmethod
     def _discard(self, place: int) -> None:
         """Empty a place; never fails."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and lock."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def add(self, data: bytes) -> str:
         """Keep a blob and return its reference. Raises RefusedBlob."""
