@@ -46,14 +46,8 @@ class Entry:
 
         Raises InvalidExport, which names the place.
         """
-        try:
-            message = Message.from_value(self.value)
-        except InvalidMessage as error:
-            raise InvalidExport(f"{self.place}: {error}; export the feed again") from None
-        if message.id != self.key:
-            raise InvalidExport(
-                f"{self.place}: key is {self.key}, but the message is {message.id}; export the feed again"
-            )
+        message = self._parse()
+        self._check_key(message)
         return message
 
     def check(self, tip: Message | None, hmac_key: bytes | None = None) -> Message:
@@ -61,13 +55,14 @@ class Entry:
 
         Raises InvalidExport, which names the place.
         """
-        message = self.parse()
+        message = self._parse()
         try:
             message.verify(hmac_key)
         except InvalidMessage as error:
             raise InvalidExport(
                 f"{self.place}: {error}; export the feed again, or give its network's HMAC key if it has one"
             ) from None
+        self._check_key(message)
         try:
             message.follow(tip)
         except InvalidMessage as error:
@@ -79,6 +74,18 @@ class Entry:
                 f"{self.place}: {error}; keep the entries of one branch, up to where they fork"
             ) from None
         return message
+
+    def _parse(self) -> Message:
+        try:
+            return Message.from_value(self.value)
+        except InvalidMessage as error:
+            raise InvalidExport(f"{self.place}: {error}; export the feed again") from None
+
+    def _check_key(self, message: Message) -> None:
+        if message.id != self.key:
+            raise InvalidExport(
+                f"{self.place}: key is {self.key}, but the message is {message.id}; export the feed again"
+            )
 
 
 def read_export(

@@ -54,6 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "forwarder": {"forwarder"},
     "ssb": set(),
+    "ssb/store": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
+    "ssb/applications": {"ssb.keys", "ssb.message"},
     "ssb_over_ndn": {"forwarder", "ssb"},
     "ndn_over_ssb": {"forwarder", "ssb"},
     "feednet": {"forwarder", "ssb"},
@@ -82,7 +84,7 @@ OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
 SHELL = {"forwarder/daemon", "forwarder/faces"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
-SANS_IO = {"forwarder", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
+SANS_IO = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
 
 
 def modules() -> list[Path]:

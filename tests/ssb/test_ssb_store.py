@@ -151,15 +151,6 @@ def test_who_did_not_sign_proves_no_fork(store):
     assert not proves_fork(FEED[1], OTHER[3])
 
 
-def test_two_texts_with_one_id_fork_a_feed(store):
-    """The id covers the low byte of each UTF-16 unit only."""
-    first = Message.create(ALICE, None, {"type": "post", "text": "a"}, 1)
-    low = Message.create(ALICE, None, {"type": "post", "text": "\u0161"}, 1)
-    text = low.text.replace(low.signature, first.signature)
-    assert Message.from_text(text).id == first.id  # but for the signature, of course
-    assert contradicts(first, low)
-
-
 def test_out_of_order(store):
     store.add_out_of_order(FEED[4], 1)
     store.add_out_of_order(FEED[4], 2)
@@ -412,7 +403,7 @@ def test_damage_is_found(tmp_path):
     with SqliteFeeds(path) as store:
         store.append(FEED, 1)
     change(path, "DELETE FROM messages WHERE sequence = 3")
-    with SqliteFeeds(path) as store, pytest.raises((StoreError, InvalidMessage)):
+    with SqliteFeeds(path) as store, pytest.raises(StoreError, match="damaged"):
         store.check()
 
 
