@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from ssb.replication.blobs import BlobSource
 from ssb.replication.history import HistorySource
 from ssb.transport.calls import Calls
 from ssb.transport.secure_stream import Channel
-
-ROOM = 1 << 16
-"""Bytes that are put out at once on a connection: as much as keeps TCP busy, and little to wait for."""
 
 
 @dataclass
@@ -17,16 +15,19 @@ class Connection:
     Attributes:
         number: of the stream.
         called: the peer that this one has called; None if this one was called.
-        since: when it was opened, or asked for, ns.
-        heard: when bytes came last, ns.
+        since: when it was opened, ns.
         channel: what is on it.
         calls: above the channel.
+        heard: when bytes came last, ns.
         is_full: TCP takes no more bytes for now.
         replication: the call of `ebt.replicate`; None if there is none.
         has_tried_ebt: this peer has called it, or waits for it no more.
-        sources: calls of `createHistoryStream` that this side answers.
-        fetches: those that it has made, each with its feed.
-        pings: calls of `gossip.ping`.
+        sources: calls of form source that this side answers.
+        fetches: calls of `createHistoryStream` that it has made, each with its feed.
+        blob_fetches: calls of `blobs.get` that it has made, each with its blob.
+        wants_told: the remote's call of `blobs.createWants`.
+        wants_heard: this peer's own.
+        pings: the remote's calls of `gossip.ping`.
         useful: messages that were new.
     """
 
@@ -39,18 +40,21 @@ class Connection:
     is_full: bool = False
     replication: int | None = None
     has_tried_ebt: bool = False
-    sources: dict[int, HistorySource] = field(default_factory=dict)
+    sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)
     fetches: dict[int, str] = field(default_factory=dict)
+    blob_fetches: dict[int, str] = field(default_factory=dict)
+    wants_told: int | None = None
+    wants_heard: int | None = None
     pings: set[int] = field(default_factory=set)
     useful: int = 0
 
     @property
-    def remote(self) -> str | None:
-        """The other peer's reference; None before the handshake is done."""
-        return self.channel.remote
+    def remote(self) -> str:
+        """The other peer's reference; "" before the handshake is done."""
+        return self.channel.remote or ""
 
     def take_output(self) -> bytes:
         """Return the bytes that are to be sent now."""
-        if self.channel.remote is not None:
+        if self.remote:
             self.channel.send(self.calls.take_output())
         return self.channel.take_output()

@@ -7,17 +7,18 @@ from random import Random
 from typing import Final, NamedTuple
 
 from captures.key_log import Secret
-from ssb.canonical import InvalidJson, Value, parse
 from ssb.keys import Identity, parse_feed
-from ssb.message import InvalidMessage, Message
-from ssb.peer.connection import ROOM, Connection
+from ssb.message import Message
+from ssb.peer.connection import Connection
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
-from ssb.replication import ebt, history
+from ssb.peer.services import ServiceError, Services
+from ssb.replication import ebt
+from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.store.feeds import FeedStore
-from ssb.transport.calls import Answered, Called, CallEvent, Calls, Finished
+from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
-from ssb.transport.muxrpc import BodyType, ProtocolError
+from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import Channel, ChannelError, PlainStream, SecureStream
 from topologies.endpoint import (
     Address,
@@ -38,7 +39,6 @@ PORT: Final = 8008
 """TCP port of peers, and UDP port of their announcements in a LAN."""
 
 _S = 1_000_000_000
-_REPLICATE = ("ebt", "replicate")
 
 
 class PeerOptions(NamedTuple):
@@ -94,6 +94,7 @@ class Peer:
         options: see PeerOptions.
         random: for keys and pauses; a `random.SystemRandom` where keys are to be secret.
         epoch_ms: the time at 0 ns, in ms since 1970.
+        blobs: its blobs; without them, it handles none.
 
     Attributes:
         refused: how often connections were closed for a fault, by reason.
@@ -108,6 +109,7 @@ class Peer:
         options: PeerOptions,
         random: Random,
         epoch_ms: float = 0.0,
+        blobs: Blobs | None = None,
     ) -> None:
         self._identity = identity
         self._feeds = feeds
@@ -115,11 +117,11 @@ class Peer:
         self._random = random
         self._epoch_ms = epoch_ms
         self._ebt = Ebt(feeds, clocks, wanted, options.replication)
+        self._services = Services(identity.ref, feeds, self._ebt, blobs)
         self._scheduler = Scheduler(random, options.scheduler)
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._calling: dict[int, str] = {}
-        self._replicating: set[int] = set()
         self._actions: list[StreamAction] = []
         self._events: list[PeerEvent] = []
         self._secrets: list[Secret] = []
@@ -156,7 +158,7 @@ class Peer:
         self._ebt.want(feed, now)
         for connection in self._connections.values():
             if connection.fetches:
-                self._fetch(connection, feed)
+                self._services.fetch(connection, feed)
         self._go_on(now)
 
     def unwant(self, feed: str, now: int) -> None:
@@ -165,6 +167,12 @@ class Peer:
         for connection in self._connections.values():
             for call in [call for call, fetched in connection.fetches.items() if fetched == feed]:
                 connection.calls.end(call)
+        self._go_on(now)
+
+    def append(self, messages: Sequence[Message], now: int) -> None:
+        """Store messages that came by other ways and pass them on, but for those that the store refuses."""
+        self._ebt.append(messages, now, self._now_ms(now))
+        self._ebt.take_stored()
         self._go_on(now)
 
     def appended(self, feed: str, now: int) -> None:
@@ -206,13 +214,13 @@ class Peer:
     def wake(self, now: int) -> None:
         """Give up what takes too long, call whom it is time to call, and send what is due."""
         for connection in list(self._connections.values()):
-            if connection.remote is None:
+            if not connection.remote:
                 if now >= connection.since + self._options.handshake:
                     self._refuse(connection, "the handshake takes too long", now)
             elif now >= connection.heard + self._options.idle:
                 self._end(connection, now)
             elif self._waits_for_ebt(connection) and now >= connection.since + self._options.without_ebt:
-                self._fetch_all(connection)
+                self._services.fetch_all(connection)
         self._ebt.wake(now)
         self._go_on(now)
 
@@ -246,56 +254,53 @@ class Peer:
             self._scheduler.failed(self._calling.pop(event.stream), now)
 
     def _open(self, event: Opened, now: int) -> None:
-        remote = self._calling.pop(event.stream, None)
-        if remote is None and len(self._connections) >= self._options.connections:
+        called = self._calling.pop(event.stream, None)
+        if called is None and len(self._connections) >= self._options.connections:
             self._actions.append(Close(event.stream, abort=True))
             self.refused["too many connections"] += 1
             return
-        channel = self._channel(remote)
-        connection = Connection(event.stream, remote, now, channel, Calls(), now)
-        self._connections[event.stream] = connection
+        self._connections[event.stream] = Connection(
+            event.stream, called, now, self._channel(called), Calls(), heard=now
+        )
 
-    def _channel(self, remote: str | None) -> Channel:
+    def _channel(self, called: str | None) -> Channel:
         identity, network = self._identity, self._options.network
         if not self._options.encrypts:
             return PlainStream(identity.public_key)
         seed = self._random.randbytes(32)
-        if remote is None:
+        if called is None:
             return SecureStream(ServerHandshake(identity, network, seed))
-        return SecureStream(ClientHandshake(identity, parse_feed(remote), network, seed))
+        return SecureStream(ClientHandshake(identity, parse_feed(called), network, seed))
 
     def _receive(self, connection: Connection, data: bytes, now: int) -> None:
         connection.heard = now
-        was_open = connection.remote is not None
+        was_open = bool(connection.remote)
         try:
             plain = connection.channel.receive(data)
-            if connection.remote is None:
+            if not connection.remote or (not was_open and not self._greet(connection, now)):
                 return
-            if not was_open and not self._greet(connection, now):
-                return
-            self._handle(connection, connection.calls.receive(plain), now)
-        except (ChannelError, ProtocolError, ebt.ProtocolError) as error:
+            events = connection.calls.receive(plain)
+            self._services.handle(connection, events, now, self._now_ms(now))
+        except (ChannelError, ProtocolError, ServiceError) as error:
             self._refuse(connection, str(error), now)
         else:
             if connection.channel.has_ended or connection.calls.has_ended:
                 self._end(connection, now)
+        finally:
+            self._tell_stored(connection, now)
 
     def _greet(self, connection: Connection, now: int) -> bool:
-        """Begin with a peer that has said who it is; return False if there is another connection with it."""
+        """Begin with a peer that has said who it is; return False if another connection with it stays."""
         self._secrets += connection.channel.take_secrets()
         for other in list(self._connections.values()):
             if other is not connection and other.remote == connection.remote:
-                loser = self._surplus(other, connection)
-                self._end(loser, now)
-                if loser is connection:
+                surplus = self._surplus(other, connection)
+                self._end(surplus, now)
+                if surplus is connection:
                     return False
-        assert connection.remote is not None
         self._scheduler.connected(connection.remote, now)
         self._events.append(PeerEvent(now, "connected", connection.remote))
-        if connection.called is not None:
-            connection.has_tried_ebt = True
-            arguments: list[Value] = [dict(ebt.REQUEST)]
-            self._replicate(connection, connection.calls.call(_REPLICATE, arguments, "duplex"), now)
+        self._services.open(connection, now)
         return True
 
     def _surplus(self, older: Connection, newer: Connection) -> Connection:
@@ -304,25 +309,22 @@ class Peer:
         The newer one stays, as the older one may be dead. But if both peers have called each other at once,
         both have to decide alike: the call of the peer with the lower key stays.
         """
-        if (older.called is None) == (
-            newer.called is None
-        ) or newer.since > older.since + self._options.handshake:
+        is_ours = older.called is not None
+        if is_ours == (newer.called is not None) or newer.since > older.since + self._options.handshake:
             return older
-        assert newer.remote is not None
-        ours = newer if older.called is None else older
-        theirs = newer if ours is older else older
+        ours, theirs = (older, newer) if is_ours else (newer, older)
         return theirs if self._identity.ref < newer.remote else ours
 
     def _refuse(self, connection: Connection, reason: str, now: int) -> None:
         """Close a connection for a fault of the other peer's."""
         self.refused[reason] += 1
-        self._events.append(PeerEvent(now, "refused", connection.remote or "", reason))
+        self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         self._actions.append(Close(connection.number, abort=True))
         self._drop(connection, now, reason)
 
     def _end(self, connection: Connection, now: int) -> None:
         """Close a connection in good order."""
-        if connection.remote is not None:
+        if connection.remote:
             connection.calls.goodbye()
         output = connection.take_output()
         connection.channel.end()
@@ -331,15 +333,14 @@ class Peer:
         self._drop(connection, now)
 
     def _drop(self, connection: Connection, now: int, fault: str = "") -> None:
+        """Forget a connection that is over, or being closed."""
         del self._connections[connection.number]
-        if connection.number in self._replicating:
-            self._replicating.remove(connection.number)
-            self._ebt.close(connection.number, now)
         remote = connection.remote
-        if remote is None:
+        if not remote:
             if connection.called is not None:
                 self._scheduler.failed(connection.called, now)
             return
+        self._services.close(connection, now)
         if any(other.remote == remote for other in self._connections.values()):
             return
         if fault:
@@ -348,115 +349,15 @@ class Peer:
             self._scheduler.closed(remote, now)
         self._events.append(PeerEvent(now, "closed", remote, fault))
 
-    # Calls
-
-    def _handle(self, connection: Connection, events: Sequence[CallEvent], now: int) -> None:
-        bodies: list[bytes] = []
-        for event in events:
-            if isinstance(event, Answered) and event.call == connection.replication:
-                bodies.append(event.body)
-                continue
-            self._exchange(connection, bodies, now)
-            if isinstance(event, Called):
-                self._on_call(connection, event, now)
-            elif isinstance(event, Answered):
-                self._on_answer(connection, event, now)
-            else:
-                self._on_finish(connection, event, now)
-        self._exchange(connection, bodies, now)
-
-    def _exchange(self, connection: Connection, bodies: list[bytes], now: int) -> None:
-        """Give the bodies of `ebt.replicate` that have come to it, and empty them."""
-        if bodies:
-            batch = bodies.copy()
-            bodies.clear()
-            try:
-                self._ebt.receive(connection.number, batch, now, self._now_ms(now))
-            finally:
-                self._tell_stored(connection, self._ebt.take_stored(), now)
-
-    def _tell_stored(self, connection: Connection, messages: Sequence[Message], now: int) -> None:
-        remote = connection.remote
-        assert remote is not None
+    def _tell_stored(self, connection: Connection, now: int) -> None:
+        """Make events of the messages that a remote has brought."""
+        messages = self._ebt.take_stored()
         connection.useful += len(messages)
-        self._scheduler.useful(remote, len(messages))
-        self._events += [PeerEvent(now, "stored", remote, message=message) for message in messages]
-
-    def _on_call(self, connection: Connection, event: Called, now: int) -> None:
-        calls = connection.calls
-        if event.name == _REPLICATE and event.form == "duplex":
-            options = event.arguments[0] if event.arguments else None
-            if connection.replication is not None:
-                calls.end(event.call, "there is a call of ebt.replicate on this connection")
-            elif not isinstance(options, dict) or options.get("version") != ebt.VERSION:
-                calls.end(event.call, "only version 3 is known")
-            else:
-                self._replicate(connection, event.call, now)
-        elif event.name == history.NAME and event.form == "source":
-            try:
-                connection.sources[event.call] = history.HistorySource(self._feeds, event.arguments)
-            except history.InvalidRequest as error:
-                calls.end(event.call, str(error))
-        elif event.name == ("gossip", "ping") and event.form == "duplex":
-            connection.pings.add(event.call)
-        elif event.name == ("whoami",) and event.form == "async":
-            calls.answer(event.call, {"id": self._identity.ref})
-        else:
-            calls.end(event.call, f"method:{','.join(event.name)} is not in list of allowed methods")
-
-    def _on_answer(self, connection: Connection, event: Answered, now: int) -> None:
-        if event.call in connection.fetches:
-            self._store_fetched(connection, event.body, now)
-        elif event.call in connection.pings:
-            connection.calls.answer(event.call, int(self._now_ms(now)))
-
-    def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
-        connection.calls.end(event.call)
-        connection.sources.pop(event.call, None)
-        connection.fetches.pop(event.call, None)
-        connection.pings.discard(event.call)
-        if event.call == connection.replication:
-            connection.replication = None
-            self._replicating.remove(connection.number)
-            self._ebt.close(connection.number, now)
-            if event.error:
-                self._fetch_all(connection)
-
-    def _replicate(self, connection: Connection, call: int, now: int) -> None:
-        remote = connection.remote
-        assert remote is not None
-        connection.replication = call
-        self._replicating.add(connection.number)
-        self._ebt.open(connection.number, remote, is_caller=call > 0, now=now)
-
-    # Feeds by createHistoryStream
+        self._scheduler.useful(connection.remote, len(messages))
+        self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
 
     def _waits_for_ebt(self, connection: Connection) -> bool:
         return connection.replication is None and not connection.has_tried_ebt
-
-    def _fetch_all(self, connection: Connection) -> None:
-        connection.has_tried_ebt = True
-        for feed in self._ebt.wanted:
-            self._fetch(connection, feed)
-
-    def _fetch(self, connection: Connection, feed: str) -> None:
-        if feed != self._identity.ref:
-            arguments = history.request(feed, self._feeds.tips().get(feed, 0))
-            connection.fetches[connection.calls.call(history.NAME, arguments, "source")] = feed
-
-    def _store_fetched(self, connection: Connection, body: bytes, now: int) -> None:
-        try:
-            message = Message.from_value(parse(body.decode()))
-        except (InvalidJson, InvalidMessage, UnicodeDecodeError) as error:
-            raise ProtocolError(f"a message that is none: {error}") from None
-        if message.author not in self._ebt.wanted:
-            return
-        appended = self._feeds.append([message], self._now_ms(now))
-        for refusal in appended.refused.values():
-            raise ProtocolError(f"a message that is refused: {refusal}")
-        if appended.stored:
-            self._ebt.appended(message.author, now)
-            self._tell_stored(connection, [message], now)
 
     # Sending and waking
 
@@ -470,37 +371,22 @@ class Peer:
                 if connection.remote == leaving:
                     self._end(connection, now)
         for connection in self._connections.values():
-            self._fill(connection, now)
+            if connection.remote and not connection.is_full:
+                self._services.fill(connection, now)
             output = connection.take_output()
             if output:
                 self._actions.append(Send(connection.number, output))
 
-    def _fill(self, connection: Connection, now: int) -> None:
-        """Give a connection what is to be sent on it, as much as it takes for now."""
-        if connection.is_full:
-            return
-        calls = connection.calls
-        call = connection.replication
-        if call is not None and self._ebt.has_output(connection.number, now):
-            for body in self._ebt.take_output(connection.number, ROOM, now):
-                calls.send(call, body)
-        for call, source in list(connection.sources.items()):
-            for body in source.take_output(ROOM // len(connection.sources)):
-                calls.send(call, body, BodyType.JSON)
-            if source.is_over:
-                calls.end(call)
-                del connection.sources[call]
-
     def _deadlines(self) -> Iterator[int | None]:
         yield self._ebt.next_deadline()
+        yield self._scheduler.next_deadline()
         for connection in self._connections.values():
-            if connection.remote is None:
+            if not connection.remote:
                 yield connection.since + self._options.handshake
             else:
                 yield connection.heard + self._options.idle
                 if self._waits_for_ebt(connection):
                     yield connection.since + self._options.without_ebt
-        yield self._scheduler.next_deadline()
 
     def _now_ms(self, now: int) -> float:
         return self._epoch_ms + now // 1_000_000

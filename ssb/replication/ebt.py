@@ -17,7 +17,7 @@ The accepting side sends its notes first; the other side sends its own when it h
 is the JSON of one message, or of an object of notes.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -240,6 +240,28 @@ class Ebt:
         """Take `hide` back, for connections to come."""
         self._hidden.get(feed, set()).discard(peer)
 
+    def append(
+        self, messages: Sequence[Message], now: int, received: float, by: int | None = None
+    ) -> Mapping[str, InvalidMessage | ForkedFeed]:
+        """Store messages and pass them on; return for each feed with a bad one why it was refused.
+
+        `received` is the time of receipt, in ms since 1970; `by` the connection that they came on.
+        """
+        before = {message.author: self._tips.get(message.author, 0) for message in messages}
+        refused = self._feeds.append(messages, received).refused
+        new: dict[tuple[str, int], Message] = {}
+        for message in messages:
+            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
+                new.setdefault((message.author, message.sequence), message)
+        self._stored += new.values()
+        for feed, tip in before.items():
+            if self._tips.get(feed, 0) > tip:
+                self.appended(feed, now, by)
+        for feed, error in refused.items():
+            if isinstance(error, ForkedFeed):
+                self._freeze(feed, now)
+        return refused
+
     def appended(self, feed: str, now: int, by: int | None = None) -> None:
         """Pass on that the store has newer messages of a feed; `by` is the connection that they came on."""
         tip = self._tips.get(feed, 0)
@@ -401,35 +423,29 @@ class Ebt:
             batch.append(message)
 
     def _store(self, number: int, session: _Session, batch: list[Message], now: int, received: float) -> None:
-        """Store a batch, and empty it."""
+        """Store a batch that came on a connection, and empty it."""
         if not batch:
             return
         messages = batch.copy()
         batch.clear()
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
-        refused = self._feeds.append(messages, received).refused
-        new: dict[tuple[str, int], Message] = {}
-        for message in messages:
-            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
-                new.setdefault((message.author, message.sequence), message)
-        self._stored += new.values()
+        refused = self.append(messages, now, received, by=number)
         for feed, tip_before in before.items():
             tip = self._tips.get(feed, 0)
-            exchange = session.exchanges[feed]
-            sent = max(message.sequence for message in messages if message.author == feed)
-            said = min(sent, tip)
+            exchange = session.exchanges.get(feed)
+            if exchange is None:  # frozen
+                continue
+            said = min(max(message.sequence for message in messages if message.author == feed), tip)
             session.clock[feed] = max(said, session.clock.get(feed, 0))
             exchange.sent = max(said, exchange.sent)
+            self._see_what_is_owed(number, feed, now)
             if tip > tip_before:
                 exchange.is_active = True
                 session.heard = now
-                self.appended(feed, now, by=number)
             elif exchange.receives and self._sources.get(feed) != number:
                 exchange.receives = False
                 self._note(session, feed, exchange, now)
-        for feed, error in refused.items():
-            if isinstance(error, ForkedFeed):
-                self._freeze(feed, now)
+        for error in refused.values():
             raise ProtocolError(f"a message that is refused: {error}")
 
     def _freeze(self, feed: str, now: int) -> None:

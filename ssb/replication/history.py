@@ -10,6 +10,7 @@ from typing import Final
 from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.store.feeds import FeedStore, Stored
+from ssb.transport.muxrpc import BodyType
 
 NAME: Final = ("createHistoryStream",)
 
@@ -35,6 +36,8 @@ class HistorySource:
     Attributes:
         feed: the feed's reference.
     """
+
+    body_type = BodyType.JSON
 
     def __init__(self, feeds: FeedStore, arguments: Sequence[Value]) -> None:
         options = arguments[0] if arguments else None
