@@ -132,6 +132,10 @@ class Identity:
             raise InvalidRef("secret key's public half does not belong to its seed")
         return identity
 
+    def secret(self) -> str:
+        """The `private` entry of SSB's secret file: see from_secret()."""
+        return f"{encode_base64(self._secret_key)}.ed25519"
+
     def sign(self, data: bytes) -> bytes:
         """The 64-byte signature of `data`."""
         return crypto_sign(data, self._secret_key)[:SIGNATURE_BYTES]
