@@ -7,9 +7,10 @@ from random import Random
 from typing import Final, NamedTuple
 
 from captures.key_log import Secret
-from ssb.keys import Identity, parse_feed
+from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import Message
 from ssb.peer.connection import Connection
+from ssb.peer.door import OPEN_DOOR, Door
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
 from ssb.peer.services import ServiceError, Services
 from ssb.replication import ebt
@@ -95,6 +96,7 @@ class Peer:
         random: for keys and pauses; a `random.SystemRandom` where keys are to be secret.
         epoch_ms: the time at 0 ns, in ms since 1970.
         blobs: its blobs; without them, it handles none.
+        door: whom it lets in.
 
     Attributes:
         refused: how often connections were closed for a fault, by reason.
@@ -110,6 +112,7 @@ class Peer:
         random: Random,
         epoch_ms: float = 0.0,
         blobs: Blobs | None = None,
+        door: Door = OPEN_DOOR,
     ) -> None:
         self._identity = identity
         self._feeds = feeds
@@ -117,7 +120,8 @@ class Peer:
         self._random = random
         self._epoch_ms = epoch_ms
         self._ebt = Ebt(feeds, clocks, wanted, options.replication)
-        self._services = Services(identity.ref, feeds, self._ebt, blobs)
+        self._door = door
+        self._services = Services(identity.ref, feeds, self._ebt, blobs, door)
         self._scheduler = Scheduler(random, options.scheduler)
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
@@ -269,8 +273,11 @@ class Peer:
             return PlainStream(identity.public_key)
         seed = self._random.randbytes(32)
         if called is None:
-            return SecureStream(ServerHandshake(identity, network, seed))
+            return SecureStream(ServerHandshake(identity, network, seed, self._accepts))
         return SecureStream(ClientHandshake(identity, parse_feed(called), network, seed))
+
+    def _accepts(self, public_key: bytes) -> bool:
+        return self._door.admits(feed_ref(public_key))
 
     def _receive(self, connection: Connection, data: bytes, now: int) -> None:
         connection.heard = now

@@ -6,6 +6,7 @@ from typing import Final
 from ssb.canonical import InvalidJson, Value, parse
 from ssb.message import InvalidMessage, Message
 from ssb.peer.connection import Connection
+from ssb.peer.door import OPEN_DOOR, Door, InvalidInvite
 from ssb.replication import blobs, ebt, history
 from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.ebt import Ebt
@@ -15,6 +16,7 @@ from ssb.store.feeds import FeedStore
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 REPLICATE: Final = ("ebt", "replicate")
+USE_INVITE: Final = ("invite", "use")
 
 _ROOM = 1 << 16  # bytes put out at once: enough to keep TCP busy, and little to wait behind
 
@@ -31,13 +33,17 @@ class Services:
         feeds: its feeds.
         ebt: its replication by EBT.
         blobs: its blobs; None if it handles none.
+        door: whom it lets in, and for what.
     """
 
-    def __init__(self, reference: str, feeds: FeedStore, ebt: Ebt, blobs: Blobs | None) -> None:
+    def __init__(
+        self, reference: str, feeds: FeedStore, ebt: Ebt, blobs: Blobs | None, door: Door = OPEN_DOOR
+    ) -> None:
         self._reference = reference
         self._feeds = feeds
         self._ebt = ebt
         self._blobs = blobs
+        self._door = door
 
     def open(self, connection: Connection, now: int) -> None:
         """Begin with a connection whose remote is known: make the calls that one makes first."""
@@ -119,6 +125,9 @@ class Services:
 
     def _serve(self, connection: Connection, event: Called, now: int) -> None:
         calls, call, arguments = connection.calls, event.call, event.arguments
+        if event.name == USE_INVITE or self._door.is_guest(connection.remote):
+            self._serve_guest(connection, event)
+            return
         match event.name, event.form:
             case ("ebt", "replicate"), "duplex":
                 options = arguments[0] if arguments else None
@@ -143,6 +152,15 @@ class Services:
                 calls.answer(call, {"id": self._reference})
             case _:
                 calls.end(call, f"method:{','.join(event.name)} is not in list of allowed methods")
+
+    def _serve_guest(self, connection: Connection, event: Called) -> None:
+        if event.name != USE_INVITE or event.form != "async":
+            connection.calls.end(event.call, "an invite is for invite.use only")
+            return
+        try:
+            connection.calls.answer(event.call, self._door.use_invite(connection.remote, event.arguments))
+        except InvalidInvite as error:
+            connection.calls.end(event.call, str(error))
 
     def _on_answer(self, connection: Connection, event: Answered, now: int, now_ms: float) -> None:
         call = event.call

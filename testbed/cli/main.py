@@ -43,6 +43,7 @@ from testbed.cli.dissect import dissect
 from testbed.cli.forward import forward
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.simulate import simulate
+from testbed.cli.ssb import ssb
 from testbed.cli.status import status
 from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
@@ -500,7 +501,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, dissect, forward, simulate, status, watch):
+for _command in (analyze, dissect, forward, simulate, ssb, status, watch):
     feednet.add_command(_command)
 
 

@@ -24,7 +24,7 @@ from topologies.endpoint import (
     StreamPort,
     Writable,
 )
-from topologies.mininet.sockets import Sockets
+from topologies.sockets import Sockets
 
 HERE = "127.0.0.1"
 
