@@ -32,7 +32,7 @@ from ssb.store.sqlite import SqliteFeeds
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
 """Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""
-_KILLS_A_STORE = 25
+_KILLS_A_STORE = 10
 _CHECK_EVERY = 40
 _LONGEST_S = 0.15
 
