@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
-from ssb.store.feeds import Appended, Tip
+from ssb.store.feeds import Appended, FeedStore, Tip
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Changes:
     own: str | None = None
 
 
-class Admission(ABC):
+class Admission(FeedStore, ABC):
     """The part of a store that decides; its children keep what it has decided on.
 
     Args:
@@ -39,22 +39,6 @@ class Admission(ABC):
 
     def __init__(self, hmac_key: bytes | None) -> None:
         self._hmac_key = hmac_key
-
-    @abstractmethod
-    def tip(self, feed: str) -> Tip | None:
-        """The last message of a feed; None if the store holds none."""
-
-    @abstractmethod
-    def forks(self) -> Mapping[str, tuple[Message, Message]]:
-        """For each forked feed the two messages that prove it."""
-
-    @abstractmethod
-    def get(self, id: str) -> Message | None:  # noqa: A002 - the field's own name
-        """The message with this id, of a feed or out of order."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of files and lock."""
 
     @abstractmethod
     def _held(self, feed: str, sequence: int) -> Message | None:

@@ -29,11 +29,13 @@ class RefusedBlob(ValueError):
 
 
 class BlobStore(Protocol):
-    """Blobs by their references, `&...=.sha256`. Every method raises StoreError if the disk fails."""
+    """Blobs by their references, `&...=.sha256`. Every method raises StoreError if the disk fails.
 
-    @property
-    def used(self) -> int:
-        """Bytes of all blobs, and of those on their way in."""
+    Attributes:
+        used: bytes of all blobs, and of those on their way in.
+    """
+
+    used: int
 
     def size(self, blob: str) -> int | None:
         """A blob's size in bytes; None if it is not held."""
@@ -125,7 +127,7 @@ class Incoming:
             self._store._discard(self._place)
 
 
-class _Blobs(ABC):
+class _Blobs(BlobStore, ABC):
     """What both stores have in common.
 
     Args:
@@ -137,10 +139,6 @@ class _Blobs(ABC):
         self.max_size = max_size
         self.quota = quota
         self.used = 0
-
-    @abstractmethod
-    def size(self, blob: str) -> int | None:
-        """A blob's size in bytes; None if it is not held."""
 
     @abstractmethod
     def _begin(self) -> int:
@@ -157,10 +155,6 @@ class _Blobs(ABC):
     @abstractmethod
     def _discard(self, place: int) -> None:
         """Empty a place; never fails."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of files and lock."""
 
     def __enter__(self) -> Self:
         return self

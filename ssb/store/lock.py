@@ -26,9 +26,11 @@ class WriteLock:
             raise StoreError(f"{what}: {error.strerror}") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             self.close()
-            raise StoreError(f"{what}: another program writes to it; stop that one first") from None
+            is_held = isinstance(error, BlockingIOError)
+            reason = "another program writes to it; stop that one first" if is_held else error.strerror
+            raise StoreError(f"{what}: {reason}") from None
 
     def close(self) -> None:
         """Let go of the lock."""

@@ -34,6 +34,7 @@ VERSION: Final = 1
 """Of the schema below (SQLite's `user_version`)."""
 
 _CACHE_KIB = 32 << 10
+_LARGEST_LOG = 16 << 20  # bytes of the -wal file that are kept; a transaction may make it larger for a while
 _BUSY_S = 10.0
 
 _SCHEMA = """
@@ -245,6 +246,7 @@ class SqliteFeeds(Admission):
             raise self._error("belongs to a network with another HMAC key")
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        database.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
         self._seen = -1
         self._refresh(always=True)
 

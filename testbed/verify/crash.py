@@ -2,15 +2,17 @@
 
 Theory of operation. A child process opens the store and changes it in all ways, as fast as it can. It says
 on a pipe what it begins, and what it has been told to be done. At a random instant it is killed (SIGKILL),
-which may be while the store is made, opened, written or checkpointed. The store is opened again, and must
-hold exactly what was acknowledged, with or without the one change that had begun: as whole transactions,
-text by text, and in order of receipt. Then the next child goes on, in the same store or in a new one.
+which may be while the store is made, opened, written or merged with its log. The store is opened again. It
+must hold exactly what was acknowledged, with or without the one change that had begun: as whole
+transactions, text by text, and in order of receipt. Then the next child goes on, in the same store or in a
+new one.
 
 All messages follow from the seed, so that their texts are known without asking the store. A kill is not a
 power cut: what the operating system has been given stays.
 """
 
 import os
+import select
 import shutil
 import signal
 import sys
@@ -32,9 +34,9 @@ from ssb.store.sqlite import SqliteFeeds
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
 """Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""
-_KILLS_A_STORE = 25
+_KILLS_A_STORE = 10
 _CHECK_EVERY = 40
-_LONGEST_S = 0.15
+_LONGEST_S = 0.1
 
 Opening = Callable[[Path], SqliteFeeds]
 
@@ -175,7 +177,8 @@ class Drill:
 
     def _kill_one(self) -> None:
         """Run a writer for a random time; take in what it has said."""
-        lifetime = self._rng.uniform(0, _LONGEST_S if self._rng.random() < 0.8 else _LONGEST_S / 10)
+        is_soon = self._rng.random() < 0.2
+        lifetime = self._rng.uniform(0, _LONGEST_S / 10 if is_soon else _LONGEST_S)
         plan = Random(self._rng.random())
         heard, say = os.pipe()
         child = os.fork()
@@ -183,6 +186,8 @@ class Drill:
             os.close(heard)
             _write(self._path / "feeds.db", self._opening, self._material, self._held, plan, say)
         os.close(say)
+        if not is_soon:
+            select.select([heard], [], [])  # until it begins the first change, or has failed
         time.sleep(lifetime)
         os.kill(child, signal.SIGKILL)
         with os.fdopen(heard, "rb") as pipe:

@@ -63,6 +63,9 @@ def test_latest_assignment_of_each_author(logs):
     assert directory.given(BEN.ref, "name") == {BEN.ref: "Ben", CAT.ref: "Benjamin"}
     assert directory.given(BEN.ref, "image") == {BEN.ref: BLOB}
     assert directory.given(BEN.ref, "colour") == directory.given(DAN.ref, "name") == {}
+    for message in reversed(logs.logs[BEN.ref]):
+        directory.read(message)
+    assert directory.given(BEN.ref, "name")[BEN.ref] == "Ben"
     logs.about(CAT, BEN, name=None)  # taken back
     assert logs.read(directory).given(BEN.ref, "name") == {BEN.ref: "Ben"}
 
@@ -174,10 +177,10 @@ def test_nonsense_about_a_gathering(logs):
 # Any interleaving
 
 ACTIONS = st.tuples(
-    st.sampled_from(PEOPLE),
-    st.sampled_from(["gathering", "name", "title", "location", "attend", "leave"]),
-    st.integers(0, 5),
-    st.integers(0, 3),
+    st.sampled_from(PEOPLE[:3]),
+    st.sampled_from(["gathering", "name", "name", "title", "location", "attend", "leave"]),
+    st.integers(0, 2),
+    st.integers(0, 2),
 )
 
 
@@ -188,7 +191,9 @@ def write_down(actions):
         if action == "gathering":
             created.append(logs.write(person, {"type": "gathering"}, clock).id)
         elif action == "name":
-            logs.write(person, {"type": "about", "about": other.ref, "name": f"name {clock}"}, clock)
+            logs.write(
+                person, {"type": "about", "about": other.ref, "name": f"name {len(created)} {clock}"}, clock
+            )
         elif created:
             about = {"type": "about", "about": created[target % len(created)]}
             if action in ("title", "location"):
@@ -209,7 +214,7 @@ def state(messages):
 
 
 @settings(max_examples=60)
-@given(st.lists(ACTIONS, max_size=14), st.data())
+@given(st.lists(ACTIONS, min_size=1, max_size=20), st.data())
 def test_no_interleaving_of_logs_changes_the_state(actions, data):
     logs = write_down(actions)
     in_turn = [message for log in logs.values() for message in log]

@@ -13,7 +13,7 @@ from test_ssb_export import ALICE, BOB, HMAC_KEY, REAL, feed
 
 from ssb.canonical import parse, stringify
 from ssb.export import InvalidExport, entry_line, read_export
-from ssb.keys import Identity
+from ssb.keys import Identity, message_ref, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts, proves_fork
 from ssb.store import feeds, memory, sqlite
 from ssb.store.feeds import FeedStore, StoreError, Tip, read_log
@@ -59,6 +59,8 @@ def test_appending(store):
     assert held(store) == FEED
     assert [stored.sequence for stored in store.after(ALICE.ref, 2, 3)] == [3, 4, 5]
     assert [store.get(message.id) for message in FEED] == FEED
+    begins_alike = message_ref(parse_message(FEED[0].id)[:-1] + b"?")
+    assert store.get(begins_alike) is None
     assert [(s.position, s.received) for s in store.log(2, 3)] == [(3, 1234.5), (4, 1234.5), (5, 5678.0)]
 
 
