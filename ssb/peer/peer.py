@@ -392,6 +392,8 @@ class Peer:
                 yield connection.since + self._options.handshake
             else:
                 yield connection.heard + self._options.idle
+                if not connection.is_full:
+                    yield self._services.output_due(connection)
                 if self._waits_for_ebt(connection):
                     yield connection.since + self._options.without_ebt
 

@@ -85,11 +85,17 @@ class Services:
         except (ebt.ProtocolError, blobs.InvalidRequest) as error:
             raise ServiceError(str(error)) from None
 
+    def output_due(self, connection: Connection) -> int | None:
+        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+        if any(source.has_output for source in connection.sources.values()):
+            return 0
+        return None if connection.replication is None else self._ebt.output_due(connection.number)
+
     def fill(self, connection: Connection, now: int) -> None:
         """Make the calls that are due, and send parts of streams, as much as TCP takes for now."""
         calls = connection.calls
         call = connection.replication
-        if call is not None and self._ebt.has_output(connection.number, now):
+        if call is not None:
             for body in self._ebt.take_output(connection.number, _ROOM, now):
                 calls.send(call, body)
         for call, source in list(connection.sources.items()):

@@ -76,6 +76,11 @@ class BlobSource:
         self._sent = 0
 
     @property
+    def has_output(self) -> bool:
+        """Whether there are bytes to be sent."""
+        return not self.is_over
+
+    @property
     def is_over(self) -> bool:
         """Whether all bytes are sent."""
         return self._sent >= self._size

@@ -331,10 +331,10 @@ class Ebt:
         stored, self._stored = self._stored, []
         return stored
 
-    def has_output(self, number: int, now: int) -> bool:
-        """Whether there is something to be sent on a connection."""
+    def output_due(self, number: int) -> int | None:
+        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
         session = self._sessions[number]
-        return bool(session.ready) or (session.due is not None and session.due <= now)
+        return 0 if session.ready else session.due
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
         """Return bodies to be sent on a connection, in order: about `room` bytes at most."""
@@ -357,12 +357,11 @@ class Ebt:
         return bodies
 
     def next_deadline(self) -> int | None:
-        """Return when wake() is due or notes are, ns."""
-        deadlines = [session.due for session in self._sessions.values() if session.due is not None]
-        deadlines += [
-            session.heard + self._limits.patience for session in self._sessions.values() if session.owed
-        ]
-        return min(deadlines, default=None)
+        """Return when wake() is due, ns; what is to be sent is not counted."""
+        return min(
+            (session.heard + self._limits.patience for session in self._sessions.values() if session.owed),
+            default=None,
+        )
 
     def wake(self, now: int) -> None:
         """Have other peers take over from those that owe messages and are silent."""

@@ -128,6 +128,11 @@ class Swarm:
                 wire.collect(self.now)
             deadlines = [wire.deadline() for wire in self.wires.values()]
             deadlines += [peer.ebt.next_deadline() for peer in self.peers]
+            deadlines += [
+                end.ebt.output_due(number)
+                for wire in self.wires.values()
+                for end, number in zip(wire.ends, wire.numbers, strict=True)
+            ]
             due = min((time for time in deadlines if time is not None), default=until)
             if due >= until:
                 self.now = until

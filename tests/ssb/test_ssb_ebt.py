@@ -146,7 +146,7 @@ def test_another_takes_over_from_a_silent_peer() -> None:
     assert notes_of(ebt.take_output(1, ROOM, 0))[KEYS[0]] == Note(0, True)
     assert notes_of(ebt.take_output(2, ROOM, 0))[KEYS[0]] == Note(0, False)
     ebt.wake(3 * SECOND - 1)
-    assert not ebt.has_output(2, 3 * SECOND - 1)
+    assert ebt.output_due(2) is None
     assert ebt.next_deadline() == 3 * SECOND
     ebt.wake(3 * SECOND)
     assert notes_of(ebt.take_output(1, ROOM, 3 * SECOND))[KEYS[0]] == Note(0, False)
@@ -178,8 +178,8 @@ def test_notes_that_tell_progress_wait_for_each_other() -> None:
     for message in FEEDS[0][1:4]:
         ebt._feeds.append([message], 0.0)
         ebt.appended(KEYS[0], MS)
-    assert not ebt.has_output(1, MS)
-    assert ebt.next_deadline() == 21 * MS
+    assert ebt.take_output(1, ROOM, MS) == []
+    assert ebt.output_due(1) == 21 * MS
     assert len(ebt.take_output(1, ROOM, 21 * MS)) == 1
 
 
@@ -256,7 +256,7 @@ def test_large_feeds_take_turns() -> None:
     ebt.take_output(1, ROOM, 0)
     ebt.receive(1, [json.dumps(dict.fromkeys(KEYS[:2], 0)).encode()], 0, 0.0)
     authors = []
-    while ebt.has_output(1, 0):
+    while ebt.output_due(1) is not None:
         authors += [json.loads(body)["author"] for body in ebt.take_output(1, 2_000, 0)]
     assert authors.count(KEYS[0]) == authors.count(KEYS[1]) == 30
     assert authors[:15].count(KEYS[1]) >= 5
