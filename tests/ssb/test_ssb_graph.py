@@ -3,16 +3,14 @@
 import json
 import os
 import random
-import shutil
 import subprocess
-from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stock_peer import node_modules
 
 from ssb.graph import Changes, Graph, Relation
 from ssb.keys import Identity, feed_ref
@@ -20,8 +18,7 @@ from ssb.message import Message
 from ssb.store.feeds import read_log
 from ssb.store.memory import MemoryFeeds
 
-HERE = Path(__file__).parent / "layered_graph"
-ROOT = Path(__file__).parents[2]
+NODE = Path(__file__).parent / "node"
 ME, ANN, BEN, CAT, DAN, EVE = FEEDS = [feed_ref(bytes([number]) * 32) for number in range(6)]
 FOLLOW, BLOCK, UNFOLLOW = {"following": True}, {"blocking": True}, {"following": False}
 NUMBERS = count(1)
@@ -214,26 +211,7 @@ def test_a_large_graph_step_by_step_is_the_same_as_anew():
     assert len(graph.replicated()) > 500
 
 
-@pytest.fixture(scope="module")
-def layered_graph():
-    """What stock peers compute hops with, from npm; installed once for all sessions."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("no Node.js here, whose layered-graph it is compared with")
-    lock = (HERE / "package-lock.json").read_bytes()
-    place = ROOT / ".make" / f"layered_graph-{sha256(lock).hexdigest()[:8]}"
-    if not place.exists():
-        place.parent.mkdir(exist_ok=True)
-        with TemporaryDirectory(dir=place.parent) as directory:
-            shutil.copytree(HERE, f"{directory}/new")
-            install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
-            ran = subprocess.run(install, cwd=f"{directory}/new", capture_output=True, text=True, check=False)
-            if ran.returncode != 0:
-                pytest.skip(f"npm cannot install layered-graph: {ran.stderr.strip().splitlines()[-1:]}")
-            Path(directory, "new").rename(place)
-    return place / "node_modules"
-
-
-def test_against_layered_graph(layered_graph):
+def test_against_layered_graph():
     rng = random.Random(3)
     graphs, questions = [], []
     for size, edges in [(6, 12)] * 60 + [(20, 80)] * 40 + [(400, 3000)] * 5:
@@ -248,8 +226,8 @@ def test_against_layered_graph(layered_graph):
         graphs.append(graph)
         questions.append(json.dumps({"start": origin, "max": max_hops, "graph": stated}))
     ran = subprocess.run(
-        ["node", HERE / "hops.js"],
-        env=os.environ | {"NODE_PATH": str(layered_graph)},
+        ["node", NODE / "hops.js"],
+        env=os.environ | {"NODE_PATH": str(node_modules())},
         input="\n".join(questions),
         capture_output=True,
         text=True,

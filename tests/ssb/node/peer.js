@@ -1,73 +1,79 @@
 // A stock Scuttlebutt peer, driven by lines of JSON: {"id": n, "do": name, ...} on standard input, and
-// {"id": n, "value": ...} or {"id": n, "error": text} on standard output. Its first line is its address.
+// {"id": n, "value": ...} or {"id": n, "error": text} on standard output. Its first line is its address and id.
+// Arguments: directory, port, and "ebt" or "history", the way in which it replicates.
 
+const path = require('path')
 const readline = require('readline')
 const caps = require('ssb-caps')
 const pull = require('pull-stream')
 const SecretStack = require('secret-stack')
 const ssbKeys = require('ssb-keys')
 
-const [path, port] = process.argv.slice(2)
-const keys = ssbKeys.loadOrCreateSync(require('path').join(path, 'secret'))
+const [directory, port, way] = process.argv.slice(2)
+const keys = ssbKeys.loadOrCreateSync(path.join(directory, 'secret'))
 
-const sbot = SecretStack({ appKey: caps.shs })
+const stack = SecretStack({ appKey: caps.shs })
   .use(require('ssb-db2'))
   .use(require('ssb-db2/compat/ebt'))
   .use(require('ssb-db2/compat/history-stream'))
-  .use(require('ssb-ebt'))
   .use(require('ssb-blobs'))
-  .call(null, {
-    path,
-    keys,
-    caps,
-    timeout: 60_000,
-    timers: { inactivity: 3_600_000 },
-    connections: {
-      incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }] },
-      outgoing: { net: [{ transform: 'shs' }] },
-    },
-  })
-
-sbot.ebt.request(sbot.id, true)
+if (way === 'ebt') stack.use(require('ssb-ebt'))
+const sbot = stack.call(null, {
+  path: directory,
+  keys,
+  caps,
+  timeout: 60_000,
+  timers: { inactivity: 3_600_000 },
+  connections: {
+    incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }] },
+    outgoing: { net: [{ transform: 'shs' }] },
+  },
+})
+// Without this it would not hand out its own feed.
+if (way === 'ebt') sbot.ebt.request(sbot.id, true)
 
 const promised = (call) =>
   new Promise((resolve, reject) => call((error, value) => (error ? reject(error) : resolve(value))))
 
+const write = (writer, content, recps) =>
+  promised((done) => {
+    const message = { keys: writer, content, feedFormat: 'classic' }
+    sbot.db.create(recps ? { ...message, recps, encryptionFormat: 'box' } : message, done)
+  })
+
 const actions = {
-  whoami: async () => sbot.id,
-  // Publish `count` posts, each with `size` letters.
+  // Publish posts of `size` letters.
   publish: async ({ count, size }) => {
-    let last
-    for (let n = 0; n < count; n++) {
-      const content = { type: 'post', text: `${n} `.padEnd(size, 'x') }
-      last = await promised((done) => sbot.db.create({ keys, content, feedFormat: 'classic' }, done))
-    }
-    return last && last.key
+    for (let n = 0; n < count; n++) await write(keys, { type: 'post', text: `${n} `.padEnd(size, 'x') })
   },
-  create: ({ content, recps }) =>
-    promised((done) =>
-      sbot.db.create(
-        recps
-          ? { keys, content, recps, encryptionFormat: 'box', feedFormat: 'classic' }
-          : { keys, content, feedFormat: 'classic' },
-        done,
-      ),
-    ).then((message) => message.key),
-  request: async ({ feed, wanted }) => sbot.ebt.request(feed, wanted !== false),
+  create: async ({ content, recps }) => (await write(keys, content, recps)).key,
+  // Make `feeds` feeds of others, of `count` messages each, and hand them out.
+  makeFeeds: async ({ feeds, count }) => {
+    const ids = []
+    for (let n = 0; n < feeds; n++) {
+      const writer = ssbKeys.generate()
+      for (let m = 0; m < count; m++) await write(writer, { type: 'post', text: `${n} ${m}` })
+      sbot.ebt.request(writer.id, true)
+      ids.push(writer.id)
+    }
+    return ids
+  },
+  request: async ({ feeds }) => feeds.forEach((feed) => sbot.ebt.request(feed, true)),
   connect: ({ address }) => promised((done) => sbot.connect(address, done)).then(() => true),
-  heads: () =>
-    promised((done) => sbot.getVectorClock(done)),
-  messages: ({ feed }) =>
+  heads: () => promised((done) => sbot.getVectorClock(done)),
+  ids: ({ feed }) =>
     new Promise((resolve, reject) => {
-      const { where, author, toPullStream } = require('ssb-db2/operators')
+      const { author, toPullStream, where } = require('ssb-db2/operators')
       pull(
         sbot.db.query(where(author(feed)), toPullStream()),
-        pull.collect((error, found) =>
-          error ? reject(error) : resolve(found.map((m) => ({ key: m.key, value: m.value }))),
-        ),
+        pull.collect((error, found) => {
+          if (error) return reject(error)
+          resolve(found.sort((a, b) => a.value.sequence - b.value.sequence).map((m) => m.key))
+        }),
       )
     }),
-  get: ({ id }) => promised((done) => sbot.db.get(id, done)),
+  // The content of a message, opened if it is private.
+  content: ({ message }) => promised((done) => sbot.db.get(message, done)).then((value) => value.content),
   addBlob: ({ size, letter }) =>
     new Promise((resolve, reject) =>
       pull(
@@ -75,9 +81,22 @@ const actions = {
         sbot.blobs.add((error, hash) => (error ? reject(error) : resolve(hash))),
       ),
     ),
-  wantBlob: ({ id }) => promised((done) => sbot.blobs.want(id, done)),
-  hasBlob: ({ id }) => promised((done) => sbot.blobs.has(id, done)),
-  close: () => promised((done) => sbot.close(true, done)).then(() => process.exit(0)),
+  wantBlob: ({ blob }) => promised((done) => sbot.blobs.want(blob, done)),
+  blobSize: ({ blob }) => promised((done) => sbot.blobs.size(blob, done)),
+  // Call as the guest whom an invite's seed makes, and ask to be followed.
+  useInvite: async ({ address, seed }) => {
+    const invite = { name: 'invite', manifest: { use: 'async' }, init: () => ({ use: () => {} }) }
+    const guest = SecretStack({ appKey: caps.shs })
+      .use(invite)
+      .call(null, {
+        path: path.join(directory, 'guest'),
+        keys: ssbKeys.generate('ed25519', Buffer.from(seed, 'base64')),
+        caps,
+        connections: { incoming: {}, outgoing: { net: [{ transform: 'shs' }] } },
+      })
+    const rpc = await promised((done) => guest.connect(address, done))
+    return promised((done) => rpc.invite.use({ feed: sbot.id }, done)).then((message) => message.value.content)
+  },
 }
 
 readline.createInterface({ input: process.stdin }).on('line', (line) => {
@@ -90,4 +109,5 @@ readline.createInterface({ input: process.stdin }).on('line', (line) => {
     )
     .then((answer) => console.log(JSON.stringify(answer)))
 })
-console.log(JSON.stringify({ address: sbot.getAddress('public') || `net:127.0.0.1:${port}~shs:${keys.public.split('.')[0]}`, id: sbot.id }))
+const address = `net:127.0.0.1:${port}~shs:${keys.public.replace('.ed25519', '')}`
+console.log(JSON.stringify({ address, id: sbot.id }))
