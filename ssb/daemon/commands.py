@@ -1,10 +1,11 @@
 """What a user's commands ask of an account, with its peer running or not.
 
 The calls have the names that they have in stock peers where these have them: whoami, publish,
-createLogStream, status, invite.create; connect takes an address.
+createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from secrets import token_bytes
 
 from ssb.canonical import Value, parse
@@ -12,6 +13,7 @@ from ssb.daemon.account import Account
 from ssb.daemon.local_peer import LocalPeer
 from ssb.keys import InvalidRef
 from ssb.message import ForkedFeed, InvalidMessage
+from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
@@ -55,6 +57,12 @@ class Commands:
                 case ("connect",), [str() as text]:
                     self._connect(parse_address(text))
                     return True
+                case ("blobs", "add"), [str() as path]:
+                    return self._add_blob(Path(path))
+                case ("blobs", "want"), [str() as blob]:
+                    return self._want_blob(blob)
+                case ("blobs", "size"), [str() as blob]:
+                    return self._account.blobs.size(blob)
                 case ("invite", "create"), [int() as uses]:
                     return self._invite(uses)
         except (InvalidMessage, ForkedFeed, InvalidRef, InvalidAddress, ValueError) as error:
@@ -91,6 +99,25 @@ class Commands:
         else:
             peer, clock = self._running
             peer.connect(address, clock())
+
+    def _add_blob(self, path: Path) -> str:
+        try:
+            blob = self._account.blobs.add(path.read_bytes())
+        except RefusedBlob as error:
+            raise CommandError(f"{path}: {error}") from None
+        if self._running is not None:
+            peer, clock = self._running
+            peer.peer.added_blob(blob, clock())
+        return blob
+
+    def _want_blob(self, blob: str) -> bool:
+        if self._account.blobs.size(blob) is not None:
+            return True
+        if self._running is None:
+            raise CommandError("the blob is not here, and the peer that could fetch it is not running")
+        peer, clock = self._running
+        peer.peer.want_blob(blob, clock())
+        return False
 
     def _invite(self, uses: int) -> Value:
         if self._running is None or self._address is None:

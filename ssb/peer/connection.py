@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ssb.replication.blobs import BlobSource
-from ssb.replication.history import HistorySource
+from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.transport.calls import Calls
 from ssb.transport.secure_stream import Channel
 
@@ -23,7 +23,7 @@ class Connection:
         replication: the call of `ebt.replicate`; None if there is none.
         has_tried_ebt: this peer has called it, or waits for it no more.
         sources: calls of form source that this side answers.
-        fetches: calls of `createHistoryStream` that it has made, each with its feed.
+        fetches: calls of `createHistoryStream` that it has made.
         blob_fetches: calls of `blobs.get` that it has made, each with its blob.
         wants_told: the remote's call of `blobs.createWants`.
         wants_heard: this peer's own.
@@ -41,7 +41,7 @@ class Connection:
     replication: int | None = None
     has_tried_ebt: bool = False
     sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)
-    fetches: dict[int, str] = field(default_factory=dict)
+    fetches: dict[int, HistoryFetch] = field(default_factory=dict)
     blob_fetches: dict[int, str] = field(default_factory=dict)
     wants_told: int | None = None
     wants_heard: int | None = None

@@ -1,5 +1,6 @@
 """A Scuttlebutt peer as a program of a node: streams to other peers, and what is replicated over them."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -40,6 +41,7 @@ PORT: Final = 8008
 """TCP port of peers, and UDP port of their announcements in a LAN."""
 
 _S = 1_000_000_000
+_VARIABLE = re.compile(r"[@%&][A-Za-z0-9+/]{43}=\.\w+|\d+")  # reasons are counted without names and numbers
 
 
 class PeerOptions(NamedTuple):
@@ -121,6 +123,7 @@ class Peer:
         self._epoch_ms = epoch_ms
         self._ebt = Ebt(feeds, clocks, wanted, options.replication)
         self._door = door
+        self._blobs = blobs
         self._services = Services(identity.ref, feeds, self._ebt, blobs, door)
         self._scheduler = Scheduler(random, options.scheduler)
         self._numbers = count(1)
@@ -169,7 +172,7 @@ class Peer:
         """Replicate a feed no more."""
         self._ebt.unwant(feed, now)
         for connection in self._connections.values():
-            for call in [call for call, fetched in connection.fetches.items() if fetched == feed]:
+            for call in [call for call, fetch in connection.fetches.items() if fetch.feed == feed]:
                 connection.calls.end(call)
         self._go_on(now)
 
@@ -182,6 +185,18 @@ class Peer:
     def appended(self, feed: str, now: int) -> None:
         """Pass on what the store has got by other ways: this peer's own messages above all."""
         self._ebt.appended(feed, now)
+        self._go_on(now)
+
+    def want_blob(self, blob: str, now: int) -> None:
+        """Fetch a blob as soon as anybody has it; raise InvalidRef."""
+        assert self._blobs is not None
+        self._blobs.want(blob)
+        self._go_on(now)
+
+    def added_blob(self, blob: str, now: int) -> None:
+        """Pass on that the store has a new blob."""
+        assert self._blobs is not None
+        self._blobs.added(blob)
         self._go_on(now)
 
     def take_events(self) -> list[PeerEvent]:
@@ -324,7 +339,7 @@ class Peer:
 
     def _refuse(self, connection: Connection, reason: str, now: int) -> None:
         """Close a connection for a fault of the other peer's."""
-        self.refused[reason] += 1
+        self.refused[_VARIABLE.sub("…", reason)] += 1
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         self._actions.append(Close(connection.number, abort=True))
         self._drop(connection, now, reason)

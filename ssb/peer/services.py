@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ssb.canonical import InvalidJson, Value, parse
-from ssb.message import InvalidMessage, Message
+from ssb.canonical import Value
 from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door, InvalidInvite
 from ssb.replication import blobs, ebt, history
 from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.ebt import Ebt
-from ssb.replication.history import HistorySource
+from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
@@ -82,7 +81,7 @@ class Services:
                 else:
                     self._on_finish(connection, event, now)
             self._exchange(connection, bodies, now, now_ms)
-        except (ebt.ProtocolError, blobs.InvalidRequest) as error:
+        except (ebt.ProtocolError, blobs.InvalidRequest, history.InvalidAnswer) as error:
             raise ServiceError(str(error)) from None
 
     def output_due(self, connection: Connection) -> int | None:
@@ -121,7 +120,8 @@ class Services:
         """Ask a peer without EBT for a feed."""
         if feed != self._reference:
             arguments = history.request(feed, self._feeds.tips().get(feed, 0))
-            connection.fetches[connection.calls.call(history.NAME, arguments, "source")] = feed
+            call = connection.calls.call(history.NAME, arguments, "source")
+            connection.fetches[call] = HistoryFetch(feed)
 
     def _on_call(self, connection: Connection, event: Called, now: int) -> None:
         try:
@@ -171,7 +171,7 @@ class Services:
     def _on_answer(self, connection: Connection, event: Answered, now: int, now_ms: float) -> None:
         call = event.call
         if call in connection.fetches:
-            self._store_fetched(event.body, now, now_ms)
+            self._store_fetched(connection.fetches[call], event.body, now, now_ms)
         elif call in connection.blob_fetches:
             self._take_piece(connection, call, event.body)
         elif call == connection.wants_heard and self._blobs is not None:
@@ -221,11 +221,9 @@ class Services:
         connection.replication = call
         self._ebt.open(connection.number, connection.remote, is_caller=call > 0, now=now)
 
-    def _store_fetched(self, body: bytes, now: int, now_ms: float) -> None:
-        try:
-            message = Message.from_value(parse(body.decode()))
-        except (InvalidJson, InvalidMessage, UnicodeDecodeError) as error:
-            raise ServiceError(f"a message that is none: {error}") from None
-        if message.author in self._ebt.wanted:
-            for refusal in self._ebt.append([message], now, now_ms).values():
-                raise ServiceError(f"a message that is refused: {refusal}")
+    def _store_fetched(self, fetch: HistoryFetch, body: bytes, now: int, now_ms: float) -> None:
+        if fetch.feed not in self._ebt.wanted:
+            return
+        messages = fetch.receive(body, self._feeds.tips().get(fetch.feed, 0))
+        for refusal in self._ebt.append(messages, now, now_ms).values():
+            raise ServiceError(f"a message that is refused: {refusal}")

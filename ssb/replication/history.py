@@ -7,14 +7,16 @@ Protocol Guide, "createHistoryStream"; npm's ssb-db and ssb-db2).
 from collections.abc import Sequence
 from typing import Final
 
-from ssb.canonical import Value, stringify
+from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_feed
+from ssb.message import InvalidMessage, Message
 from ssb.store.feeds import FeedStore, Stored
 from ssb.transport.muxrpc import BodyType
 
 NAME: Final = ("createHistoryStream",)
 
 _READ = 64
+_MAX_WAITING = 1_000
 
 
 class InvalidRequest(ValueError):
@@ -24,6 +26,10 @@ class InvalidRequest(ValueError):
 def request(feed: str, after: int) -> list[Value]:
     """Return the arguments that ask for a feed's messages after a sequence number, now and as they come."""
     return [{"id": feed, "seq": after + 1, "live": True, "keys": False}]
+
+
+class InvalidAnswer(ValueError):
+    """The answers of a call are not the messages that were asked for; the message says why."""
 
 
 class HistorySource:
@@ -91,6 +97,42 @@ class HistorySource:
         received = stringify(stored.received, indent=0)
         key = stringify(stored.id, indent=0)
         return b'{"key":%b,"value":%b,"timestamp":%b}' % (key.encode(), stored.compact, received.encode())
+
+
+class HistoryFetch:
+    """The asking side of a call: brings messages into the order of their feed.
+
+    Stock peers send by time of receipt, and may mix up messages that came in one millisecond.
+
+    Attributes:
+        feed: the feed's reference.
+    """
+
+    def __init__(self, feed: str) -> None:
+        self.feed = feed
+        self._waiting: dict[int, Message] = {}
+
+    def receive(self, body: bytes, tip: int) -> list[Message]:
+        """Take in a part of the stream, and return the messages that come next after `tip`.
+
+        Raises InvalidAnswer for what is no message of the feed, or if too many messages wait.
+        """
+        try:
+            message = Message.from_value(parse(body.decode()))
+        except (InvalidJson, InvalidMessage, UnicodeDecodeError) as error:
+            raise InvalidAnswer(f"a message that is none: {error}") from None
+        if message.author != self.feed:
+            raise InvalidAnswer("a message of another feed than was asked for")
+        self._waiting[message.sequence] = message
+        if len(self._waiting) > _MAX_WAITING:
+            raise InvalidAnswer("a gap in a feed")
+        found = []
+        while (following := self._waiting.pop(tip + 1, None)) is not None:
+            found.append(following)
+            tip += 1
+        for sequence in [sequence for sequence in self._waiting if sequence <= tip]:
+            found.append(self._waiting.pop(sequence))  # held already, or another branch: the store knows
+        return found
 
 
 def _number(options: dict[str, Value], name: str, default: int) -> int:

@@ -110,3 +110,17 @@ def test_invites_are_used_there_and_here(tmp_path: Path) -> None:
         until(lambda: ours.do("status")["messages"] == 6)
         with pytest.raises(AssertionError):  # it is used up
             stock.do("useInvite", address=str(given.address), seed=seed)
+
+
+def test_a_blob_of_five_megabytes_goes_there_and_comes_here(tmp_path: Path) -> None:
+    size = 5_000_000
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        ours.do("connect", arguments=[stock.address])
+        theirs = stock.do("addBlob", size=size, letter="a")
+        assert ours.do("blobs", "want", arguments=[theirs]) is False
+        until(lambda: ours.do("blobs", "size", arguments=[theirs]) == size)
+        path = tmp_path / "blob"
+        path.write_bytes(b"b" * size)
+        added = ours.do("blobs", "add", arguments=[str(path)])
+        assert stock.do("wantBlob", blob=added)
+        assert stock.do("blobSize", blob=added) == size
