@@ -14,7 +14,6 @@ from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
-REPLICATE: Final = ("ebt", "replicate")
 USE_INVITE: Final = ("invite", "use")
 
 _ROOM = 1 << 16  # bytes put out at once: enough to keep TCP busy, and little to wait behind
@@ -49,7 +48,7 @@ class Services:
         if connection.called is not None:
             connection.has_tried_ebt = True
             arguments: list[Value] = [dict(ebt.REQUEST)]
-            self._replicate(connection, connection.calls.call(REPLICATE, arguments, "duplex"), now)
+            self._replicate(connection, connection.calls.call(ebt.REPLICATE, arguments, "duplex"), now)
         if self._blobs is not None:
             self._blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")

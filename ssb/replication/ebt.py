@@ -26,6 +26,7 @@ from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.store.feeds import FeedStore
 
+REPLICATE: Final = ("ebt", "replicate")
 VERSION: Final = 3
 REQUEST: Final = {"version": VERSION, "format": "classic"}
 """The argument of `ebt.replicate`."""

@@ -81,6 +81,10 @@ class MemoryFeeds(Admission):
             del self._by_id[message.id]
         return len(dropped)
 
+    def bytes(self, feed: str) -> int:
+        """Bytes of a feed's messages, as canonical text."""
+        return sum(len(stored.text) for stored, _ in self._feeds.get(feed, ()))
+
     def close(self) -> None:
         """Do nothing: there is nothing to let go of."""
 

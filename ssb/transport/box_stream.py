@@ -6,6 +6,7 @@ authenticator; one of zeros is the goodbye, after which the stream may end. An e
 (Scuttlebutt Protocol Guide, "Box stream"; npm's pull-box-stream.)
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from nacl.bindings import crypto_secretbox, crypto_secretbox_open
@@ -66,36 +67,43 @@ class Unboxer:
 
     def receive(self, data: bytes) -> bytes:
         """Take in bytes and return the contents of the boxes that they complete; raise BoxError."""
-        waiting = self._waiting
-        waiting += data
-        contents = []
-        start, end = 0, len(waiting)
-        view = bytes(waiting)
-        while True:
-            if self._header is None:
-                if end - start < HEADER_BYTES:
-                    break
-                if self.has_ended:
-                    raise BoxError("a box after the goodbye")
-                header = self._open(view[start : start + HEADER_BYTES], self._nonce, "header")
-                start += HEADER_BYTES
-                if header == _GOODBYE:
-                    self.has_ended = True
-                    self._nonce = (self._nonce + 2) % _NONCES
-                    continue
-                if int.from_bytes(header[:2]) > MAX_BODY:
-                    raise BoxError(f"a body of {int.from_bytes(header[:2])} bytes")
-                self._header = header
-            size = int.from_bytes(self._header[:2])
-            if end - start < size:
-                break
-            sealed = self._header[2:] + view[start : start + size]
-            contents.append(self._open(sealed, self._nonce + 1, "body"))
-            start += size
-            self._header = None
-            self._nonce = (self._nonce + 2) % _NONCES
-        del waiting[:start]
-        return b"".join(contents)
+        return b"".join(self.boxes(data))
+
+    def boxes(self, data: bytes) -> Iterator[bytes]:
+        """Take in bytes and yield the content of each box that they complete; the goodbye is empty."""
+        self._waiting += data
+        waiting = bytes(self._waiting)
+        start = 0
+        try:
+            while True:
+                if self._header is None:
+                    if len(waiting) - start < HEADER_BYTES:
+                        return
+                    self._header = self._open_header(waiting[start : start + HEADER_BYTES])
+                    start += HEADER_BYTES
+                size = int.from_bytes(self._header[:2])
+                if len(waiting) - start < size:
+                    return
+                content = b""
+                if not self.has_ended:
+                    sealed = self._header[2:] + waiting[start : start + size]
+                    content = self._open(sealed, self._nonce + 1, "body")
+                start += size
+                self._header = None
+                self._nonce = (self._nonce + 2) % _NONCES
+                yield content
+        finally:
+            del self._waiting[:start]
+
+    def _open_header(self, sealed: bytes) -> bytes:
+        if self.has_ended:
+            raise BoxError("a box after the goodbye")
+        header = self._open(sealed, self._nonce, "header")
+        self.has_ended = header == _GOODBYE
+        size = int.from_bytes(header[:2])
+        if size > MAX_BODY or (not size and not self.has_ended):
+            raise BoxError(f"a body of {size} bytes")
+        return header
 
     def _open(self, sealed: bytes, nonce: int, part: str) -> bytes:
         try:

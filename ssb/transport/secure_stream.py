@@ -21,6 +21,8 @@ SERVER_SECRET: Final = "SSB_SERVER_BOX_STREAM"
 """The same for the server's boxes; the identifier is the client's, too."""
 
 PLAIN_MARK: Final = b"SSB0"
+PLAIN_BYTES: Final = len(PLAIN_MARK) + KEY_BYTES
+"""Bytes with which each side of a plain stream begins."""
 
 
 class ChannelError(ValueError):
@@ -181,11 +183,10 @@ class PlainStream:
         self._waiting += data
         if not PLAIN_MARK.startswith(self._waiting[: len(PLAIN_MARK)]):
             raise ChannelError("a stream that does not begin as a plain one")
-        end = len(PLAIN_MARK) + KEY_BYTES
-        if len(self._waiting) < end:
+        if len(self._waiting) < PLAIN_BYTES:
             return b""
-        self.remote = feed_ref(self._waiting[len(PLAIN_MARK) : end])
-        return self._waiting[end:]
+        self.remote = feed_ref(self._waiting[len(PLAIN_MARK) : PLAIN_BYTES])
+        return self._waiting[PLAIN_BYTES:]
 
     def send(self, data: bytes) -> None:
         """See Channel."""
