@@ -3,9 +3,8 @@
 import hashlib
 from collections import deque
 from collections.abc import Sequence
-from enum import StrEnum
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -28,17 +27,10 @@ EXCHANGE_BYTES = 32 + 3 * 8 + 2
 _MS = 1_000_000
 
 
-class Connect(StrEnum):
-    """Whom peers call."""
-
-    PUBLISHERS = "publishers"
-    NEIGHBOURS = "neighbours"
-
-
 class SsbParameters(Parameters):
     """Parameters of `ssb`."""
 
-    connect: Connect = Field(default=Connect.PUBLISHERS, strict=False)
+    connect: Literal["publishers", "neighbours"] = "publishers"
     """`publishers`: each subscriber calls the publishers of its feeds. `neighbours`: a peer runs on every
     node, calls its neighbours, and replicates all feeds."""
     encrypt: bool = True
@@ -99,7 +91,7 @@ class SsbNode:
         for feed in self._follows.values():
             store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
         self._store = store
-        is_everywhere = parameters["connect"] == Connect.NEIGHBOURS
+        is_everywhere = parameters["connect"] == "neighbours"
         wanted = {feed.key for feed in (workload.feeds if is_everywhere else self._feeds)}
         options = PeerOptions(
             encrypts=parameters["encrypt"],
@@ -155,7 +147,11 @@ class SsbNode:
         if self._joins_at is not None and now >= self._joins_at:
             self._joins_at = None
             self._tell_all(now, "joined")
-            for key in self._follows:
+            for key, feed in self._follows.items():
+                # A peer that replicates all feeds may hold some of it already.
+                here = self._store.tips().get(key, 0)
+                for message in feed.messages[self.state.delivered[key] : here]:
+                    self._events.append(_delivered(now, message))
                 self._peer.want(key, now)
         if self._calls_at is not None and now >= self._calls_at:
             self._calls_at = None
@@ -221,7 +217,7 @@ class SsbNode:
         """Tell what has come of feeds that are followed."""
         for event in self._peer.take_events():
             message = event.message
-            if message is not None and message.author in self._follows:
+            if message is not None and self._joins_at is None and message.author in self._follows:
                 self._events.append(_delivered(event.time, message))
             elif event.event == "refused":
                 self._events += [
