@@ -36,7 +36,7 @@ class Boxer:
         boxes = []
         for start in range(0, len(data), MAX_BODY):
             body = data[start : start + MAX_BODY]
-            sealed = crypto_secretbox(body, (self._nonce + 1).to_bytes(24), self._key)
+            sealed = crypto_secretbox(body, ((self._nonce + 1) % _NONCES).to_bytes(24), self._key)
             boxes.append(self._header(len(body).to_bytes(2) + sealed[:_TAG_BYTES]))
             boxes.append(sealed[_TAG_BYTES:])
         return b"".join(boxes)
