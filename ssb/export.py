@@ -41,25 +41,28 @@ class Entry:
         author = self.value.get("author")
         return author if isinstance(author, str) else "no author"
 
+    def parse(self) -> Message:
+        """The message, of valid form and named by `key`; its signature is not checked.
+
+        Raises InvalidExport, which names the place.
+        """
+        message = self._parse()
+        self._check_key(message)
+        return message
+
     def check(self, tip: Message | None, hmac_key: bytes | None = None) -> Message:
         """The message, checked to be valid, signed, named by `key`, and next after `tip`.
 
         Raises InvalidExport, which names the place.
         """
-        try:
-            message = Message.from_value(self.value)
-        except InvalidMessage as error:
-            raise InvalidExport(f"{self.place}: {error}; export the feed again") from None
+        message = self._parse()
         try:
             message.verify(hmac_key)
         except InvalidMessage as error:
             raise InvalidExport(
                 f"{self.place}: {error}; export the feed again, or give its network's HMAC key if it has one"
             ) from None
-        if message.id != self.key:
-            raise InvalidExport(
-                f"{self.place}: key is {self.key}, but the message is {message.id}; export the feed again"
-            )
+        self._check_key(message)
         try:
             message.follow(tip)
         except InvalidMessage as error:
@@ -71,6 +74,18 @@ class Entry:
                 f"{self.place}: {error}; keep the entries of one branch, up to where they fork"
             ) from None
         return message
+
+    def _parse(self) -> Message:
+        try:
+            return Message.from_value(self.value)
+        except InvalidMessage as error:
+            raise InvalidExport(f"{self.place}: {error}; export the feed again") from None
+
+    def _check_key(self, message: Message) -> None:
+        if message.id != self.key:
+            raise InvalidExport(
+                f"{self.place}: key is {self.key}, but the message is {message.id}; export the feed again"
+            )
 
 
 def read_export(
@@ -136,8 +151,12 @@ def _rest_of_entry(numbered: Iterator[tuple[int, bytes]], place: str) -> Iterato
 
 def entry_line(message: Message, received: float) -> bytes:
     """The entry of a message received at `received`, in ms since 1970, as one line with its end."""
-    entry = {"key": message.id, "value": parse(message.text), "timestamp": received}
-    return stringify(entry, indent=0).encode() + b"\n"
+    return entry_json(message.id, message.text, received) + b"\n"
+
+
+def entry_json(id: str, text: str, received: float) -> bytes:  # noqa: A002 - the field's own name
+    """The entry of the message with this id and canonical text, as compact JSON."""
+    return stringify({"key": id, "value": parse(text), "timestamp": received}, indent=0).encode()
 
 
 def _names(feeds: Counter[str]) -> str:

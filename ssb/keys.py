@@ -9,8 +9,15 @@ spellings of one key were accepted, one feed would have two names.
 from binascii import a2b_base64, b2a_base64
 from dataclasses import dataclass, field
 
-from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
-from nacl.exceptions import BadSignatureError
+from nacl.bindings import (
+    crypto_scalarmult,
+    crypto_sign,
+    crypto_sign_ed25519_pk_to_curve25519,
+    crypto_sign_ed25519_sk_to_curve25519,
+    crypto_sign_open,
+    crypto_sign_seed_keypair,
+)
+from nacl.exceptions import BadSignatureError, CryptoError
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -79,6 +86,17 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
     return True
 
 
+def agree_with(secret: bytes, public_key: bytes) -> bytes:
+    """What a Curve25519 secret key and an identity agree on (X25519), 32 bytes.
+
+    Raises InvalidRef if the identity's public key is no point, or one of low order.
+    """
+    try:
+        return crypto_scalarmult(secret, crypto_sign_ed25519_pk_to_curve25519(public_key))
+    except CryptoError:
+        raise InvalidRef("not an Ed25519 public key") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """An Ed25519 key pair: the writer of one feed. Made by `from_seed` or `from_secret`."""
@@ -114,9 +132,23 @@ class Identity:
             raise InvalidRef("secret key's public half does not belong to its seed")
         return identity
 
+    def secret(self) -> str:
+        """The `private` entry of SSB's secret file: see from_secret()."""
+        return f"{encode_base64(self._secret_key)}.ed25519"
+
     def sign(self, data: bytes) -> bytes:
         """The 64-byte signature of `data`."""
         return crypto_sign(data, self._secret_key)[:SIGNATURE_BYTES]
+
+    def agree(self, public: bytes) -> bytes:
+        """What this identity and a Curve25519 public key agree on (X25519), 32 bytes.
+
+        Raises InvalidRef if the key is a point of low order.
+        """
+        try:
+            return crypto_scalarmult(crypto_sign_ed25519_sk_to_curve25519(self._secret_key), public)
+        except CryptoError:
+            raise InvalidRef("a Curve25519 public key of low order") from None
 
 
 def _ref(sigil: str, raw: bytes, suffix: str) -> str:

@@ -63,6 +63,28 @@ class ForkedFeed(ValueError):
         self.proof = (first, second)
 
 
+def proves_fork(first: "Message", second: "Message", hmac_key: bytes | None = None) -> bool:
+    """Whether two messages prove that their author has forked the feed, as `ForkedFeed` describes.
+
+    It checks both signatures, so the proof may come from anyone. `hmac_key` is the network's key.
+    """
+    try:
+        first.verify(hmac_key)
+        second.verify(hmac_key)
+    except InvalidMessage:
+        return False
+    return contradicts(first, second)
+
+
+def contradicts(first: "Message", second: "Message") -> bool:
+    """Whether no feed can hold both messages, the first not after the second. Checks no signature."""
+    if first.author != second.author:
+        return False
+    if first.sequence == second.sequence:
+        return first != second
+    return second.sequence == first.sequence + 1 and second.previous != first.id
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One classic message, made by `create`, `from_text` or `from_value`.
@@ -202,6 +224,12 @@ class Message:
                 tip,
                 self,
             )
+
+
+def message_id(encoded: bytes) -> str:
+    """The reference of the message with this canonical text, in UTF-8, which is not checked."""
+    hashed = encoded if encoded.isascii() else encoded.decode().encode("utf-16-le")[::2]
+    return keys.message_ref(sha256(hashed).digest())
 
 
 def _parse(text: str) -> Value:

@@ -54,14 +54,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "forwarder": {"forwarder"},
     "ssb": set(),
+    "ssb/store": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
+    "ssb/applications": {"ssb.keys", "ssb.message"},
+    "ssb/transport": {"ssb.keys", "ssb.canonical", "captures.key_log"},
+    "ssb/replication": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.store", "ssb.transport.muxrpc"},
+    "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
+    "ssb/daemon": {"ssb", "topologies.endpoint", "topologies.sockets"},
     "ssb_over_ndn": {"forwarder", "ssb"},
     "ndn_over_ssb": {"forwarder", "ssb"},
     "feednet": {"forwarder", "ssb"},
     "captures": {"forwarder.wire"},
-    "topologies": set(),
+    "topologies": {"forwarder.faces"},
     "topologies/emulator": {"topologies", "captures"},
     "topologies/emulator/tcp": {"forwarder.timers"},
-    "topologies/mininet": {"topologies", "captures", "forwarder.faces"},
+    "topologies/mininet": {"topologies", "captures"},
     "analysis": {"captures", "analysis.errors", "topologies.link"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.decode.schema"}
@@ -80,9 +86,9 @@ DIVIDED = {"analysis", "testbed"}
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
-SHELL = {"forwarder/daemon", "forwarder/faces"}
+SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
-SANS_IO = {"forwarder", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
+SANS_IO = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
 
 
 def modules() -> list[Path]:

@@ -15,8 +15,8 @@ from topologies.mininet import sandbox
 
 pytestmark = pytest.mark.slow
 
-UNTIL_CTRL_C = ("feednet forward", "feednet status --watch")
-"""What a user ends; they belong together."""
+UNTIL_CTRL_C = ("feednet forward", "feednet status --watch", "feednet ssb --path ann peer")
+"""What a user ends; the first two belong together, and tests of stock peers run the third."""
 
 FORWARD = """
 mount -t tmpfs none /run && ip link set dev lo up || exit 1

@@ -21,8 +21,8 @@ MAX_FRAME: Final = 1 << 16
 """Most bytes of a frame: a message has up to 8192 UTF-16 units, which are less than 25,000 bytes."""
 LENGTH: Final = 4
 """Bytes of a frame's length."""
-PORT: Final = 8008
-"""TCP port of servers."""
+PORT: Final = 8010
+"""TCP port of servers; 8008 is that of stock peers."""
 
 
 class ProtocolError(ValueError):

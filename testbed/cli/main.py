@@ -43,6 +43,7 @@ from testbed.cli.dissect import dissect
 from testbed.cli.forward import forward
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.simulate import simulate
+from testbed.cli.ssb import ssb
 from testbed.cli.status import status
 from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
@@ -330,8 +331,9 @@ def describe(layering: str) -> None:
         table.add_column(heading, justify="right")
     table.add_column()
     for name, of in described.parameters.model_json_schema()["properties"].items():
-        numbers = (str(of[key]) for key in ("default", "minimum", "maximum"))
-        table.add_row(f"{layering}.{name}", *numbers, of["description"])
+        values = of.get("enum", [False, True])
+        bounds = (of["default"], of.get("minimum", values[0]), of.get("maximum", values[-1]))
+        table.add_row(f"{layering}.{name}", *(str(each).lower() for each in bounds), of["description"])
     console.print(table)
 
 
@@ -500,7 +502,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, dissect, forward, simulate, status, watch):
+for _command in (analyze, dissect, forward, simulate, ssb, status, watch):
     feednet.add_command(_command)
 
 

@@ -50,8 +50,8 @@ from testbed.scenario.timeline import Timeline, change_row, sample_times
 from topologies.mininet import sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
-from topologies.mininet.sockets import Sockets
 from topologies.routing import routes
+from topologies.sockets import Sockets
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0

@@ -10,6 +10,7 @@ from testbed.errors import UserError
 from testbed.layerings.append_poll import AppendPollLayering
 from testbed.layerings.ndn import NDN_LAYERINGS
 from testbed.layerings.node import Layering
+from testbed.layerings.ssb import SsbLayering
 
 ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
@@ -30,7 +31,7 @@ def _load(point: EntryPoint) -> Layering:
     return layering
 
 
-_OWN: dict[str, Layering] = {**NDN_LAYERINGS, "append-poll": AppendPollLayering()}
+_OWN: dict[str, Layering] = {**NDN_LAYERINGS, "append-poll": AppendPollLayering(), "ssb": SsbLayering()}
 
 LAYERINGS: dict[str, Layering] = _OWN | {
     point.name: _load(point) for point in sorted(entry_points(group=ENTRY_POINTS))

@@ -1,1 +1,1 @@
-"""Verification: simulation, fuzzing and soak tests."""
+"""Verification: simulation, fuzzing, soak tests, and kills."""

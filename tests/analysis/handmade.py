@@ -9,12 +9,14 @@ down below from that story, not computed by the code under test.
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from analysis.run.manifest import Run
 from captures.frames import udp_frame
-from captures.pcapng import Direction, Interface, Writer
+from captures.pcapng import DECRYPTION_SECRETS, Direction, Interface, Writer
 from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, to_uri
@@ -232,3 +234,22 @@ def manifest(runs: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     write_run(Path(sys.argv[1]))
+
+
+def without_keys(run, directory, layering):
+    """Copy a run, without its key log and the block of it in the capture."""
+    shutil.copytree(run.directory, directory)
+    (directory / layering / "keys.log").unlink()
+    path = directory / layering / "capture.pcapng"
+    octets, at, kept = path.read_bytes(), 0, b""
+    while at < len(octets):
+        kind, size = (int.from_bytes(octets[at + k : at + k + 4], "little") for k in (0, 4))
+        kept += b"" if kind == DECRYPTION_SECRETS else octets[at : at + size]
+        at += size
+    assert len(kept) < len(octets)
+    path.write_bytes(kept)
+    manifest = json.loads((directory / "manifest.json").read_text())
+    del manifest["files"][f"{layering}/keys.log"]
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    seal(directory)
+    return Run(directory)

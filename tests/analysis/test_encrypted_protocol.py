@@ -1,6 +1,5 @@
 """A protocol that encrypts: read out of a capture with the key log of its run, and counted without it."""
 
-import json
 import shutil
 import subprocess
 from collections import Counter
@@ -8,15 +7,13 @@ from collections import Counter
 import pcapng_oracle
 import pyarrow.parquet as pq
 import pytest
-from handmade import seal
+from handmade import without_keys
 from sealed_poll import DECLARATION, LABEL, LAYERING, NAME, SEAL
 from short_runs import emulate
 
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.pipelines.run import analyze
-from analysis.run.manifest import Run
 from captures.key_log import from_lines
-from captures.pcapng import DECRYPTION_SECRETS
 from ssb.replication.append_poll import LENGTH
 from testbed.layerings.registry import LAYERINGS
 
@@ -85,27 +82,8 @@ def test_its_layers_are_those_of_the_open_protocol_and_the_seals(run):
     assert metrics(run)["bound_p50"] > metrics(run, "append-poll")["bound_p50"]
 
 
-def without_keys(run, directory):
-    """Copy a run, without its key log and the block of it in the capture."""
-    shutil.copytree(run.directory, directory)
-    (directory / NAME / "keys.log").unlink()
-    path = directory / NAME / "capture.pcapng"
-    octets, at, kept = path.read_bytes(), 0, b""
-    while at < len(octets):
-        kind, size = (int.from_bytes(octets[at + k : at + k + 4], "little") for k in (0, 4))
-        kept += b"" if kind == DECRYPTION_SECRETS else octets[at : at + size]
-        at += size
-    assert len(kept) < len(octets)
-    path.write_bytes(kept)
-    manifest = json.loads((directory / "manifest.json").read_text())
-    del manifest["files"][f"{NAME}/keys.log"]
-    (directory / "manifest.json").write_text(json.dumps(manifest))
-    seal(directory)
-    return Run(directory)
-
-
 def test_without_the_keys_it_is_encrypted_bytes(run, tmp_path):
-    bare = without_keys(run, tmp_path / "bare")
+    bare = without_keys(run, tmp_path / "bare", NAME)
     analyze(bare.directory)
     readable, counted = layers(run), layers(bare)
     assert sum(counted.values()) == sum(readable.values())

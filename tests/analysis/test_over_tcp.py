@@ -283,13 +283,13 @@ TSHARK = {
 
 @pytest.mark.spark
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-@pytest.mark.parametrize("port", ["8008", "9999"])
+@pytest.mark.parametrize("port", ["8010", "9999"])
 def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
     """Those of a known port, which are decoded one by one, and of an unknown one, all at once."""
     capture = tmp_path / "capture.pcapng"
     octets = (lossy.directory / "append-poll" / "capture.pcapng").read_bytes()
-    known = (8008).to_bytes(2)
-    capture.write_bytes(octets if port == "8008" else octets.replace(known, int(port).to_bytes(2)))
+    known = (8010).to_bytes(2)
+    capture.write_bytes(octets if port == "8010" else octets.replace(known, int(port).to_bytes(2)))
     fields = [word for name in ("ip.src", "ip.dst", *TSHARK.values()) for word in ("-e", name)]
     command = ["tshark", "-n", "-r", capture, "-T", "fields", *fields]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -302,7 +302,7 @@ def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
     ]
     ours = [[row["src"], row["dst"], *(row[name] for name in TSHARK)] for row in rows]
     assert ours == [[src, dst, *(int(each, 0) for each in rest)] for src, dst, *rest in told]
-    protocol, kind = ("append-poll", "segment") if port == "8008" else ("tcp", "other")
+    protocol, kind = ("append-poll", "segment") if port == "8010" else ("tcp", "other")
     assert {(row["protocol"], row["kind"], row["transport"]) for row in rows} == {(protocol, kind, "tcp")}
 
 

@@ -35,5 +35,5 @@ def test_a_layering_is_described_with_all_its_parameters(layering):
     assert result.exit_code == 0
     for name, field in LAYERINGS[layering].parameters.model_fields.items():
         (line,) = [line for line in result.output.splitlines() if line.startswith(f"{layering}.{name} ")]
-        assert line.split()[1] == str(field.default)
+        assert line.split()[1] == str(field.default).lower()
         assert field.description.split()[0] in line

@@ -30,9 +30,9 @@ from topologies.generate import line
 from topologies.mininet import namespaces, ring, sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import BringUpError, MininetNetwork
-from topologies.mininet.sockets import Sockets
 from topologies.model import Link, Medium, Topology
 from topologies.routing import path_delay_ns
+from topologies.sockets import Sockets
 
 PORT = 6363
 SEED = 7

@@ -24,7 +24,7 @@ from topologies.endpoint import (
     StreamPort,
     Writable,
 )
-from topologies.mininet.sockets import Sockets
+from topologies.sockets import Sockets
 
 HERE = "127.0.0.1"
 
@@ -88,7 +88,7 @@ def test_everything_comes_back_and_both_ends_close() -> None:
 
 def act(world: World, client: Quiet, *actions: Any) -> None:
     client.actions += actions
-    world.client._settle()
+    world.client.settle()
 
 
 def test_what_is_broken_off_before_it_is_open_is_never_seen() -> None:
@@ -129,11 +129,11 @@ def test_the_end_is_told_once() -> None:
             await until(lambda: Ended in server.kinds(-1))
             for paused in (True, False):
                 server.actions.append(Pause(-1, paused))
-                world.server._settle()
+                world.server.settle()
                 await asyncio.sleep(0.05)
             assert [type(event) for _, event in server.events] == [Opened, Ended]
             server.actions.append(Close(-1))
-            world.server._settle()
+            world.server.settle()
             await until(lambda: Closed in client.kinds(1))
 
     run(test())

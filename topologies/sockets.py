@@ -1,4 +1,4 @@
-"""Programs on a node of Mininet: the same endpoints as in the emulator, with sockets and the machine's clock.
+"""Programs on real sockets: the same endpoints as in the emulator, with the machine's clock.
 
 There everything is measured: what comes of a datagram is sent before the next one is looked at.
 """
@@ -102,7 +102,7 @@ class Sockets:
             for number, port in ports.items():
                 if isinstance(port, LinkPort) and port.interface.peer == peer:
                     endpoint.set_link(number, up, self._clock())
-        self._settle()
+        self.settle()
 
     def close(self) -> None:
         """Close everything; the kernel tells the other ends, and programs are told nothing more."""
@@ -121,7 +121,7 @@ class Sockets:
         if self._is_closed:
             return
         endpoint.on_stream(event, self._clock())
-        self._settle()
+        self.settle()
 
     def forget(self, program: int, stream: int) -> None:
         """Let go of a stream that is over."""
@@ -150,7 +150,7 @@ class Sockets:
                 continue  # the kernel gives a broadcast to its sender, too
             endpoint.receive(port, payload, sender if is_open else None, self._clock())
             self._put_out()
-        self._settle()
+        self.settle()
 
     def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
         sock = self._sockets[program, port]
@@ -190,8 +190,8 @@ class Sockets:
 
     # The clock.
 
-    def _settle(self) -> None:
-        """Do what the programs ask for, and set the alarm."""
+    def settle(self) -> None:
+        """Do what the programs ask for, and set the alarm; for a caller that has talked to one of them."""
         self._put_out()
         deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
         self._alarm.set(min((due for due in deadlines if due is not None), default=None))
@@ -212,7 +212,7 @@ class Sockets:
     def _wake(self) -> None:
         for endpoint, _ in self._programs:
             endpoint.wake(self._clock())
-        self._settle()
+        self.settle()
 
 
 class _Stream(asyncio.Protocol):

@@ -1,0 +1,218 @@
+"""Scuttlebutt's peer protocol, read from its stream: handshake, boxes, calls and what is in them.
+
+ssb/transport/ and ssb/replication/ are the protocol. Boxes are opened with the run's key log. Without it,
+all that comes behind the handshake is counted as encrypted. Behind a gap no box can be opened, as each
+depends on how many there were before.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.decode.protocols.protocol import ENCRYPTED, ITEM, PAYLOAD, Declaration, Ends, Layer, Message
+from analysis.decode.schema import Column
+from captures.key_log import Secrets
+from forwarder.wire.name import to_uri
+from ssb.canonical import InvalidJson, parse
+from ssb.keys import InvalidRef
+from ssb.peer.peer import PORT
+from ssb.replication.blobs import CREATE_WANTS, GET
+from ssb.replication.ebt import REPLICATE
+from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES
+from ssb.transport.box_stream import Unboxer
+from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES
+from ssb.transport.muxrpc import HEADER_BYTES, Packet, PacketReader
+from ssb.transport.secure_stream import CLIENT_SECRET, PLAIN_BYTES, PLAIN_MARK, SERVER_SECRET, StreamSecrets
+from ssb_over_ndn.naming import log_name
+
+_HANDSHAKE, _SEALED = "handshake", "sealed"
+_REQUEST, _NOTE, _WANTS, _BLOB, _ANSWER, _END = "request", "note", "wants", "blob", "answer", "end"
+_LAYERS = {_REQUEST: "call", _NOTE: "note", _WANTS: "want", _BLOB: "blob", _ANSWER: "call", _END: "call"}
+
+
+class _Direction:
+    """What one side sends: bytes of its stream, and of the packets in it.
+
+    Attributes:
+        handshake: sizes of the parts of the handshake that are still to come.
+        raw: bytes of the stream that are not used yet.
+        plain: for each box whose packets are not all told, the bytes of its header and of its content.
+    """
+
+    def __init__(self, handshake: tuple[int, ...]) -> None:
+        self.handshake = deque(handshake)
+        self.raw = bytearray()
+        self.unboxer: Unboxer | None = None
+        self.is_sealed = False
+        self.is_lost = False
+        self.packets = PacketReader()
+        self.spans: deque[list[Any]] = deque()
+
+    def parts(self, *sizes: tuple[str, int]) -> tuple[tuple[str, int], ...]:
+        """Return the parts of a packet whose layers have these sizes, and the headers of boxes in it."""
+        found: list[tuple[str, int]] = []
+        for layer, size in sizes:
+            left = size
+            while left > 0:
+                span = self.spans[0]
+                is_box = span[0] == "box"
+                taken = span[1] if is_box else min(left, span[1])
+                found.append(("box" if is_box else layer, taken))
+                left -= 0 if is_box else taken
+                span[1] -= taken
+                if not span[1]:
+                    self.spans.popleft()
+        return tuple(found)
+
+
+class _Framer:
+    """Reads both directions of a connection."""
+
+    def __init__(self, ends: Ends, secrets: Secrets) -> None:
+        self._secrets = {(each.label, each.identifier): each for each in secrets}
+        self._ways = {
+            True: _Direction((HELLO_BYTES, AUTHENTICATE_BYTES)),
+            False: _Direction((HELLO_BYTES, ACCEPT_BYTES)),
+        }
+        self._identifier = b""
+        self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
+
+    def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
+        """Yield the messages that bytes complete."""
+        way = self._ways[from_opener]
+        if way.is_lost:
+            return
+        way.raw += data
+        if way.handshake:
+            yield from self._read_handshake(from_opener, way)
+        if way.handshake or not way.raw:
+            return
+        raw = bytes(way.raw)
+        way.raw.clear()
+        if way.is_sealed:
+            yield Message(_SEALED, ((ENCRYPTED, len(raw)),))
+        else:
+            yield from self._read_boxes(from_opener, way, raw)
+
+    def lose(self, from_opener: bool) -> None:
+        """Read no more of a direction: where a box begins, and which it is, is not known any more."""
+        self._ways[from_opener].is_lost = True
+
+    def _read_handshake(self, from_opener: bool, way: _Direction) -> Iterator[Message]:
+        if way.raw.startswith(PLAIN_MARK) and len(way.handshake) == 2:
+            way.handshake = deque((PLAIN_BYTES,))
+        while way.handshake and len(way.raw) >= way.handshake[0]:
+            size = way.handshake.popleft()
+            part = bytes(way.raw[:size])
+            del way.raw[:size]
+            if from_opener and size == HELLO_BYTES:
+                self._identifier = part[HELLO_BYTES // 2 :]
+            yield Message(_HANDSHAKE, ((_HANDSHAKE, size),))
+            if not way.handshake and size != PLAIN_BYTES:
+                label = CLIENT_SECRET if from_opener else SERVER_SECRET
+                secret = self._secrets.get((label, self._identifier))
+                if secret is None:
+                    way.is_sealed = True
+                else:
+                    way.unboxer = Unboxer(*StreamSecrets.of(secret))
+
+    def _read_boxes(self, from_opener: bool, way: _Direction, raw: bytes) -> Iterator[Message]:
+        if way.unboxer is None:
+            way.spans.append(["plain", len(raw)])
+            yield from self._read_packets(from_opener, way, raw)
+            return
+        for content in way.unboxer.boxes(raw):
+            way.spans.append(["box", BOX_BYTES])
+            if content:
+                way.spans.append(["plain", len(content)])
+                yield from self._read_packets(from_opener, way, content)
+            else:
+                yield Message(_END, way.parts(("call", 0)) or (("box", BOX_BYTES),))
+
+    def _read_packets(self, from_opener: bool, way: _Direction, plain: bytes) -> Iterator[Message]:
+        had_ended = way.packets.has_ended
+        for packet in way.packets.receive(plain):
+            yield self._message(from_opener, way, packet)
+        if way.packets.has_ended and not had_ended:
+            yield Message(_END, way.parts(("muxrpc", HEADER_BYTES)))
+
+    def _message(self, from_opener: bool, way: _Direction, packet: Packet) -> Message:
+        call = (from_opener if packet.number > 0 else not from_opener, abs(packet.number))
+        kind, feed, seq, fields = self._read(call, packet)
+        layer = PAYLOAD if kind == ITEM else _LAYERS[kind]
+        parts = way.parts(("muxrpc", HEADER_BYTES), (layer, len(packet.body)))
+        return Message(kind, parts, feed, seq, fields)
+
+    def _read(
+        self, call: tuple[bool, int], packet: Packet
+    ) -> tuple[str, str | None, int | None, dict[str, Any]]:
+        name = self._calls.get(call)
+        if name is None and packet.number > 0:
+            name = _name(packet.body)
+            self._calls[call] = name
+            return _REQUEST, None, None, {"call": ".".join(name)}
+        fields = {"call": ".".join(name or ())}
+        if packet.is_end:
+            return _END, None, None, fields
+        if name == GET:
+            return _BLOB, None, None, fields
+        value = _parse(packet.body)
+        if isinstance(value.get("value"), dict):
+            value = value["value"]
+        if "signature" in value and isinstance(value.get("author"), str):
+            return ITEM, _feed(value["author"]), value.get("sequence"), fields
+        if name == REPLICATE:
+            return _NOTE, None, None, fields | {"notes": len(value)}
+        return (_WANTS if name == CREATE_WANTS else _ANSWER), None, None, fields
+
+
+def _name(body: bytes) -> tuple[str, ...]:
+    name = _parse(body).get("name")
+    return tuple(map(str, name)) if isinstance(name, list) else (str(name),)
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    try:
+        value = parse(body.decode())
+    except (InvalidJson, UnicodeDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _feed(author: str) -> str | None:
+    try:
+        return to_uri(log_name(author))
+    except InvalidRef:
+        return None
+
+
+DECLARATION = Declaration(
+    "ssb",
+    tcp_ports=frozenset((PORT,)),
+    kinds={
+        _HANDSHAKE: "part of a handshake",
+        _SEALED: "bytes that no key opens",
+        _REQUEST: "call",
+        _NOTE: "notes of EBT",
+        ITEM: "message of a feed",
+        _WANTS: "wants of blobs",
+        _BLOB: "piece of a blob",
+        _ANSWER: "other answer",
+        _END: "end of a stream, an answer or all",
+    },
+    control=frozenset((_HANDSHAKE, _REQUEST, _NOTE, _WANTS, _ANSWER, _END)),
+    layers=(
+        Layer("handshake", "handshakes"),
+        Layer("box", "headers of boxes"),
+        Layer("muxrpc", "headers of muxrpc"),
+        Layer("call", "calls, answers and ends"),
+        Layer("note", "notes of EBT"),
+        Layer("want", "wants of blobs"),
+        Layer("blob", "blobs"),
+    ),
+    columns=(
+        Column("call", "string", "", "the call that it belongs to"),
+        Column("notes", "int64", "", "of notes: the feeds that they are about"),
+    ),
+    framer=_Framer,
+)

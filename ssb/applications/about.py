@@ -1,0 +1,110 @@
+"""The directory: names, images and descriptions that feeds give to themselves and to each other.
+
+A message of type `about` assigns values to the attributes of what its member `about` names: a feed, or a
+message (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 3.1). Of each author's assignments to an
+attribute the last in the author's log holds; those of different authors stand beside each other. Which of
+them is shown is up to the reader, who has a view of their own.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeGuard
+
+from ssb.keys import InvalidRef, parse_blob, parse_feed, parse_message
+from ssb.message import Message
+
+NAME, IMAGE, DESCRIPTION = "name", "image", "description"
+"""The attributes that most user interfaces know."""
+
+_NO_ATTRIBUTES = {"type", "about"}
+
+
+class Assignment(NamedTuple):
+    """A value that an author has given to an attribute, and the sequence number of the message."""
+
+    sequence: int
+    value: Any
+
+
+class Directory:
+    """State of the directory, computed from messages in whatever order they arrive.
+
+    Taking a message again changes nothing.
+    """
+
+    def __init__(self) -> None:
+        # What it is about -> attribute -> author -> the author's last assignment.
+        self._entries: defaultdict[str, dict[str, dict[str, Assignment]]] = defaultdict(dict)
+
+    def read(self, message: Message) -> None:
+        """Take a message into account; does nothing if it is not of type `about`."""
+        content = message.content
+        if not isinstance(content, dict) or content["type"] != "about":
+            return
+        about = content.get("about")
+        if not is_reference(about, parse_feed, parse_message, parse_blob):
+            return
+        attributes = self._entries[about]
+        for attribute, value in content.items():
+            if attribute not in _NO_ATTRIBUTES:
+                given = attributes.setdefault(attribute, {})
+                before = given.get(message.author)
+                if before is None or before.sequence < message.sequence:
+                    given[message.author] = Assignment(message.sequence, value)
+
+    def given(self, about: str, attribute: str) -> dict[str, Any]:
+        """The values that authors have given to an attribute, by author; without those taken back (null)."""
+        assigned = self._entries.get(about, {}).get(attribute, {})
+        return {author: last.value for author, last in assigned.items() if last.value is not None}
+
+    def chosen(self, about: str, attribute: str, reader: str, hops: Mapping[str, int]) -> Any:
+        """The value to show to a reader, None if there is none.
+
+        The reader's own choice comes first, then what a feed says of itself, then what others say: the
+        nearest by hops (`ssb.graph.Graph.hops`), and among equally near authors what most of them say.
+        Authors that are not in `hops` do not matter, unless it is about themselves.
+        """
+        given = self.given(about, attribute)
+        for author in (reader, about):
+            if author in given:
+                return given[author]
+        by_hops: defaultdict[int, list[Any]] = defaultdict(list)
+        for author, value in given.items():
+            if author in hops:
+                by_hops[hops[author]].append(value)
+        if not by_hops:
+            return None
+        values = by_hops[min(by_hops)]
+        votes = Counter(map(repr, values))
+        return min(values, key=lambda value: (-votes[repr(value)], repr(value)))
+
+    def name(self, feed: str, reader: str, hops: Mapping[str, int]) -> str | None:
+        """The name to show for a feed; None for one that nobody has named."""
+        name = self.chosen(feed, NAME, reader, hops)
+        return name if isinstance(name, str) else None
+
+    def image(self, feed: str, reader: str, hops: Mapping[str, int]) -> str | None:
+        """The reference of the blob to show for a feed, None if there is none."""
+        return linked_blob(self.chosen(feed, IMAGE, reader, hops))
+
+    def description(self, feed: str, reader: str, hops: Mapping[str, int]) -> str | None:
+        """The text that describes a feed, None if there is none."""
+        text = self.chosen(feed, DESCRIPTION, reader, hops)
+        return text if isinstance(text, str) else None
+
+
+def linked_blob(value: Any) -> str | None:
+    """The blob that an image names: by its reference, or by an object whose member `link` is that."""
+    link = value.get("link") if isinstance(value, dict) else value
+    return link if is_reference(link, parse_blob) else None
+
+
+def is_reference(value: Any, *kinds: Callable[[str], bytes]) -> TypeGuard[str]:
+    """Whether a value is a reference of one of these kinds, by their functions in `ssb.keys`."""
+    for parse in kinds if isinstance(value, str) else ():
+        try:
+            parse(value)
+        except InvalidRef:
+            continue
+        return True
+    return False

@@ -1,0 +1,133 @@
+"""Gatherings: events that people announce, change and attend.
+
+A message of type `gathering` creates one, and its id names it. All else is in messages of type `about`
+that name it: title, description, location, start, image, and who attends (Tarr et al., "Secure
+Scuttlebutt", ACM ICN 2019, section 3.2; npm's ssb-gathering-schema). Anyone may change anything: the most
+recent value holds.
+
+Logs of different authors are not ordered, so "most recent" goes by the time that authors claim, then by
+author and sequence number. The paper also names the time of receipt, which resists false claims; but it
+gives each peer a state of its own, even where all have the same messages.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ssb.applications.about import is_reference, linked_blob
+from ssb.keys import parse_feed, parse_message
+from ssb.message import Message
+
+ATTENDEE = "attendee"
+PROPERTIES = ("title", "description", "location", "startDateTime", "image")
+
+
+class Stamp(NamedTuple):
+    """When something was stated: the greatest is the most recent.
+
+    Attributes:
+        timestamp: the author's claim, ms since 1970.
+        author, sequence: of the message; they decide between equal claims.
+    """
+
+    timestamp: float
+    author: str
+    sequence: int
+
+
+class Stated(NamedTuple):
+    """The most recent value, and when it was stated."""
+
+    stamp: Stamp
+    value: Any
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """One gathering, as a page would show it.
+
+    Attributes:
+        id: reference of the message that created it.
+        host: who wrote that message.
+        title, description, location: texts; None if nobody has given one.
+        start: ms since 1970, UTC; None if nobody has given it.
+        image: a blob's reference, or None.
+        attendees: feeds that attend.
+    """
+
+    id: str
+    host: str
+    title: str | None = None
+    description: str | None = None
+    location: str | None = None
+    start: float | None = None
+    image: str | None = None
+    attendees: frozenset[str] = field(default_factory=frozenset)
+
+
+class Gatherings:
+    """State of all gatherings, computed from messages in whatever order they arrive.
+
+    Updates may arrive before the gathering that they are about. Taking a message again changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, str] = {}
+        # What it is about -> property, or attendee's feed -> what was stated most recently.
+        self._stated: defaultdict[str, dict[str, Stated]] = defaultdict(dict)
+
+    def read(self, message: Message) -> None:
+        """Take a message into account; does nothing if it is about no gathering."""
+        content = message.content
+        if not isinstance(content, dict):
+            return
+        if content["type"] == "gathering":
+            self._hosts[message.id] = message.author
+        elif content["type"] == "about" and is_reference(content.get("about"), parse_message):
+            stated = self._stated[content["about"]]
+            stamp = Stamp(message.timestamp, message.author, message.sequence)
+            for name in PROPERTIES:
+                if name in content:
+                    _keep_latest(stated, name, Stated(stamp, content[name]))
+            match content.get(ATTENDEE):
+                case {"link": link, **others} if is_reference(link, parse_feed):
+                    _keep_latest(stated, link, Stated(stamp, others.get("remove") is not True))
+
+    def gatherings(self) -> list[str]:
+        """The gatherings whose creation has arrived, in the order of their ids."""
+        return sorted(self._hosts)
+
+    def get(self, gathering: str) -> Gathering | None:
+        """A gathering as it is now; None if its creation has not arrived."""
+        host = self._hosts.get(gathering)
+        if host is None:
+            return None
+        stated = self._stated.get(gathering, {})
+        value = {name: stated[name].value for name in PROPERTIES if name in stated}
+        return Gathering(
+            id=gathering,
+            host=host,
+            title=_text(value.get("title")),
+            description=_text(value.get("description")),
+            location=_text(value.get("location")),
+            start=_epoch(value.get("startDateTime")),
+            image=linked_blob(value.get("image")),
+            attendees=frozenset(
+                name for name, last in stated.items() if name not in PROPERTIES and last.value
+            ),
+        )
+
+
+def _keep_latest(stated: dict[str, Stated], name: str, new: Stated) -> None:
+    before = stated.get(name)
+    if before is None or before.stamp < new.stamp:
+        stated[name] = new
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _epoch(value: Any) -> float | None:
+    epoch = value.get("epoch") if isinstance(value, dict) else None
+    return epoch if isinstance(epoch, int | float) and not isinstance(epoch, bool) else None

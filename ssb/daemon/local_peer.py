@@ -1,0 +1,193 @@
+"""A user's peer: it replicates those whom the user follows, and those whom they follow.
+
+Still without sockets and clocks: `ssb.daemon.service` gives it both.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ssb.canonical import Value, parse
+from ssb.daemon.account import CONTACT, Account
+from ssb.keys import Identity, InvalidRef, parse_feed
+from ssb.message import Message
+from ssb.peer.door import InvalidInvite
+from ssb.peer.peer import Peer, PeerEvent, PeerOptions
+from ssb.replication.blobs import Blobs
+from ssb.transport.address import Invite, PeerAddress
+from topologies.endpoint import Address, StreamAction, StreamEvent
+
+
+class _AccountDoor:
+    """See Door: blocked peers stay outside, invites are the account's."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._invites = account.invites()
+        self._followed: list[Message] = []
+        self.now_ms = 0.0
+
+    def admits(self, peer: str) -> bool:
+        return not self._account.graph.is_blocked(peer)
+
+    def is_guest(self, peer: str) -> bool:
+        return peer in self._invites
+
+    def admit_guest(self, peer: str, uses: int) -> None:
+        self._invites[peer] = uses
+        self._account.set_invites(self._invites)
+
+    def take_followed(self) -> list[Message]:
+        """Return the messages by which guests were followed since the last call."""
+        followed, self._followed = self._followed, []
+        return followed
+
+    def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
+        options = arguments[0] if arguments else None
+        feed = options.get("feed") if isinstance(options, dict) else None
+        if not isinstance(feed, str):
+            raise InvalidInvite("invite.use needs the feed of the guest")
+        try:
+            parse_feed(feed)
+        except InvalidRef as error:
+            raise InvalidInvite(str(error)) from None
+        if self._invites.get(peer, 0) < 1:
+            raise InvalidInvite("the invite is used up, or unknown")
+        if self._account.graph.is_following(self._account.identity.ref, feed):
+            raise InvalidInvite("already following")
+        self._invites[peer] -= 1
+        if not self._invites[peer]:
+            del self._invites[peer]
+        self._account.set_invites(self._invites)
+        content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
+        message = self._account.publish(content, self.now_ms)
+        self._followed.append(message)
+        return {"key": message.id, "value": parse(message.text), "timestamp": self.now_ms}
+
+
+class LocalPeer:
+    """The peer of an account, as a StreamEndpoint.
+
+    Args:
+        account: see Account; it stays the caller's, who closes it.
+        options: see PeerOptions.
+        random: for keys and pauses.
+        epoch_ms: the time at 0 ns, in ms since 1970.
+        now: the time, ns.
+    """
+
+    def __init__(
+        self, account: Account, options: PeerOptions, random: Random, epoch_ms: float, now: int
+    ) -> None:
+        self._account = account
+        self._epoch_ms = epoch_ms
+        self._door = _AccountDoor(account)
+        self._events: list[PeerEvent] = []
+        wanted = sorted(account.graph.replicated())
+        blobs = Blobs(account.blobs)
+        self.peer = Peer(
+            account.identity,
+            account.feeds,
+            account.clocks,
+            wanted,
+            options,
+            random,
+            epoch_ms,
+            blobs,
+            self._door,
+        )
+        for author, blocked in account.blocks:
+            self.peer.replication.hide(author, blocked, now)
+        for host, port, reference in account.known_peers():
+            self.peer.add(reference, (host, port), now)
+
+    # What the user does
+
+    def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
+        """Write a message and pass it on; raise InvalidMessage and StoreError."""
+        message = self._account.publish(content, self._now_ms(now), recipients)
+        self.peer.appended(message.author, now)
+        self._learn(message, now)
+        return message
+
+    def connect(self, address: PeerAddress, now: int) -> None:
+        """Call a peer, now and whenever there is no connection with it."""
+        self._account.remember(address)
+        self.peer.add(address.peer, (address.host, address.port), now, is_kept=True)
+
+    def invite(self, address: PeerAddress, uses: int, seed: bytes) -> Invite:
+        """Make an invite; raise StoreError."""
+        identity = Identity.from_seed(seed)
+        self._door.admit_guest(identity.ref, uses)
+        return Invite(address, seed)
+
+    def take_events(self) -> list[PeerEvent]:
+        """Return what has happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    # The endpoint
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+        self.peer.receive(port, payload, sender, now)
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return self.peer.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        return self.peer.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        self.peer.wake(now)
+        self._take_in(now)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        self._door.now_ms = self._now_ms(now)
+        self.peer.on_stream(event, now)
+        self._take_in(now)
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        return self.peer.take_actions()
+
+    def _take_in(self, now: int) -> None:
+        """Follow and leave feeds by what has been learnt."""
+        for message in self._door.take_followed():
+            self.peer.appended(message.author, now)
+            self._learn(message, now)
+        events = self.peer.take_events()
+        self._events += events
+        for event in events:
+            if event.message is not None:
+                self._account.read(event.message)
+                self._learn(event.message, now)
+
+    def _learn(self, message: Message, now: int) -> None:
+        """Act on a message about whom its author follows or blocks."""
+        content = message.content
+        if not isinstance(content, dict) or content.get("type") != CONTACT:
+            return
+        contact = content.get("contact")
+        if isinstance(contact, str):
+            if (message.author, contact) in self._account.blocks:
+                self.peer.replication.hide(message.author, contact, now)
+                if message.author == self._account.identity.ref:
+                    self.peer.remove(contact, now)
+            else:
+                self.peer.replication.show(message.author, contact)
+        changes = self._account.graph.take_changes()
+        for feed in changes.added:
+            self.peer.want(feed, now)
+        for feed in changes.removed:
+            self.peer.unwant(feed, now)
+
+    def _now_ms(self, now: int) -> float:
+        return self._epoch_ms + now // 1_000_000

@@ -1,0 +1,207 @@
+"""The running peer: its sockets to others, and a Unix socket for its user's commands.
+
+Commands are calls of muxrpc without handshake and boxes, as at the socket of stock peers (`noauth`): who
+may open the socket is who may read the identity.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import SystemRandom
+
+from ssb.canonical import Value, parse
+from ssb.daemon.account import Account
+from ssb.daemon.commands import CommandError, Commands
+from ssb.daemon.local_peer import LocalPeer
+from ssb.peer.peer import PeerOptions
+from ssb.store.feeds import StoreError
+from ssb.transport.address import PeerAddress
+from ssb.transport.calls import Answered, Called, CallEvent, Calls, Finished
+from ssb.transport.muxrpc import ProtocolError
+from topologies.endpoint import Program, StreamPort
+from topologies.sockets import Sockets
+
+_logger = logging.getLogger("feednet.ssb")
+
+_LOG_EVERY_S = 0.2
+
+
+async def run(
+    account: Account,
+    host: str,
+    port: int,
+    options: PeerOptions,
+    on_ready: Callable[[PeerAddress], None],
+    external: str = "",
+) -> None:
+    """Run an account's peer until it is cancelled.
+
+    Args:
+        account: see Account.
+        host, port: where it listens; `0.0.0.0` for everywhere.
+        options: see PeerOptions.
+        on_ready: is called when others can reach it.
+        external: the host by which others reach it, for invites; by default `host`.
+
+    Raises OSError if it cannot listen there.
+    """
+    clock = time.monotonic_ns
+    epoch_ms = time.time() * 1000 - clock() / 1e6
+    peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock())
+    address = PeerAddress(external or host, port, account.identity.ref)
+    sockets = Sockets([Program(peer, {1: StreamPort(port)})], host, clock)
+    commands = Commands(account, lambda: epoch_ms + clock() // 1_000_000, (peer, clock), address)
+    path = account.path / "socket"
+    path.unlink(missing_ok=True)  # of one that was killed: the account is this process's
+    mask = os.umask(0o177)
+    try:
+        server = await asyncio.get_running_loop().create_unix_server(
+            lambda: _CommandSocket(commands, sockets.settle), str(path)
+        )
+    finally:
+        os.umask(mask)
+    try:
+        await sockets.start()
+        on_ready(address)
+        while True:
+            for event in peer.take_events():
+                if event.event != "stored":
+                    _logger.info("%s %s %s", event.event, event.remote, event.detail)
+            await asyncio.sleep(_LOG_EVERY_S)
+    finally:
+        sockets.close()
+        server.close()
+        path.unlink(missing_ok=True)
+        await asyncio.sleep(0)
+
+
+class _CommandSocket(asyncio.Protocol):
+    """A user's connection: calls in, answers out."""
+
+    def __init__(self, commands: Commands, settle: Callable[[], None]) -> None:
+        self._commands = commands
+        self._settle = settle
+        self._calls = Calls()
+        self._transport: asyncio.Transport | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._streams: set[asyncio.Task[None]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over."""
+        for stream in self._streams:
+            stream.cancel()
+
+    def pause_writing(self) -> None:
+        """The user does not keep up."""
+        self._has_room.clear()
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        self._has_room.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        assert self._transport is not None
+        try:
+            events = self._calls.receive(data)
+        except ProtocolError:
+            self._transport.abort()
+            return
+        for event in events:
+            if isinstance(event, Called):
+                self._answer(event)
+        self._transport.write(self._calls.take_output())
+        if self._calls.has_ended:
+            self._transport.close()
+        self._settle()
+
+    def _answer(self, call: Called) -> None:
+        try:
+            if call.form == "async":
+                self._calls.answer(call.call, self._commands.answer(call.name, call.arguments))
+            else:
+                answers = self._commands.stream(call.name, call.arguments)
+                task = asyncio.get_running_loop().create_task(self._stream(call.call, answers))
+                self._streams.add(task)
+                task.add_done_callback(self._streams.discard)
+        except (CommandError, StoreError) as error:
+            self._calls.end(call.call, str(error))
+
+    async def _stream(self, call: int, answers: Iterator[Value]) -> None:
+        assert self._transport is not None
+        error = ""
+        try:
+            for answer in answers:
+                if not self._calls.is_open(call):
+                    return
+                self._calls.answer(call, answer)
+                self._transport.write(self._calls.take_output())
+                await self._has_room.wait()
+        except (CommandError, StoreError) as failure:
+            error = str(failure)
+        self._calls.end(call, error)
+        self._transport.write(self._calls.take_output())
+
+
+class RunningPeer:
+    """A connection to a running peer, for commands: as Commands has them.
+
+    Args:
+        path: of its directory. Raises ConnectionError if it is not running.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.connect(str(path / "socket"))
+        except OSError as error:
+            self._socket.close()
+            raise ConnectionError(f"{path}: no peer is running: {error.strerror}") from None
+        self._calls = Calls()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._socket.close()
+
+    def answer(self, name: Sequence[str], arguments: Sequence[Value]) -> Value:
+        """Make a call of form async and wait for its answer; raise CommandError and OSError."""
+        call = self._calls.call(name, arguments, "async")
+        for event in self._events():
+            if isinstance(event, Answered) and event.call == call:
+                return parse(event.body.decode())
+            if isinstance(event, Finished) and event.call == call:
+                raise CommandError(event.error)
+        raise AssertionError("_events() does not end")
+
+    def stream(self, name: Sequence[str], arguments: Sequence[Value]) -> Iterator[Value]:
+        """Make a call of form source and yield its answers; raise CommandError and OSError."""
+        call = self._calls.call(name, arguments, "source")
+        for event in self._events():
+            if isinstance(event, Answered) and event.call == call:
+                yield parse(event.body.decode())
+            elif isinstance(event, Finished) and event.call == call:
+                if event.error:
+                    raise CommandError(event.error)
+                return
+
+    def _events(self) -> Iterator[CallEvent]:
+        """Yield what happens, and send what is to be sent before waiting; raise CommandError at the end."""
+        while True:
+            self._socket.sendall(self._calls.take_output())
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise CommandError("the peer has ended")
+            try:
+                yield from self._calls.receive(data)
+            except ProtocolError as error:
+                raise CommandError(f"the peer does not speak muxrpc: {error}") from None

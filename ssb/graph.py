@@ -1,0 +1,205 @@
+"""Who follows and blocks whom, how far everybody is from oneself, and whose feeds are therefore replicated.
+
+The rules are those of ssb-friends (npm), by whose code they were checked:
+
+- A message of type `contact` states what its author thinks of `contact`: it *blocks* if `blocking` or
+  `flagged` is true, else it *follows* if `following` is true, else it takes both back (*unfollows*). Of an
+  author's statements about another feed, the last in the author's log holds.
+- The origin has hops 0. A feed that follows from hops h lead to has h + 1; a block by someone at hops h
+  counts as h + 1 as well, an unfollow as h + 2. The least of these decides, and a follow wins among equals:
+  my block outweighs all follows, a friend's block outweighs follows by friends of friends, but not
+  another friend's follow; my unfollow outweighs follows by friends of friends.
+- What a block or an unfollow has decided on is *excluded*, and its own statements do not matter.
+- Statements of those at the greatest hops do not matter either.
+
+One difference: of a private statement and a public one the later holds, not always the private one.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Set
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ssb.keys import InvalidRef, parse_feed
+from ssb.message import Message
+
+DEFAULT_MAX_HOPS = 2
+"""Friends of friends: what stock peers replicate."""
+
+
+class Relation(IntEnum):
+    """What one feed has last stated about another; the numbers are those of ssb-friends."""
+
+    FOLLOWS = 1
+    BLOCKS = -1
+    UNFOLLOWED = -2
+
+
+class Changes(NamedTuple):
+    """How the set of replicated feeds has changed: feeds that are new in it, and feeds that have left it."""
+
+    added: frozenset[str]
+    removed: frozenset[str]
+
+
+class Graph:
+    """The follows and blocks that are known, as seen from one feed.
+
+    Statements are taken one at a time and in any order; hops are brought up to date when they are asked for,
+    where they may have changed only.
+
+    Args:
+        origin: whose view it is, a feed's reference.
+        max_hops: how far feeds are replicated; 0 for the origin's feed only.
+    """
+
+    def __init__(self, origin: str, max_hops: int = DEFAULT_MAX_HOPS) -> None:
+        self.origin = origin
+        self.max_hops = max_hops
+        # Author -> feed -> its last statement about the feed, with sequence number; and the reverse.
+        self._stated: defaultdict[str, dict[str, tuple[Relation, int]]] = defaultdict(dict)
+        self._about: defaultdict[str, dict[str, Relation]] = defaultdict(dict)
+        self._distances: dict[str, int] = {origin: 0}
+        self._dirty: set[str] = set()
+        self._replicated = {origin}
+        self._told: set[str] = set()
+
+    def read(self, message: Message) -> None:
+        """Take a message into account; does nothing if it is not of type `contact`, or is encrypted."""
+        if isinstance(message.content, dict):
+            self.take(message.author, message.sequence, message.content)
+
+    def take(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
+        """Take the content of an author's message into account, for example one that was encrypted."""
+        about = content.get("contact")
+        if content.get("type") != "contact" or not isinstance(about, str):
+            return
+        try:
+            parse_feed(about)
+        except InvalidRef:
+            return
+        stated = self._stated[author]
+        before = stated.get(about)
+        if before is not None and before[1] >= sequence:
+            return
+        relation = _relation(content)
+        stated[about] = relation, sequence
+        self._about[about][author] = relation
+        if (before is None or before[0] != relation) and self._leads_on(self._distances.get(author)):
+            self._dirty.add(about)
+
+    def relation(self, source: str, feed: str) -> Relation | None:
+        """What `source` has last stated about a feed; None if nothing."""
+        stated = self._stated.get(source, {}).get(feed)
+        return None if stated is None else stated[0]
+
+    def is_following(self, source: str, feed: str) -> bool:
+        """Whether `source` follows a feed."""
+        return self.relation(source, feed) is Relation.FOLLOWS
+
+    def is_blocked(self, feed: str, by: str | None = None) -> bool:
+        """Whether a feed is blocked by another one, the origin if not given."""
+        return self.relation(self.origin if by is None else by, feed) is Relation.BLOCKS
+
+    def replicated(self) -> Set[str]:
+        """The feeds within the greatest hops, the origin included: a live view, up to date."""
+        self._settle()
+        return self._replicated
+
+    def take_changes(self) -> Changes:
+        """How the set of replicated feeds differs from that at the last call; at first from no feeds."""
+        self._settle()
+        changes = Changes(frozenset(self._replicated - self._told), frozenset(self._told - self._replicated))
+        self._told = set(self._replicated)
+        return changes
+
+    def hops(self, origin: str | None = None, max_hops: int | None = None) -> dict[str, int]:
+        """The distance of each feed in reach, which is at most `max_hops` (by default the graph's own).
+
+        From the origin, or from another feed as it sees the same graph; computed anew if either is given.
+        """
+        if origin is None and max_hops is None:
+            self._settle()
+            distances = self._distances
+        else:
+            start = self.origin if origin is None else origin
+            distances = self._search(start, self.max_hops if max_hops is None else max_hops)
+        return {feed: distance for feed, distance in distances.items() if distance >= 0}
+
+    # A distance is that of ssb-friends: the hops, negative if a block or an unfollow has decided.
+
+    def _search(self, start: str, max_hops: int) -> dict[str, int]:
+        """All distances, by breadth first."""
+        distances = {start: 0}
+        level = [start]
+        for hops in range(max_hops):
+            for source in level:
+                for feed, (relation, _) in self._stated.get(source, {}).items():
+                    found = _distance(hops, relation)
+                    if _outweighs(found, distances.get(feed)):
+                        distances[feed] = found
+            level = [feed for source in level for feed in self._stated.get(source, {})]
+            level = [feed for feed in dict.fromkeys(level) if distances[feed] == hops + 1]
+        return distances
+
+    def _settle(self) -> None:
+        """Bring distances up to date, from the feeds on whose statements' authors something has changed.
+
+        Distances follow from those of the sources, which are nearer. So however stale they are, a round
+        over all that may have changed makes those at the next distance right, as in distance-vector routing;
+        and the greatest hops bound the rounds.
+        """
+        while self._dirty:
+            dirty, self._dirty = self._dirty, set()
+            for feed in dirty:
+                before = self._distances.get(feed)
+                found = self._of(feed)
+                if found == before:
+                    continue
+                if found is None:
+                    del self._distances[feed]
+                else:
+                    self._distances[feed] = found
+                if found is not None and found >= 0:
+                    self._replicated.add(feed)
+                else:
+                    self._replicated.discard(feed)
+                if self._leads_on(before) or self._leads_on(found):
+                    self._dirty.update(self._stated.get(feed, ()))
+
+    def _of(self, feed: str) -> int | None:
+        """The distance that follows from those of the sources of statements about a feed."""
+        if feed == self.origin:
+            return 0
+        least: int | None = None
+        for source, relation in self._about[feed].items():
+            hops = self._distances.get(source)
+            if hops is not None and self._leads_on(hops):
+                found = _distance(hops, relation)
+                if _outweighs(found, least):
+                    least = found
+        return least
+
+    def _leads_on(self, distance: int | None) -> bool:
+        """Whether statements of a feed at a distance matter."""
+        return distance is not None and 0 <= distance < self.max_hops
+
+
+def _relation(content: Mapping[str, Any]) -> Relation:
+    if _is_true(content.get("blocking")) or _is_true(content.get("flagged")):
+        return Relation.BLOCKS
+    return Relation.FOLLOWS if content.get("following") is True else Relation.UNFOLLOWED
+
+
+def _is_true(value: Any) -> bool:
+    """Whether JavaScript takes a JSON value for true: all objects and arrays are, also empty ones."""
+    return isinstance(value, dict | list) or bool(value)
+
+
+def _distance(hops: int, relation: Relation) -> int:
+    """What a statement makes of a feed, if its author is at so many hops."""
+    return hops + 1 if relation is Relation.FOLLOWS else relation - hops
+
+
+def _outweighs(distance: int, other: int | None) -> bool:
+    return other is None or (abs(distance), -distance) < (abs(other), -other)

@@ -1,0 +1,93 @@
+"""The file `secret`: an identity, as stock peers keep it (npm's ssb-keys).
+
+It is a JSON object with the members "curve", "public", "private" and "id", and comments in lines that begin
+with `#`. Only its owner may read it. It is written once and never again: an identity that is lost is lost
+for good.
+"""
+
+import os
+import stat
+from pathlib import Path
+from secrets import token_bytes
+
+from ssb.canonical import InvalidJson, parse
+from ssb.keys import Identity, InvalidRef
+
+_TEXT = """\
+# This file is your identity: whoever has it can write messages in your name. Show it to nobody.
+# Use it in one program on one machine only. Two programs that write messages with it fork your
+# feed, and others will replicate neither branch.
+#
+{{
+  "curve": "ed25519",
+  "public": "{public}",
+  "private": "{private}",
+  "id": "{id}"
+}}
+#
+# This part is public; give it to your friends:
+#
+#   {id}
+"""
+
+
+class KeyFileError(OSError):
+    """The file cannot be read, written, or is not an identity's; the message says which, and its path."""
+
+
+def read(path: str | os.PathLike[str]) -> Identity:
+    """Return the identity in a file. Raises KeyFileError."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise KeyFileError(f"{path}: not an identity: not UTF-8") from None
+    except OSError as error:
+        raise KeyFileError(f"{path}: {error.strerror}") from None
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    try:
+        value = parse("\n".join(lines))
+    except InvalidJson as error:
+        raise KeyFileError(f"{path}: not an identity: {error}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("private"), str):
+        raise KeyFileError(f'{path}: not an identity: no member "private"')
+    if value.get("curve", "ed25519") != "ed25519":
+        raise KeyFileError(f"{path}: an identity on the curve {value['curve']!r}; only ed25519 is known")
+    try:
+        identity = Identity.from_secret(value["private"])
+    except InvalidRef as error:
+        raise KeyFileError(f"{path}: not an identity: {error}") from None
+    if value.get("id", identity.ref) != identity.ref:
+        raise KeyFileError(f'{path}: its "id" does not belong to its "private"')
+    return identity
+
+
+def is_private(path: str | os.PathLike[str]) -> bool:
+    """Whether nobody but its owner may read or write a file."""
+    return not os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def create(path: str | os.PathLike[str], seed: bytes | None = None) -> Identity:
+    """Make a new identity and write it to a file that does not exist yet; return it.
+
+    `seed` is 32 random bytes; by default they are drawn. Raises KeyFileError.
+    """
+    path = Path(path)
+    identity = Identity.from_seed(seed or token_bytes(32))
+    text = _TEXT.format(public=identity.ref[1:], private=identity.secret(), id=identity.ref)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            os.link(partial, path)  # fails where there is a file: an identity is never overwritten
+        finally:
+            os.unlink(partial)
+    except FileExistsError:
+        raise KeyFileError(f"{path}: there is a file already; it is not overwritten") from None
+    except OSError as error:
+        raise KeyFileError(f"{path}: {error.strerror}") from None
+    return identity

@@ -1,0 +1,1 @@
+"""A peer: its connections with others, and what goes over them."""

@@ -1,0 +1,60 @@
+"""One connection of a peer: a channel, the calls on it, and what they are for."""
+
+from dataclasses import dataclass, field
+
+from ssb.replication.blobs import BlobSource
+from ssb.replication.history import HistoryFetch, HistorySource
+from ssb.transport.calls import Calls
+from ssb.transport.secure_stream import Channel
+
+
+@dataclass
+class Connection:
+    """A stream to another peer.
+
+    Attributes:
+        number: of the stream.
+        called: the peer that this one has called; None if this one was called.
+        since: when it was opened, ns.
+        channel: what is on it.
+        calls: above the channel.
+        heard: when bytes came last, ns.
+        is_full: TCP takes no more bytes for now.
+        replication: the call of `ebt.replicate`; None if there is none.
+        has_tried_ebt: this peer has called it, or waits for it no more.
+        sources: calls of form source that this side answers.
+        fetches: calls of `createHistoryStream` that it has made.
+        blob_fetches: calls of `blobs.get` that it has made, each with its blob.
+        wants_told: the remote's call of `blobs.createWants`.
+        wants_heard: this peer's own.
+        pings: the remote's calls of `gossip.ping`.
+        useful: messages that were new.
+    """
+
+    number: int
+    called: str | None
+    since: int
+    channel: Channel
+    calls: Calls
+    heard: int
+    is_full: bool = False
+    replication: int | None = None
+    has_tried_ebt: bool = False
+    sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)
+    fetches: dict[int, HistoryFetch] = field(default_factory=dict)
+    blob_fetches: dict[int, str] = field(default_factory=dict)
+    wants_told: int | None = None
+    wants_heard: int | None = None
+    pings: set[int] = field(default_factory=set)
+    useful: int = 0
+
+    @property
+    def remote(self) -> str:
+        """The other peer's reference; "" before the handshake is done."""
+        return self.channel.remote or ""
+
+    def take_output(self) -> bytes:
+        """Return the bytes that are to be sent now."""
+        if self.remote:
+            self.channel.send(self.calls.take_output())
+        return self.channel.take_output()

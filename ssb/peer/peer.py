@@ -1,0 +1,416 @@
+"""A Scuttlebutt peer as a program of a node: streams to other peers, and what is replicated over them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+from random import Random
+from typing import Final, NamedTuple
+
+from captures.key_log import Secret
+from ssb.keys import Identity, feed_ref, parse_feed
+from ssb.message import Message
+from ssb.peer.connection import Connection
+from ssb.peer.door import OPEN_DOOR, Door
+from ssb.peer.scheduler import Scheduler, SchedulerOptions
+from ssb.peer.services import ServiceError, Services
+from ssb.replication import ebt
+from ssb.replication.blobs import Blobs
+from ssb.replication.ebt import Ebt, RemoteClocks
+from ssb.store.feeds import FeedStore
+from ssb.transport.calls import Calls
+from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
+from ssb.transport.muxrpc import ProtocolError
+from ssb.transport.secure_stream import Channel, ChannelError, PlainStream, SecureStream
+from topologies.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    Ended,
+    Full,
+    Opened,
+    Received,
+    Send,
+    StreamAction,
+    StreamEvent,
+    Writable,
+)
+
+PORT: Final = 8008
+"""TCP port of peers, and UDP port of their announcements in a LAN."""
+
+_S = 1_000_000_000
+_VARIABLE = re.compile(r"[@%&][A-Za-z0-9+/]{43}=\.\w+|\d+")  # reasons are counted without names and numbers
+
+
+class PeerOptions(NamedTuple):
+    """How a peer behaves.
+
+    Attributes:
+        network: key of the network, 32 bytes.
+        encrypts: whether streams are encrypted, as all running peers' are.
+        handshake: how long a handshake may take, ns.
+        idle: how long a peer may say nothing before its connection is closed, ns.
+        without_ebt: how long one that was called waits for `ebt.replicate` before it asks for feeds by
+            `createHistoryStream`, ns.
+        connections: most connections at once.
+        scheduler: see SchedulerOptions.
+        replication: see ebt.Limits.
+    """
+
+    network: bytes = MAIN_NETWORK
+    encrypts: bool = True
+    handshake: int = 5 * _S
+    idle: int = 600 * _S
+    without_ebt: int = 3 * _S
+    connections: int = 200
+    scheduler: SchedulerOptions = SchedulerOptions()
+    replication: ebt.Limits = ebt.DEFAULT_LIMITS
+
+
+class PeerEvent(NamedTuple):
+    """Something that happened.
+
+    Attributes:
+        event: "connected", "closed", "refused" (`detail` says why; the connection is closed, too), or
+            "stored", a message of another peer's.
+        remote: the other peer's reference; "" if it is not known.
+        message: that was stored.
+    """
+
+    time: int
+    event: str
+    remote: str = ""
+    detail: str = ""
+    message: Message | None = None
+
+
+class Peer:
+    """A peer. It is a StreamEndpoint with one StreamPort.
+
+    Args:
+        identity: who it is.
+        feeds: where its feeds are.
+        clocks: where it keeps how far others are.
+        wanted: feeds that it replicates from the start.
+        options: see PeerOptions.
+        random: for keys and pauses; a `random.SystemRandom` where keys are to be secret.
+        epoch_ms: the time at 0 ns, in ms since 1970.
+        blobs: its blobs; without them, it handles none.
+        door: whom it lets in.
+
+    Attributes:
+        refused: how often connections were closed for a fault, by reason.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        feeds: FeedStore,
+        clocks: RemoteClocks,
+        wanted: Sequence[str],
+        options: PeerOptions,
+        random: Random,
+        epoch_ms: float = 0.0,
+        blobs: Blobs | None = None,
+        door: Door = OPEN_DOOR,
+    ) -> None:
+        self._identity = identity
+        self._feeds = feeds
+        self._options = options
+        self._random = random
+        self._epoch_ms = epoch_ms
+        self._ebt = Ebt(feeds, clocks, wanted, options.replication)
+        self._door = door
+        self._blobs = blobs
+        self._services = Services(identity.ref, feeds, self._ebt, blobs, door)
+        self._scheduler = Scheduler(random, options.scheduler)
+        self._numbers = count(1)
+        self._connections: dict[int, Connection] = {}
+        self._calling: dict[int, str] = {}
+        self._actions: list[StreamAction] = []
+        self._events: list[PeerEvent] = []
+        self._secrets: list[Secret] = []
+        self.refused: Counter[str] = Counter()
+
+    # What the application does
+
+    @property
+    def replication(self) -> Ebt:
+        """The state of replication."""
+        return self._ebt
+
+    @property
+    def connections(self) -> dict[int, Connection]:
+        """All connections, by their numbers."""
+        return self._connections
+
+    def add(self, remote: str, address: Address, now: int, *, is_kept: bool = False) -> None:
+        """Learn where a peer listens; it is called when its turn comes."""
+        if remote != self._identity.ref:
+            self._scheduler.add(remote, address, now, is_kept=is_kept)
+            self._go_on(now)
+
+    def remove(self, remote: str, now: int) -> None:
+        """Forget a peer, and close the connection with it."""
+        self._scheduler.remove(remote)
+        for connection in list(self._connections.values()):
+            if connection.remote == remote:
+                self._end(connection, now)
+        self._go_on(now)
+
+    def want(self, feed: str, now: int) -> None:
+        """Replicate a feed from now on."""
+        self._ebt.want(feed, now)
+        for connection in self._connections.values():
+            if connection.fetches:
+                self._services.fetch(connection, feed)
+        self._go_on(now)
+
+    def unwant(self, feed: str, now: int) -> None:
+        """Replicate a feed no more."""
+        self._ebt.unwant(feed, now)
+        for connection in self._connections.values():
+            for call in [call for call, fetch in connection.fetches.items() if fetch.feed == feed]:
+                connection.calls.end(call)
+        self._go_on(now)
+
+    def append(self, messages: Sequence[Message], now: int) -> None:
+        """Store messages that came by other ways and pass them on, but for those that the store refuses."""
+        self._ebt.append(messages, now, self._now_ms(now))
+        self._ebt.take_stored()
+        self._go_on(now)
+
+    def appended(self, feed: str, now: int) -> None:
+        """Pass on what the store has got by other ways: this peer's own messages above all."""
+        self._ebt.appended(feed, now)
+        self._go_on(now)
+
+    def want_blob(self, blob: str, now: int) -> None:
+        """Fetch a blob as soon as anybody has it; raise InvalidRef."""
+        assert self._blobs is not None
+        self._blobs.want(blob)
+        self._go_on(now)
+
+    def added_blob(self, blob: str, now: int) -> None:
+        """Pass on that the store has a new blob."""
+        assert self._blobs is not None
+        self._blobs.added(blob)
+        self._go_on(now)
+
+    def take_events(self) -> list[PeerEvent]:
+        """Return what has happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def take_secrets(self) -> list[Secret]:
+        """Return the secrets of streams that were opened since the last call."""
+        secrets, self._secrets = self._secrets, []
+        return secrets
+
+    # The endpoint
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: TCP notices by itself."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return []
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return min((time for time in self._deadlines() if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Give up what takes too long, call whom it is time to call, and send what is due."""
+        for connection in list(self._connections.values()):
+            if not connection.remote:
+                if now >= connection.since + self._options.handshake:
+                    self._refuse(connection, "the handshake takes too long", now)
+            elif now >= connection.heard + self._options.idle:
+                self._end(connection, now)
+            elif self._waits_for_ebt(connection) and now >= connection.since + self._options.without_ebt:
+                self._services.fetch_all(connection)
+        self._ebt.wake(now)
+        self._go_on(now)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        if isinstance(event, Opened):
+            self._open(event, now)
+        else:
+            connection = self._connections.get(event.stream)
+            if connection is None:
+                self._forget_call(event, now)
+            elif isinstance(event, Received):
+                self._receive(connection, event.data, now)
+            elif isinstance(event, Full | Writable):
+                connection.is_full = isinstance(event, Full)
+            elif isinstance(event, Ended):
+                self._end(connection, now)
+            elif isinstance(event, Closed):
+                self._drop(connection, now, event.reason)
+        self._go_on(now)
+
+    # Connections
+
+    def _call(self, remote: str, address: Address) -> None:
+        number = next(self._numbers)
+        self._calling[number] = remote
+        self._actions.append(Connect(number, address))
+
+    def _forget_call(self, event: StreamEvent, now: int) -> None:
+        if isinstance(event, Closed) and event.stream in self._calling:
+            self._scheduler.failed(self._calling.pop(event.stream), now)
+
+    def _open(self, event: Opened, now: int) -> None:
+        called = self._calling.pop(event.stream, None)
+        if called is None and len(self._connections) >= self._options.connections:
+            self._actions.append(Close(event.stream, abort=True))
+            self.refused["too many connections"] += 1
+            return
+        self._connections[event.stream] = Connection(
+            event.stream, called, now, self._channel(called), Calls(), heard=now
+        )
+
+    def _channel(self, called: str | None) -> Channel:
+        identity, network = self._identity, self._options.network
+        if not self._options.encrypts:
+            return PlainStream(identity.public_key)
+        seed = self._random.randbytes(32)
+        if called is None:
+            return SecureStream(ServerHandshake(identity, network, seed, self._accepts))
+        return SecureStream(ClientHandshake(identity, parse_feed(called), network, seed))
+
+    def _accepts(self, public_key: bytes) -> bool:
+        return self._door.admits(feed_ref(public_key))
+
+    def _receive(self, connection: Connection, data: bytes, now: int) -> None:
+        connection.heard = now
+        was_open = bool(connection.remote)
+        try:
+            plain = connection.channel.receive(data)
+            if not connection.remote or (not was_open and not self._greet(connection, now)):
+                return
+            events = connection.calls.receive(plain)
+            self._services.handle(connection, events, now, self._now_ms(now))
+        except (ChannelError, ProtocolError, ServiceError) as error:
+            self._refuse(connection, str(error), now)
+        else:
+            if connection.channel.has_ended or connection.calls.has_ended:
+                self._end(connection, now)
+        finally:
+            self._tell_stored(connection, now)
+
+    def _greet(self, connection: Connection, now: int) -> bool:
+        """Begin with a peer that has said who it is; return False if another connection with it stays."""
+        self._secrets += connection.channel.take_secrets()
+        for other in list(self._connections.values()):
+            if other is not connection and other.remote == connection.remote:
+                surplus = self._surplus(other, connection)
+                self._end(surplus, now)
+                if surplus is connection:
+                    return False
+        self._scheduler.connected(connection.remote, now)
+        self._events.append(PeerEvent(now, "connected", connection.remote))
+        self._services.open(connection, now)
+        return True
+
+    def _surplus(self, older: Connection, newer: Connection) -> Connection:
+        """Return which of two connections with one peer is closed.
+
+        The newer one stays, as the older one may be dead. But if both peers have called each other at once,
+        both have to decide alike: the call of the peer with the lower key stays.
+        """
+        is_ours = older.called is not None
+        if is_ours == (newer.called is not None) or newer.since > older.since + self._options.handshake:
+            return older
+        ours, theirs = (older, newer) if is_ours else (newer, older)
+        return theirs if self._identity.ref < newer.remote else ours
+
+    def _refuse(self, connection: Connection, reason: str, now: int) -> None:
+        """Close a connection for a fault of the other peer's."""
+        self.refused[_VARIABLE.sub("…", reason)] += 1
+        self._events.append(PeerEvent(now, "refused", connection.remote, reason))
+        self._actions.append(Close(connection.number, abort=True))
+        self._drop(connection, now, reason)
+
+    def _end(self, connection: Connection, now: int) -> None:
+        """Close a connection in good order."""
+        if connection.remote:
+            connection.calls.goodbye()
+        output = connection.take_output()
+        connection.channel.end()
+        self._actions.append(Send(connection.number, output + connection.channel.take_output()))
+        self._actions.append(Close(connection.number))
+        self._drop(connection, now)
+
+    def _drop(self, connection: Connection, now: int, fault: str = "") -> None:
+        """Forget a connection that is over, or being closed."""
+        del self._connections[connection.number]
+        remote = connection.remote
+        if not remote:
+            if connection.called is not None:
+                self._scheduler.failed(connection.called, now)
+            return
+        self._services.close(connection, now)
+        if any(other.remote == remote for other in self._connections.values()):
+            return
+        if fault:
+            self._scheduler.failed(remote, now)
+        else:
+            self._scheduler.closed(remote, now)
+        self._events.append(PeerEvent(now, "closed", remote, fault))
+
+    def _tell_stored(self, connection: Connection, now: int) -> None:
+        """Make events of the messages that a remote has brought."""
+        messages = self._ebt.take_stored()
+        connection.useful += len(messages)
+        self._scheduler.useful(connection.remote, len(messages))
+        self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
+
+    def _waits_for_ebt(self, connection: Connection) -> bool:
+        return connection.replication is None and not connection.has_tried_ebt
+
+    # Sending and waking
+
+    def _go_on(self, now: int) -> None:
+        """Call, leave and send."""
+        for remote, address in self._scheduler.calls(now):
+            self._call(remote, address)
+        leaving = self._scheduler.leaves(now)
+        if leaving is not None:
+            for connection in list(self._connections.values()):
+                if connection.remote == leaving:
+                    self._end(connection, now)
+        for connection in self._connections.values():
+            if connection.remote and not connection.is_full:
+                self._services.fill(connection, now)
+            output = connection.take_output()
+            if output:
+                self._actions.append(Send(connection.number, output))
+
+    def _deadlines(self) -> Iterator[int | None]:
+        yield self._ebt.next_deadline()
+        yield self._scheduler.next_deadline()
+        for connection in self._connections.values():
+            if not connection.remote:
+                yield connection.since + self._options.handshake
+            else:
+                yield connection.heard + self._options.idle
+                if not connection.is_full:
+                    yield self._services.output_due(connection)
+                if self._waits_for_ebt(connection):
+                    yield connection.since + self._options.without_ebt
+
+    def _now_ms(self, now: int) -> float:
+        return self._epoch_ms + now // 1_000_000

@@ -1,0 +1,178 @@
+"""Whom to connect with: a bounded number of peers, the good ones for long, the others in turn.
+
+A peer that cannot be reached is tried again after a pause, which doubles with each failure and is drawn at
+random from its upper half, so that peers do not call in step. While calls wait because all places are taken,
+the least useful connection gives up its place now and then: the one on which the fewest new messages came for
+its time. A peer that is *kept* (one that the user named, or that invited this one) never has to.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+from topologies.endpoint import Address
+
+_S = 1_000_000_000
+
+
+class SchedulerOptions(NamedTuple):
+    """Bounds of a scheduler.
+
+    Attributes:
+        places: connections that this peer keeps open by its own calls.
+        calls: calls under way at once.
+        first_pause, last_pause: after the first failure and at most, ns.
+        turn: how long a connection has its place at least, while others wait, ns.
+        known: addresses that are remembered at most.
+    """
+
+    places: int = 8
+    calls: int = 3
+    first_pause: int = 2 * _S
+    last_pause: int = 600 * _S
+    turn: int = 60 * _S
+    known: int = 1_000
+
+
+DEFAULT_OPTIONS: Final = SchedulerOptions()
+
+
+@dataclass(slots=True)
+class _Known:
+    """A peer whose address is known.
+
+    Attributes:
+        address: where it listens.
+        is_kept: it never gives up its place.
+        due: when it may be called, ns.
+        failures: in a row.
+        state: "idle", "calling" or "connected".
+        since: when it was connected, ns.
+        useful: new messages that came on the connection.
+    """
+
+    address: Address
+    is_kept: bool
+    due: int
+    failures: int = 0
+    state: str = "idle"
+    since: int = 0
+    useful: int = 0
+
+    def rate(self, now: int) -> float:
+        """New messages a second on the connection."""
+        return self.useful / max(now - self.since, _S) * _S
+
+
+class Scheduler:
+    """Decides whom a peer calls and whom it leaves; peers are named by their references."""
+
+    def __init__(self, random: Random, options: SchedulerOptions = DEFAULT_OPTIONS) -> None:
+        self._random = random
+        self._options = options
+        self._known: dict[str, _Known] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, peer: str) -> bool:
+        return peer in self._known
+
+    def address(self, peer: str) -> Address | None:
+        """Return where a peer listens, if that is known."""
+        known = self._known.get(peer)
+        return known.address if known is not None else None
+
+    def add(self, peer: str, address: Address, now: int, *, is_kept: bool = False) -> None:
+        """Learn where a peer listens; without room for it, the peer that failed most is forgotten."""
+        known = self._known.get(peer)
+        if known is not None:
+            known.is_kept |= is_kept
+            if known.address != address and known.state == "idle":
+                known.address, known.due, known.failures = address, now, 0
+            return
+        if len(self._known) >= self._options.known:
+            idle = [
+                name for name, entry in self._known.items() if entry.state == "idle" and not entry.is_kept
+            ]
+            if not idle:
+                return
+            del self._known[max(idle, key=lambda name: self._known[name].failures)]
+        self._known[peer] = _Known(address, is_kept, now)
+
+    def remove(self, peer: str) -> None:
+        """Forget a peer: it is not called again."""
+        self._known.pop(peer, None)
+
+    def connected(self, peer: str, now: int) -> None:
+        """Take note that there is a connection with a peer, whoever called."""
+        known = self._known.get(peer)
+        if known is not None:
+            known.state, known.since, known.useful, known.failures = "connected", now, 0, 0
+
+    def useful(self, peer: str, messages: int) -> None:
+        """Take note of new messages that came from a peer."""
+        known = self._known.get(peer)
+        if known is not None:
+            known.useful += messages
+
+    def failed(self, peer: str, now: int) -> None:
+        """Take note that a call has failed, or that a peer was left for a fault: it has to wait."""
+        known = self._known.get(peer)
+        if known is not None:
+            known.failures += 1
+            pause = min(self._options.first_pause << min(known.failures - 1, 30), self._options.last_pause)
+            known.state, known.due = "idle", now + int(pause * self._random.uniform(0.5, 1.0))
+
+    def closed(self, peer: str, now: int) -> None:
+        """Take note that a connection has ended without a fault."""
+        known = self._known.get(peer)
+        if known is not None:
+            pause = self._options.first_pause
+            known.state, known.due = "idle", now + int(pause * self._random.uniform(0.5, 1.0))
+
+    def calls(self, now: int) -> list[tuple[str, Address]]:
+        """Return whom to call now; they are being called from now on, until connected() or failed()."""
+        chosen = []
+        waiting = self._waiting(now)
+        self._random.shuffle(waiting)
+        waiting.sort(key=lambda peer: (not self._known[peer].is_kept, self._known[peer].failures))
+        while waiting and self._free() > 0 and self._count("calling") < self._options.calls:
+            peer = waiting.pop(0)
+            self._known[peer].state = "calling"
+            chosen.append((peer, self._known[peer].address))
+        return chosen
+
+    def leaves(self, now: int) -> str | None:
+        """Return the peer whose connection gives up its place now, or None."""
+        if self._free() > 0 or not self._waiting(now):
+            return None
+        old = [
+            peer
+            for peer, known in self._known.items()
+            if known.state == "connected" and not known.is_kept and now >= known.since + self._options.turn
+        ]
+        return min(old, key=lambda peer: (self._known[peer].rate(now), peer), default=None)
+
+    def next_deadline(self) -> int | None:
+        """Return when calls() or leaves() may have something new to say, ns."""
+        idle = [known.due for known in self._known.values() if known.state == "idle"]
+        if not idle:
+            return None
+        if self._free() > 0:
+            return min(idle) if self._count("calling") < self._options.calls else None
+        turns = [
+            known.since + self._options.turn
+            for known in self._known.values()
+            if known.state == "connected" and not known.is_kept
+        ]
+        return max(min(idle), min(turns)) if turns else None
+
+    def _waiting(self, now: int) -> list[str]:
+        return [peer for peer, known in self._known.items() if known.state == "idle" and now >= known.due]
+
+    def _count(self, state: str) -> int:
+        return sum(known.state == state for known in self._known.values())
+
+    def _free(self) -> int:
+        return self._options.places - self._count("calling") - self._count("connected")

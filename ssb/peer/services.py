@@ -1,0 +1,228 @@
+"""What peers do for each other by calls: replicate feeds, hand out blobs, say who they are."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ssb.canonical import Value
+from ssb.peer.connection import Connection
+from ssb.peer.door import OPEN_DOOR, Door, InvalidInvite
+from ssb.replication import blobs, ebt, history
+from ssb.replication.blobs import Blobs, BlobSource
+from ssb.replication.ebt import Ebt
+from ssb.replication.history import HistoryFetch, HistorySource
+from ssb.store.blobs import RefusedBlob
+from ssb.store.feeds import FeedStore
+from ssb.transport.calls import Answered, Called, CallEvent, Finished
+
+USE_INVITE: Final = ("invite", "use")
+
+_ROOM = 1 << 16  # bytes put out at once: enough to keep TCP busy, and little to wait behind
+
+
+class ServiceError(ValueError):
+    """A remote asks for or sends what it must not; the message says what, in few words."""
+
+
+class Services:
+    """The calls of all connections of a peer.
+
+    Args:
+        reference: of the peer.
+        feeds: its feeds.
+        ebt: its replication by EBT.
+        blobs: its blobs; None if it handles none.
+        door: whom it lets in, and for what.
+    """
+
+    def __init__(
+        self, reference: str, feeds: FeedStore, ebt: Ebt, blobs: Blobs | None, door: Door = OPEN_DOOR
+    ) -> None:
+        self._reference = reference
+        self._feeds = feeds
+        self._ebt = ebt
+        self._blobs = blobs
+        self._door = door
+
+    def open(self, connection: Connection, now: int) -> None:
+        """Begin with a connection whose remote is known: make the calls that one makes first."""
+        if connection.called is not None:
+            connection.has_tried_ebt = True
+            arguments: list[Value] = [dict(ebt.REQUEST)]
+            self._replicate(connection, connection.calls.call(ebt.REPLICATE, arguments, "duplex"), now)
+        if self._blobs is not None:
+            self._blobs.open(connection.number)
+            connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
+
+    def close(self, connection: Connection, now: int) -> None:
+        """End with a connection."""
+        if connection.replication is not None:
+            connection.replication = None
+            self._ebt.close(connection.number, now)
+        if self._blobs is not None:
+            self._blobs.close(connection.number)
+
+    def handle(self, connection: Connection, events: Sequence[CallEvent], now: int, now_ms: float) -> None:
+        """Act on what has happened to calls; raise ServiceError, after which the connection is to be closed.
+
+        `now_ms` is the time in ms since 1970.
+        """
+        bodies: list[bytes] = []
+        try:
+            for event in events:
+                if isinstance(event, Answered) and event.call == connection.replication:
+                    bodies.append(event.body)
+                    continue
+                self._exchange(connection, bodies, now, now_ms)
+                if isinstance(event, Called):
+                    self._on_call(connection, event, now)
+                elif isinstance(event, Answered):
+                    self._on_answer(connection, event, now, now_ms)
+                else:
+                    self._on_finish(connection, event, now)
+            self._exchange(connection, bodies, now, now_ms)
+        except (ebt.ProtocolError, blobs.InvalidRequest, history.InvalidAnswer) as error:
+            raise ServiceError(str(error)) from None
+
+    def output_due(self, connection: Connection) -> int | None:
+        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+        if any(source.has_output for source in connection.sources.values()):
+            return 0
+        return None if connection.replication is None else self._ebt.output_due(connection.number)
+
+    def fill(self, connection: Connection, now: int) -> None:
+        """Make the calls that are due, and send parts of streams, as much as TCP takes for now."""
+        calls = connection.calls
+        call = connection.replication
+        if call is not None:
+            for body in self._ebt.take_output(connection.number, _ROOM, now):
+                calls.send(call, body)
+        for call, source in list(connection.sources.items()):
+            for body in source.take_output(_ROOM // len(connection.sources)):
+                calls.send(call, body, source.body_type)
+            if source.is_over:
+                calls.end(call)
+                del connection.sources[call]
+        if self._blobs is not None:
+            if connection.wants_told is not None:
+                for body in self._blobs.take_output(connection.number):
+                    calls.send(connection.wants_told, body)
+            for blob in self._blobs.take_fetches(connection.number):
+                connection.blob_fetches[calls.call(blobs.GET, [blob], "source")] = blob
+
+    def fetch_all(self, connection: Connection) -> None:
+        """Ask a peer without EBT for all feeds, by `createHistoryStream`."""
+        connection.has_tried_ebt = True
+        for feed in self._ebt.wanted:
+            self.fetch(connection, feed)
+
+    def fetch(self, connection: Connection, feed: str) -> None:
+        """Ask a peer without EBT for a feed."""
+        if feed != self._reference:
+            arguments = history.request(feed, self._feeds.tips().get(feed, 0))
+            call = connection.calls.call(history.NAME, arguments, "source")
+            connection.fetches[call] = HistoryFetch(feed)
+
+    def _on_call(self, connection: Connection, event: Called, now: int) -> None:
+        try:
+            self._serve(connection, event, now)
+        except (blobs.InvalidRequest, history.InvalidRequest) as error:
+            connection.calls.end(event.call, str(error))
+
+    def _serve(self, connection: Connection, event: Called, now: int) -> None:
+        calls, call, arguments = connection.calls, event.call, event.arguments
+        if event.name == USE_INVITE or self._door.is_guest(connection.remote):
+            self._serve_guest(connection, event)
+            return
+        match event.name, event.form:
+            case ("ebt", "replicate"), "duplex":
+                options = arguments[0] if arguments else None
+                if connection.replication is not None:
+                    calls.end(call, "there is a call of ebt.replicate on this connection")
+                elif not isinstance(options, dict) or options.get("version") != ebt.VERSION:
+                    calls.end(call, "only version 3 is known")
+                else:
+                    self._replicate(connection, call, now)
+            case ("createHistoryStream",), "source":
+                connection.sources[call] = HistorySource(self._feeds, arguments)
+            case ("blobs", "createWants"), "source" if self._blobs is not None:
+                connection.wants_told = call
+            case ("blobs", "get"), "source" if self._blobs is not None:
+                connection.sources[call] = BlobSource(self._blobs.store, arguments)
+            case ("blobs", "has" | "size"), "async" if self._blobs is not None:
+                size = self._blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
+                calls.answer(call, size is not None if event.name == blobs.HAS else size)
+            case ("gossip", "ping"), "duplex":
+                connection.pings.add(call)
+            case ("whoami",), "async":
+                calls.answer(call, {"id": self._reference})
+            case _:
+                calls.end(call, f"method:{','.join(event.name)} is not in list of allowed methods")
+
+    def _serve_guest(self, connection: Connection, event: Called) -> None:
+        if event.name != USE_INVITE or event.form != "async":
+            connection.calls.end(event.call, "an invite is for invite.use only")
+            return
+        try:
+            connection.calls.answer(event.call, self._door.use_invite(connection.remote, event.arguments))
+        except InvalidInvite as error:
+            connection.calls.end(event.call, str(error))
+
+    def _on_answer(self, connection: Connection, event: Answered, now: int, now_ms: float) -> None:
+        call = event.call
+        if call in connection.fetches:
+            self._store_fetched(connection.fetches[call], event.body, now, now_ms)
+        elif call in connection.blob_fetches:
+            self._take_piece(connection, call, event.body)
+        elif call == connection.wants_heard and self._blobs is not None:
+            self._blobs.receive(connection.number, event.body)
+        elif call in connection.pings:
+            connection.calls.answer(call, int(now_ms))
+
+    def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
+        call = event.call
+        connection.calls.end(call)
+        connection.sources.pop(call, None)
+        connection.fetches.pop(call, None)
+        connection.pings.discard(call)
+        blob = connection.blob_fetches.pop(call, None)
+        if blob is not None and self._blobs is not None:
+            try:
+                self._blobs.finished(connection.number, blob, event.error)
+            except RefusedBlob as error:
+                raise ServiceError(str(error)) from None
+        if call == connection.wants_told:
+            connection.wants_told = None
+        if call == connection.replication:
+            connection.replication = None
+            self._ebt.close(connection.number, now)
+            if event.error:
+                self.fetch_all(connection)
+
+    def _take_piece(self, connection: Connection, call: int, data: bytes) -> None:
+        """Take in bytes of a blob; end the call if they are refused."""
+        assert self._blobs is not None
+        blob = connection.blob_fetches[call]
+        try:
+            self._blobs.fetched(connection.number, blob, data)
+        except RefusedBlob as error:
+            del connection.blob_fetches[call]
+            connection.calls.end(call, str(error))
+            self._blobs.finished(connection.number, blob, str(error))
+
+    def _exchange(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
+        """Give the bodies of `ebt.replicate` that have come to it, and empty them."""
+        if bodies:
+            batch = bodies.copy()
+            bodies.clear()
+            self._ebt.receive(connection.number, batch, now, now_ms)
+
+    def _replicate(self, connection: Connection, call: int, now: int) -> None:
+        connection.replication = call
+        self._ebt.open(connection.number, connection.remote, is_caller=call > 0, now=now)
+
+    def _store_fetched(self, fetch: HistoryFetch, body: bytes, now: int, now_ms: float) -> None:
+        if fetch.feed not in self._ebt.wanted:
+            return
+        messages = fetch.receive(body, self._feeds.tips().get(fetch.feed, 0))
+        for refusal in self._ebt.append(messages, now, now_ms).values():
+            raise ServiceError(f"a message that is refused: {refusal}")

@@ -1,0 +1,591 @@
+"""Epidemic broadcast trees, version 3: feeds flow along trees, and notes repair the trees.
+
+The protocol of `ebt.replicate` as running peers speak it (npm's epidemic-broadcast-trees and ssb-ebt; the
+idea is that of Leitão, Pereira and Rodrigues, "Epidemic Broadcast Trees", 2007; seed papers 001 and 003).
+
+Two connected peers tell each other notes. A note names a feed and holds one number: -1 if its sender does
+not replicate the feed, else twice the sequence number that the sender has, plus 1 if it does not want to
+receive the feed on this connection. A peer that wants to receive gets all newer messages, now and as they
+come. Of each feed, a peer receives on one connection if it can (*eager*), and hears on the others only how
+far they are (*lazy*). A lazy peer that is ahead takes over when the eager one falls silent, or is closed.
+
+*Request skipping*: a peer stores how far another said it was. When they meet again it sends notes only for
+feeds in which the two differ. That record changes by nothing but what the other said: its notes, and the
+messages that it sent.
+
+The accepting side sends its notes first; the other side sends its own when it has them. On the wire, a body
+is the JSON of one message, or of an object of notes.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.keys import InvalidRef, parse_feed
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.store.feeds import FeedStore
+
+REPLICATE: Final = ("ebt", "replicate")
+VERSION: Final = 3
+REQUEST: Final = {"version": VERSION, "format": "classic"}
+"""The argument of `ebt.replicate`."""
+
+_MS = 1_000_000
+_READ = 64  # messages of one feed that are read from the store at once, so that feeds take turns
+_NOTES = 1_000  # notes in one body at most
+
+
+class ProtocolError(ValueError):
+    """The peer does not keep to the protocol; the message says how, in few words."""
+
+
+class Note(NamedTuple):
+    """How far a peer is in a feed.
+
+    Attributes:
+        sequence: the last message that it has, 0 for none; None if it does not replicate the feed.
+        receives: whether it wants newer messages on this connection.
+    """
+
+    sequence: int | None
+    receives: bool = False
+
+    @property
+    def number(self) -> int:
+        """The note on the wire."""
+        return -1 if self.sequence is None else self.sequence << 1 | (not self.receives)
+
+    @classmethod
+    def read(cls, number: Value) -> "Note":
+        """Read the number of a note; raise ProtocolError if it is none."""
+        if not isinstance(number, int) or isinstance(number, bool) or number < -1:
+            raise ProtocolError("a note that is no number, or below -1")
+        return cls(None) if number == -1 else cls(number >> 1, not number & 1)
+
+
+NOT_WANTED: Final = Note(None)
+
+
+class Limits(NamedTuple):
+    """What a peer grants another, and its patience.
+
+    Attributes:
+        patience: how long a peer that is ahead may send nothing before another one takes over, ns.
+        note_delay: how long a note that only tells progress waits for others to join it, ns.
+        unwanted: feeds that this peer does not replicate, and a remote may name on one connection.
+        notes_burst, notes_per_s: notes that a remote may send at once, and a second later on.
+    """
+
+    patience: int = 3_000 * _MS
+    note_delay: int = 20 * _MS
+    unwanted: int = 5_000
+    notes_burst: int = 50_000
+    notes_per_s: int = 1_000
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class RemoteClocks(Protocol):
+    """Where it is kept how far other peers said they were, for request skipping."""
+
+    def remote_clock(self, peer: str) -> Mapping[str, int]:
+        """Return feed -> sequence number, -1 for a feed that the peer does not replicate."""
+        ...
+
+    def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
+        """Replace what is kept of a peer."""
+        ...
+
+    def forget_feed(self, feed: str) -> None:
+        """Remove a feed from what is kept of every peer."""
+        ...
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One feed on one connection.
+
+    Attributes:
+        sends: the remote wants to receive the feed here.
+        sent: the last message that the remote has, or that is on its way to it.
+        receives: this peer wants to receive the feed here.
+        noted: what the remote was told last; None for nothing yet.
+        is_active: whether a new message of the feed has come here.
+    """
+
+    sends: bool = False
+    sent: int = 0
+    receives: bool = False
+    noted: Note | None = None
+    is_active: bool = False
+
+
+@dataclass(slots=True)
+class _Session:
+    """A connection.
+
+    Attributes:
+        remote: the other peer's reference.
+        clock: feed -> how far the remote is by what it said, -1 for one that it does not replicate.
+        heard: when it sent a message of a feed that it owes last, or began to owe one, ns.
+        allowance: notes that it may still send, as of `refilled`, ns.
+        has_started: whether notes have been sent.
+        is_greeting: the first notes are to be sent, even if there are none.
+        dismissed: feeds that are not replicated here, as the remote is to be told before
+        notes: of other feeds, at `due`, ns.
+        ready: feeds of which messages are to be sent, in the order of their turns.
+        owed: feeds that are received here, and of which the remote has more.
+        unwanted: feeds and messages that came and are not replicated here.
+    """
+
+    remote: str
+    clock: dict[str, int]
+    heard: int
+    allowance: float
+    refilled: int
+    has_started: bool = False
+    is_greeting: bool = False
+    due: int | None = None
+    unwanted: int = 0
+    exchanges: dict[str, _Exchange] = field(default_factory=dict)
+    dismissed: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, Note] = field(default_factory=dict)
+    ready: dict[str, None] = field(default_factory=dict)
+    owed: set[str] = field(default_factory=set)
+
+    def drop(self, feed: str) -> bool:
+        """Drop what is kept of a feed but for the remote's clock; return whether there was anything."""
+        self.notes.pop(feed, None)
+        self.ready.pop(feed, None)
+        self.owed.discard(feed)
+        return self.exchanges.pop(feed, None) is not None
+
+
+class Ebt:
+    """A peer's replication with all others that speak EBT; its caller numbers the connections.
+
+    Args:
+        feeds: the store, which verifies what it appends.
+        clocks: where remote clocks are kept.
+        wanted: the feeds that were replicated before a restart.
+        limits: see Limits.
+    """
+
+    def __init__(
+        self,
+        feeds: FeedStore,
+        clocks: RemoteClocks,
+        wanted: Iterable[str] = (),
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._feeds = feeds
+        self._tips = feeds.tips()
+        self._clocks = clocks
+        self._limits = limits
+        self._sessions: dict[int, _Session] = {}
+        self._wanted: dict[str, None] = dict.fromkeys(wanted)
+        self._sources: dict[str, int] = {}
+        self._hidden: dict[str, set[str]] = {}
+        self._stored: list[Message] = []
+
+    @property
+    def wanted(self) -> Collection[str]:
+        """The feeds that are replicated."""
+        return self._wanted.keys()
+
+    def exchanges(self) -> int:
+        """Return the number of feeds of which there is state, over all connections."""
+        return sum(len(session.exchanges) for session in self._sessions.values())
+
+    def remote_clock(self, number: int) -> Mapping[str, int]:
+        """Return how far the remote of a connection is: feed -> sequence number or -1."""
+        return self._sessions[number].clock
+
+    # Feeds
+
+    def want(self, feed: str, now: int) -> None:
+        """Replicate a feed from now on.
+
+        All peers are told, now or when they are met: those that were told that this one does not replicate
+        the feed do not ask. So what they said of it is forgotten, until they answer.
+        """
+        if feed in self._wanted:
+            return
+        self._wanted[feed] = None
+        self._clocks.forget_feed(feed)
+        for number, session in self._sessions.items():
+            session.clock.pop(feed, None)
+            if session.has_started and self._shares(feed, session):
+                session.exchanges[feed] = _Exchange()
+                self._ask(number, feed, now)
+
+    def unwant(self, feed: str, now: int) -> None:
+        """Replicate a feed no more."""
+        if self._wanted.pop(feed, 0) == 0:
+            return
+        self._sources.pop(feed, None)
+        for session in self._sessions.values():
+            self._dismiss(session, feed, now)
+
+    def hide(self, feed: str, peer: str, now: int) -> None:
+        """Do not exchange a feed with a peer, as its author has blocked the peer."""
+        self._hidden.setdefault(feed, set()).add(peer)
+        for number, session in self._sessions.items():
+            if session.remote == peer:
+                self._dismiss(session, feed, now)
+                self._replace_source(number, feed, now)
+
+    def show(self, feed: str, peer: str) -> None:
+        """Take `hide` back, for connections to come."""
+        self._hidden.get(feed, set()).discard(peer)
+
+    def append(
+        self, messages: Sequence[Message], now: int, received: float, by: int | None = None
+    ) -> Mapping[str, InvalidMessage | ForkedFeed]:
+        """Store messages and pass them on; return for each feed with a bad one why it was refused.
+
+        `received` is the time of receipt, in ms since 1970; `by` the connection that they came on.
+        """
+        before = {message.author: self._tips.get(message.author, 0) for message in messages}
+        refused = self._feeds.append(messages, received).refused
+        new: dict[tuple[str, int], Message] = {}
+        for message in messages:
+            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
+                new.setdefault((message.author, message.sequence), message)
+        self._stored += new.values()
+        for feed, tip in before.items():
+            if self._tips.get(feed, 0) > tip:
+                self.appended(feed, now, by)
+        for feed, error in refused.items():
+            if isinstance(error, ForkedFeed):
+                self._freeze(feed, now)
+        return refused
+
+    def appended(self, feed: str, now: int, by: int | None = None) -> None:
+        """Pass on that the store has newer messages of a feed; `by` is the connection that they came on."""
+        tip = self._tips.get(feed, 0)
+        source = self._sources.get(feed)
+        if source is not None:
+            self._see_what_is_owed(source, feed, now)
+            ahead = None if self._is_ahead(source, feed) else self._next_ahead(source, feed)
+            if ahead is not None:
+                self._set_source(ahead, feed, now)
+        for number, session in self._sessions.items():
+            if not session.has_started or number == by or not self._shares(feed, session):
+                continue
+            exchange = session.exchanges.get(feed)
+            if exchange is not None and exchange.sends:
+                if exchange.sent < tip:
+                    session.ready[feed] = None
+            elif 0 <= session.clock.get(feed, 0) < tip:
+                exchange = session.exchanges.setdefault(feed, _Exchange())
+                self._note(session, feed, exchange, now + self._limits.note_delay)
+
+    # Connections
+
+    def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
+        """Begin with a connection; `is_caller` on the side that called `ebt.replicate`."""
+        clock = dict(self._clocks.remote_clock(remote))
+        self._sessions[number] = session = _Session(remote, clock, now, self._limits.notes_burst, now)
+        if not is_caller:
+            self._start(number, session, now)
+
+    def close(self, number: int, now: int) -> None:
+        """End with a connection."""
+        session = self._sessions.pop(number)
+        self._clocks.set_remote_clock(session.remote, session.clock)
+        for feed, exchange in session.exchanges.items():
+            if self._sources.get(feed) == number:
+                del self._sources[feed]
+                if exchange.is_active or feed in session.owed:
+                    self._find_source(feed, now)
+
+    def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
+        """Take in bodies that came on a connection, the later ones only if the earlier ones are good.
+
+        `received` is the time of receipt for the store, in ms since 1970. Raises ProtocolError; messages
+        before the bad one are stored.
+        """
+        session = self._sessions[number]
+        batch: list[Message] = []
+        try:
+            for body in bodies:
+                value = parse(body.decode())
+                if not isinstance(value, dict):
+                    raise ProtocolError("a body that is neither a message nor notes")
+                if "signature" in value:
+                    self._take_message(session, value, batch)
+                else:
+                    self._store(number, session, batch, now, received)
+                    self._read_notes(number, session, value, now)
+        except (InvalidJson, UnicodeDecodeError) as error:
+            raise ProtocolError(f"a body that cannot be read: {error}") from None
+        except InvalidMessage as error:
+            raise ProtocolError(f"a message that is none: {error}") from None
+        finally:
+            self._store(number, session, batch, now, received)
+
+    def take_stored(self) -> list[Message]:
+        """Return the messages that were stored since the last call."""
+        stored, self._stored = self._stored, []
+        return stored
+
+    def output_due(self, number: int) -> int | None:
+        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+        session = self._sessions[number]
+        return 0 if session.ready else session.due
+
+    def take_output(self, number: int, room: int, now: int) -> list[bytes]:
+        """Return bodies to be sent on a connection, in order: about `room` bytes at most."""
+        session = self._sessions[number]
+        bodies = self._take_notes(session, now)
+        room -= sum(map(len, bodies))
+        while room > 0 and session.ready:
+            feed = next(iter(session.ready))
+            del session.ready[feed]
+            exchange = session.exchanges[feed]
+            read = self._feeds.after(feed, exchange.sent, _READ)
+            for stored in read:
+                bodies.append(stored.compact)
+                exchange.sent = stored.sequence
+                room -= len(stored.compact)
+                if room <= 0:
+                    break
+            if exchange.sent < self._tips.get(feed, 0):
+                session.ready[feed] = None
+        return bodies
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns; what is to be sent is not counted."""
+        return min(
+            (session.heard + self._limits.patience for session in self._sessions.values() if session.owed),
+            default=None,
+        )
+
+    def wake(self, now: int) -> None:
+        """Have other peers take over from those that owe messages and are silent."""
+        for number, session in self._sessions.items():
+            if session.owed and now >= session.heard + self._limits.patience:
+                session.heard = now
+                for feed in list(session.owed):
+                    other = self._next_ahead(number, feed)
+                    if other is not None:
+                        self._set_source(other, feed, now)
+
+    # Parts of the above
+
+    def _start(self, number: int, session: _Session, now: int) -> None:
+        session.has_started = session.is_greeting = True
+        session.due = now
+        for feed in self._wanted:
+            known = session.clock.get(feed)
+            if known not in (-1, self._tips.get(feed, 0)) and self._shares(feed, session):
+                session.exchanges.setdefault(feed, _Exchange())
+                self._ask(number, feed, now)
+
+    def _ask(self, number: int, feed: str, now: int) -> None:
+        """Tell a remote how far this peer is in a feed, and receive it there if nobody else sends it."""
+        session = self._sessions[number]
+        if feed in self._sources:
+            self._note(session, feed, session.exchanges[feed], now)
+        else:
+            self._set_source(number, feed, now)
+
+    def _shares(self, feed: str, session: _Session) -> bool:
+        return (
+            feed in self._wanted
+            and session.remote not in self._hidden.get(feed, ())
+            and feed not in self._feeds.forks()
+        )
+
+    def _dismiss(self, session: _Session, feed: str, now: int) -> None:
+        """Tell a remote that a feed is not replicated here any more."""
+        if session.drop(feed):
+            session.dismissed[feed] = None
+            session.due = now
+
+    def _note(self, session: _Session, feed: str, exchange: _Exchange, due: int) -> None:
+        note = Note(self._tips.get(feed, 0), exchange.receives)
+        if note != exchange.noted:
+            exchange.noted = note
+            session.notes[feed] = note
+            session.due = due if session.due is None else min(due, session.due)
+
+    def _take_message(self, session: _Session, value: dict[str, Value], batch: list[Message]) -> None:
+        """Append the message to the batch if it is new and was asked for."""
+        message = Message.from_value(value)
+        exchange = session.exchanges.get(message.author)
+        if exchange is None or not self._shares(message.author, session):
+            self._count_unwanted(session)
+        else:
+            batch.append(message)
+
+    def _store(self, number: int, session: _Session, batch: list[Message], now: int, received: float) -> None:
+        """Store a batch that came on a connection, and empty it."""
+        if not batch:
+            return
+        messages = batch.copy()
+        batch.clear()
+        before = {message.author: self._tips.get(message.author, 0) for message in messages}
+        refused = self.append(messages, now, received, by=number)
+        for feed, tip_before in before.items():
+            tip = self._tips.get(feed, 0)
+            exchange = session.exchanges.get(feed)
+            if exchange is None:  # frozen
+                continue
+            said = min(max(message.sequence for message in messages if message.author == feed), tip)
+            session.clock[feed] = max(said, session.clock.get(feed, 0))
+            exchange.sent = max(said, exchange.sent)
+            self._see_what_is_owed(number, feed, now)
+            if tip > tip_before:
+                exchange.is_active = True
+                session.heard = now
+            elif exchange.receives and self._sources.get(feed) != number:
+                exchange.receives = False
+                self._note(session, feed, exchange, now)
+        for error in refused.values():
+            raise ProtocolError(f"a message that is refused: {error}")
+
+    def _freeze(self, feed: str, now: int) -> None:
+        """Stop the replication of a forked feed."""
+        self._sources.pop(feed, None)
+        for session in self._sessions.values():
+            self._dismiss(session, feed, now)
+
+    def _read_notes(self, number: int, session: _Session, notes: dict[str, Value], now: int) -> None:
+        inner = notes.get("clock")
+        if isinstance(inner, dict):
+            notes = inner
+        self._charge(session, len(notes), now)
+        if not session.has_started:
+            self._start(number, session, now)
+        for feed, number_of_note in notes.items():
+            try:
+                parse_feed(feed)
+            except InvalidRef:
+                continue  # other formats of feeds: stock peers send them, too
+            self._take_note(number, session, feed, Note.read(number_of_note), now)
+
+    def _take_note(self, number: int, session: _Session, feed: str, note: Note, now: int) -> None:
+        if note.sequence is None:
+            session.clock[feed] = -1
+            session.drop(feed)
+            self._replace_source(number, feed, now)
+            return
+        session.clock[feed] = note.sequence
+        if not self._shares(feed, session):
+            self._count_unwanted(session)
+            session.dismissed[feed] = None
+            session.due = now
+            return
+        tip = self._tips.get(feed, 0)
+        exchange = session.exchanges.get(feed)
+        is_new = exchange is None
+        if exchange is None:
+            exchange = session.exchanges[feed] = _Exchange()
+        exchange.sends = note.receives
+        session.ready.pop(feed, None)
+        exchange.sent = note.sequence
+        if note.sequence > tip:
+            self._consider_source(number, feed, now)
+        elif note.sequence < tip:
+            if note.receives:
+                session.ready[feed] = None
+            else:
+                self._note(session, feed, exchange, now)
+        if is_new:
+            self._ask(number, feed, now)
+        self._see_what_is_owed(number, feed, now)
+
+    def _charge(self, session: _Session, notes: int, now: int) -> None:
+        limits = self._limits
+        session.allowance += (now - session.refilled) / 1e9 * limits.notes_per_s
+        session.allowance = min(session.allowance, limits.notes_burst) - notes
+        session.refilled = now
+        if session.allowance < 0:
+            raise ProtocolError("too many notes")
+
+    def _count_unwanted(self, session: _Session) -> None:
+        session.unwanted += 1
+        if session.unwanted > self._limits.unwanted:
+            raise ProtocolError(
+                f"more than {self._limits.unwanted} feeds or messages that are not wanted here"
+            )
+
+    def _take_notes(self, session: _Session, now: int) -> list[bytes]:
+        if session.due is None or session.due > now:
+            return []
+        session.due = None
+        bodies = []
+        for notes in (dict.fromkeys(session.dismissed, NOT_WANTED), session.notes):
+            numbers: list[tuple[str, Value]] = [(feed, note.number) for feed, note in notes.items()]
+            bodies += [
+                stringify(dict(numbers[start : start + _NOTES]), indent=0).encode()
+                for start in range(0, len(numbers), _NOTES)
+            ]
+        session.dismissed.clear()
+        session.notes.clear()
+        if session.is_greeting and not bodies:
+            bodies = [b"{}"]
+        session.is_greeting = False
+        return bodies
+
+    # Who sends a feed
+
+    def _is_ahead(self, number: int, feed: str) -> bool:
+        return self._sessions[number].clock.get(feed, 0) > self._tips.get(feed, 0)
+
+    def _see_what_is_owed(self, number: int, feed: str, now: int) -> None:
+        session = self._sessions[number]
+        if self._sources.get(feed) == number and self._is_ahead(number, feed):
+            if not session.owed:
+                session.heard = now
+            session.owed.add(feed)
+        else:
+            session.owed.discard(feed)
+
+    def _consider_source(self, number: int, feed: str, now: int) -> None:
+        """Receive a feed from a remote that is ahead, unless another one that is ahead sends it."""
+        source = self._sources.get(feed)
+        if source is None or (source != number and not self._is_ahead(source, feed)):
+            self._set_source(number, feed, now)
+
+    def _set_source(self, number: int, feed: str, now: int) -> None:
+        """Receive a feed on a connection, and no more on the one before."""
+        before = self._sources.get(feed)
+        self._sources[feed] = number
+        for other in (before, number):
+            if other is not None:
+                session = self._sessions[other]
+                exchange = session.exchanges[feed]
+                exchange.receives = other == number
+                self._note(session, feed, exchange, now)
+                self._see_what_is_owed(other, feed, now)
+
+    def _replace_source(self, number: int, feed: str, now: int) -> None:
+        """Have another remote send a feed that this one does not share any more."""
+        if self._sources.get(feed) == number:
+            del self._sources[feed]
+            self._find_source(feed, now)
+
+    def _find_source(self, feed: str, now: int) -> None:
+        """Receive a feed from a remote that is ahead, or else from any that has it."""
+        candidates = [
+            number
+            for number, session in self._sessions.items()
+            if feed in session.exchanges and session.clock.get(feed, -1) >= 0 and self._shares(feed, session)
+        ]
+        if candidates:
+            self._set_source(max(candidates, key=lambda number: self._is_ahead(number, feed)), feed, now)
+
+    def _next_ahead(self, number: int, feed: str) -> int | None:
+        """Return the next connection in a circle whose remote is ahead, or None."""
+        numbers = list(self._sessions)
+        place = numbers.index(number)
+        for other in numbers[place + 1 :] + numbers[:place]:
+            session = self._sessions[other]
+            if feed in session.exchanges and self._is_ahead(other, feed) and self._shares(feed, session):
+                return other
+        return None

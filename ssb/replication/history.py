@@ -1,0 +1,142 @@
+"""`createHistoryStream`: the messages of one feed from a sequence number on, and live if asked.
+
+The classic way of replication, for peers without EBT: a call of form source for each feed (Scuttlebutt
+Protocol Guide, "createHistoryStream"; npm's ssb-db and ssb-db2).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.keys import InvalidRef, parse_feed
+from ssb.message import InvalidMessage, Message
+from ssb.store.feeds import FeedStore, Stored
+from ssb.transport.muxrpc import BodyType
+
+NAME: Final = ("createHistoryStream",)
+
+_READ = 64
+_MAX_WAITING = 1_000
+
+
+class InvalidRequest(ValueError):
+    """The arguments of a call are not those of a history stream; the message says why."""
+
+
+def request(feed: str, after: int) -> list[Value]:
+    """Return the arguments that ask for a feed's messages after a sequence number, now and as they come."""
+    return [{"id": feed, "seq": after + 1, "live": True, "keys": False}]
+
+
+class InvalidAnswer(ValueError):
+    """The answers of a call are not the messages that were asked for; the message says why."""
+
+
+class HistorySource:
+    """The answering side of a call.
+
+    Args:
+        feeds: where messages are read.
+        arguments: of the call; raises InvalidRequest.
+
+    Attributes:
+        feed: the feed's reference.
+    """
+
+    body_type = BodyType.JSON
+
+    def __init__(self, feeds: FeedStore, arguments: Sequence[Value]) -> None:
+        options = arguments[0] if arguments else None
+        if not isinstance(options, dict):
+            raise InvalidRequest("no options")
+        feed = options.get("id")
+        try:
+            if not isinstance(feed, str):
+                raise InvalidRequest("no id of a feed")
+            parse_feed(feed)
+        except InvalidRef as error:
+            raise InvalidRequest(str(error)) from None
+        self.feed = feed
+        self._feeds = feeds
+        first = _number(options, "seq", _number(options, "sequence", 1))
+        limit = _number(options, "limit", -1)
+        self._left: int | None = None if limit < 0 else limit
+        self._is_live = options.get("live") is True
+        self._has_keys = options.get("keys") is not False
+        self._sent = max(first - 1, 0)
+        if options.get("old") is False:
+            self._sent = max(self._sent, feeds.tips().get(feed, 0))
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there is a message to be sent."""
+        return self._left != 0 and self._feeds.tips().get(self.feed, 0) > self._sent
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is sent that was asked for."""
+        return self._left == 0 or (not self._is_live and not self.has_output)
+
+    def take_output(self, room: int) -> list[bytes]:
+        """Return the next parts of the stream, about `room` bytes at most."""
+        bodies: list[bytes] = []
+        while room > 0 and self.has_output:
+            limit = _READ if self._left is None else min(self._left, _READ)
+            for stored in self._feeds.after(self.feed, self._sent, limit):
+                body = self._entry(stored) if self._has_keys else stored.compact
+                bodies.append(body)
+                room -= len(body)
+                self._sent = stored.sequence
+                if self._left is not None:
+                    self._left -= 1
+                if room <= 0:
+                    break
+        return bodies
+
+    def _entry(self, stored: Stored) -> bytes:
+        received = stringify(stored.received, indent=0)
+        key = stringify(stored.id, indent=0)
+        return b'{"key":%b,"value":%b,"timestamp":%b}' % (key.encode(), stored.compact, received.encode())
+
+
+class HistoryFetch:
+    """The asking side of a call: brings messages into the order of their feed.
+
+    Stock peers send by time of receipt, and may mix up messages that came in one millisecond.
+
+    Attributes:
+        feed: the feed's reference.
+    """
+
+    def __init__(self, feed: str) -> None:
+        self.feed = feed
+        self._waiting: dict[int, Message] = {}
+
+    def receive(self, body: bytes, tip: int) -> list[Message]:
+        """Take in a part of the stream, and return the messages that come next after `tip`.
+
+        Raises InvalidAnswer for what is no message of the feed, or if too many messages wait.
+        """
+        try:
+            message = Message.from_value(parse(body.decode()))
+        except (InvalidJson, InvalidMessage, UnicodeDecodeError) as error:
+            raise InvalidAnswer(f"a message that is none: {error}") from None
+        if message.author != self.feed:
+            raise InvalidAnswer("a message of another feed than was asked for")
+        self._waiting[message.sequence] = message
+        if len(self._waiting) > _MAX_WAITING:
+            raise InvalidAnswer("a gap in a feed")
+        found = []
+        while (following := self._waiting.pop(tip + 1, None)) is not None:
+            found.append(following)
+            tip += 1
+        for sequence in [sequence for sequence in self._waiting if sequence <= tip]:
+            found.append(self._waiting.pop(sequence))  # held already, or another branch: the store knows
+        return found
+
+
+def _number(options: dict[str, Value], name: str, default: int) -> int:
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidRequest(f"{name} is no number")
+    return value

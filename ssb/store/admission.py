@@ -1,0 +1,175 @@
+"""Which messages a store takes, whatever it keeps them in."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from ssb.keys import Identity
+from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
+from ssb.store.feeds import Appended, FeedStore, Tip
+
+
+@dataclass
+class Changes:
+    """What one transaction writes.
+
+    Attributes:
+        messages: messages of feeds, each the next one of its feed.
+        forks: for each feed that turned out to be forked, the proof.
+        out_of_order: a single message.
+        received: when they came, ms since 1970.
+        own: the feed that is written here, if `messages` holds a message published here.
+    """
+
+    received: float
+    messages: list[Message] = field(default_factory=list)
+    forks: dict[str, tuple[Message, Message]] = field(default_factory=dict)
+    out_of_order: Message | None = None
+    own: str | None = None
+
+
+class Admission(FeedStore, ABC):
+    """The part of a store that decides; its children keep what it has decided on.
+
+    Args:
+        hmac_key: the network's 32-byte key, if it has one.
+    """
+
+    def __init__(self, hmac_key: bytes | None) -> None:
+        self._hmac_key = hmac_key
+
+    @abstractmethod
+    def _held(self, feed: str, sequence: int) -> Message | None:
+        """The message at a place in a feed."""
+
+    @abstractmethod
+    def _out_of_order(self, feed: str, sequence: int) -> list[Message]:
+        """Messages out of order that claim this place or the next one in a feed."""
+
+    @abstractmethod
+    def _commit(self, changes: Changes) -> None:
+        """Write everything or nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, messages: Sequence[Message], received: float) -> Appended:
+        """Verify messages of one or several feeds, each feed's in order, and store the valid ones."""
+        changes = Changes(received)
+        tips: dict[str, Message] = {}
+        refused: dict[str, InvalidMessage | ForkedFeed] = {}
+        held = 0
+        for message in messages:
+            feed = message.author
+            if feed in refused:
+                continue
+            try:
+                if self._is_next(message, tips.get(feed), changes.messages):
+                    changes.messages.append(message)
+                    tips[feed] = message
+                else:
+                    held += 1
+            except InvalidMessage as error:
+                refused[feed] = error
+            except ForkedFeed as error:
+                refused[feed] = error
+                changes.forks.setdefault(feed, error.proof)
+        for feed in changes.forks.keys() & self.forks().keys():
+            del changes.forks[feed]
+        if changes.messages or changes.forks:
+            self._commit(changes)
+        return Appended(len(changes.messages), held, refused)
+
+    def publish(self, identity: Identity, content: Mapping[str, Any] | str, now_ms: float) -> Message:
+        """Sign content as the next message of the identity's feed, and store it."""
+        self._check_unforked(identity.ref)
+        tip = self.tip(identity.ref)
+        previous = None if tip is None else self._held(identity.ref, tip.sequence)
+        message = Message.create(identity, previous, content, now_ms, self._hmac_key)
+        self._commit(Changes(now_ms, [message], own=identity.ref))
+        return message
+
+    def add_out_of_order(self, message: Message, received: float) -> None:
+        """Verify and keep a single message that was fetched by its id; does nothing if it is held."""
+        feed, sequence = message.author, message.sequence
+        if self.get(message.id) == message:
+            return
+        message.verify(self._hmac_key)
+        around = [self._held(feed, place) for place in (sequence, sequence - 1, sequence + 1)]
+        beside = [*self._out_of_order(feed, sequence - 1), *self._out_of_order(feed, sequence + 1)]
+        for other in [*around, *beside]:
+            if other is not None:
+                first, second = (other, message) if other.sequence <= sequence else (message, other)
+                if contradicts(first, second):
+                    if feed not in self.forks():
+                        self._commit(Changes(received, forks={feed: (first, second)}))
+                    raise _fork(first, second)
+        self._commit(Changes(received, out_of_order=message))
+
+    def _is_next(self, message: Message, newest: Message | None, batch: list[Message]) -> bool:
+        """Whether a message is the next one of its feed, rather than held already.
+
+        `newest` is the feed's last message in the batch so far. Raises InvalidMessage and ForkedFeed.
+        """
+        feed = message.author
+        tip = self.tip(feed) if newest is None else Tip(newest.sequence, newest.id)
+        last = 0 if tip is None else tip.sequence
+        if message.sequence <= last:
+            held = self._held(feed, message.sequence) or _find(batch, feed, message.sequence)
+            if held == message:
+                return False
+            self._check_unforked(feed)
+            message.verify(self._hmac_key)
+            assert held is not None
+            raise _fork(held, message)
+        self._check_unforked(feed)
+        if tip is None:
+            message.follow(None)
+        elif message.sequence > last + 1:
+            raise InvalidMessage(f"sequence {message.sequence} does not come after {last}")
+        message.verify(self._hmac_key)
+        if tip is not None and message.previous != tip.id:
+            newest = newest or self._held(feed, last)
+            assert newest is not None
+            raise _fork(newest, message)
+        for other in self._out_of_order(feed, message.sequence):
+            first, second = (other, message) if other.sequence == message.sequence else (message, other)
+            if contradicts(first, second):
+                raise _fork(first, second)
+        return True
+
+    def _check_unforked(self, feed: str) -> None:
+        proof = self.forks().get(feed)
+        if proof is not None:
+            raise _fork(*proof)
+
+
+def content_type(message: Message) -> str | None:
+    """The type by which a message is found; None for a ciphertext, and for a type that is not Unicode."""
+    if isinstance(message.content, str):
+        return None
+    kind = str(message.content["type"])
+    try:
+        kind.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return None
+    return kind
+
+
+def _find(messages: list[Message], feed: str, sequence: int) -> Message | None:
+    return next((m for m in messages if m.author == feed and m.sequence == sequence), None)
+
+
+def _fork(first: Message, second: Message) -> ForkedFeed:
+    if first.sequence == second.sequence:
+        what = f"message {first.sequence} is {first.id} and {second.id}"
+    else:
+        what = f"message {second.sequence} continues {second.previous}, but {first.sequence} is {first.id}"
+    return ForkedFeed(f"feed {first.author} is forked: {what}", first, second)

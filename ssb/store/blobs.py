@@ -1,0 +1,374 @@
+"""Blobs by their hashes: in a directory as ssb-blobs (npm's multiblob) lays it out, or in memory.
+
+The directory has `sha256/<first 2 digits>/<other 62 digits>` of a blob's hash in hexadecimal, and `tmp/`
+for blobs that are on their way in. The empty blob is always held, and has no file.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from ssb.keys import InvalidRef, blob_ref, parse_blob
+from ssb.store.feeds import StoreError
+from ssb.store.lock import WriteLock
+
+MAX_SIZE: Final = 5 << 20
+"""Bytes of the largest blob that peers of the main network take."""
+EMPTY: Final = blob_ref(sha256(b"").digest())
+"""The blob of no bytes."""
+
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+class RefusedBlob(ValueError):
+    """A blob that is too large, for which there is no room, or that is not what its hash says."""
+
+
+class BlobStore(Protocol):
+    """Blobs by their references, `&...=.sha256`. Every method raises StoreError if the disk fails.
+
+    Attributes:
+        used: bytes of all blobs, and of those on their way in.
+    """
+
+    used: int
+
+    def size(self, blob: str) -> int | None:
+        """A blob's size in bytes; None if it is not held."""
+
+    def read(self, blob: str, start: int = 0, size: int | None = None) -> bytes:
+        """Up to `size` bytes of a blob from `start` on, to its end by default. Raises KeyError."""
+
+    def blobs(self) -> Iterator[str]:
+        """The blobs that are held, in the order of their hashes."""
+
+    def add(self, data: bytes) -> str:
+        """Keep a blob and return its reference. Raises RefusedBlob."""
+
+    def receive(self, blob: str, max_size: int | None = None) -> "Incoming":
+        """Begin to take in a blob by pieces; `max_size` is a limit below the store's. Raises InvalidRef."""
+
+    def remove(self, blob: str) -> bool:
+        """Delete a blob; return whether it was held."""
+
+    def close(self) -> None:
+        """Let go of files and lock."""
+
+
+class Incoming:
+    """A blob on its way in. Nobody sees it before `finish`.
+
+    Args:
+        store: where it goes.
+        digest: SHA-256 that it must have; None to take any.
+        max_size: most bytes.
+    """
+
+    def __init__(self, store: "_Blobs", digest: bytes | None, max_size: int) -> None:
+        self._store = store
+        self._digest = digest
+        self._max_size = max_size
+        self._hash = sha256()
+        self._place = store._begin()
+        self._is_open = True
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        """Take in the next piece.
+
+        Raises RefusedBlob if the blob gets too large or there is no room for it; it is then dropped.
+        """
+        if not self._is_open:
+            raise ValueError("the blob is finished or dropped")
+        if self.size + len(data) > self._max_size:
+            self.abort()
+            raise RefusedBlob(f"blob is larger than {self._max_size} bytes")
+        if self._store.quota is not None and self._store.used + len(data) > self._store.quota:
+            self.abort()
+            raise RefusedBlob(f"no room for the blob: all blobs may have {self._store.quota} bytes")
+        try:
+            self._store._write(self._place, data)
+        except BaseException:
+            self.abort()
+            raise
+        self._hash.update(data)
+        self.size += len(data)
+        self._store.used += len(data)
+
+    def finish(self) -> str:
+        """Keep the blob and return its reference. Raises RefusedBlob if it has another hash."""
+        if not self._is_open:
+            raise ValueError("the blob is finished or dropped")
+        digest = self._hash.digest()
+        if self._digest is not None and digest != self._digest:
+            self.abort()
+            raise RefusedBlob(f"blob is {blob_ref(digest)}, not {blob_ref(self._digest)}")
+        blob = blob_ref(digest)
+        if blob == EMPTY or self._store.size(blob) is not None:
+            self.abort()
+            return blob
+        try:
+            self._store._keep(self._place, digest)
+        except BaseException:
+            self.abort()
+            raise
+        self._is_open = False
+        return blob
+
+    def abort(self) -> None:
+        """Drop what has come; does nothing after `finish`."""
+        if self._is_open:
+            self._is_open = False
+            self._store.used -= self.size
+            self._store._discard(self._place)
+
+
+class _Blobs(BlobStore, ABC):
+    """What both stores have in common.
+
+    Args:
+        max_size: bytes of the largest blob.
+        quota: bytes of all blobs together; None for no limit.
+    """
+
+    def __init__(self, max_size: int, quota: int | None) -> None:
+        self.max_size = max_size
+        self.quota = quota
+        self.used = 0
+
+    @abstractmethod
+    def _begin(self) -> int:
+        """Make a place for a blob on its way in."""
+
+    @abstractmethod
+    def _write(self, place: int, data: bytes) -> None:
+        """Write to the end of a place."""
+
+    @abstractmethod
+    def _keep(self, place: int, digest: bytes) -> None:
+        """Make a blob of what is in a place."""
+
+    @abstractmethod
+    def _discard(self, place: int) -> None:
+        """Empty a place; never fails."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, data: bytes) -> str:
+        """Keep a blob and return its reference. Raises RefusedBlob."""
+        incoming = Incoming(self, None, self.max_size)
+        incoming.write(data)
+        return incoming.finish()
+
+    def receive(self, blob: str, max_size: int | None = None) -> Incoming:
+        """Begin to take in a blob by pieces; `max_size` is a limit below the store's. Raises InvalidRef."""
+        limit = self.max_size if max_size is None else min(max_size, self.max_size)
+        return Incoming(self, parse_blob(blob), limit)
+
+
+class MemoryBlobs(_Blobs):
+    """Blobs in memory (`BlobStore`), for simulations.
+
+    Args:
+        max_size: bytes of the largest blob.
+        quota: bytes of all blobs together; None for no limit.
+    """
+
+    def __init__(self, max_size: int = MAX_SIZE, quota: int | None = None) -> None:
+        super().__init__(max_size, quota)
+        self._blobs: dict[str, bytes] = {}
+        self._places: dict[int, bytearray] = {}
+        self._next = 0
+
+    def size(self, blob: str) -> int | None:
+        """A blob's size in bytes; None if it is not held."""
+        if blob == EMPTY:
+            return 0
+        return len(self._blobs[blob]) if blob in self._blobs else None
+
+    def read(self, blob: str, start: int = 0, size: int | None = None) -> bytes:
+        """Up to `size` bytes of a blob from `start` on, to its end by default. Raises KeyError."""
+        data = b"" if blob == EMPTY else self._blobs[blob]
+        return data[start:] if size is None else data[start : start + size]
+
+    def blobs(self) -> Iterator[str]:
+        """The blobs that are held, in the order of their hashes."""
+        return iter(sorted(self._blobs, key=parse_blob))
+
+    def remove(self, blob: str) -> bool:
+        """Delete a blob; return whether it was held."""
+        data = self._blobs.pop(blob, None)
+        self.used -= len(data or b"")
+        return data is not None
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to let go of."""
+
+    def _begin(self) -> int:
+        self._next += 1
+        self._places[self._next] = bytearray()
+        return self._next
+
+    def _write(self, place: int, data: bytes) -> None:
+        self._places[place] += data
+
+    def _keep(self, place: int, digest: bytes) -> None:
+        self._blobs[blob_ref(digest)] = bytes(self._places.pop(place))
+
+    def _discard(self, place: int) -> None:
+        del self._places[place]
+
+
+class DirectoryBlobs(_Blobs):
+    """Blobs in a directory (`BlobStore`), made if there is none.
+
+    When `add` or `finish` returns, the blob survives a power cut. One process writes at a time: opening the
+    directory deletes what another has left in `tmp/`.
+
+    Args:
+        directory: where; stock peers have it at `~/.ssb/blobs`.
+        max_size: bytes of the largest blob.
+        quota: bytes of all blobs together; None for no limit.
+
+    Raises StoreError: in use by another process, or the disk fails.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], max_size: int = MAX_SIZE, quota: int | None = None
+    ) -> None:
+        super().__init__(max_size, quota)
+        self.directory = Path(directory)
+        self._files: dict[int, int] = {}
+        self._next = 0
+        try:
+            self._temporary.mkdir(parents=True, exist_ok=True)
+            self._lock = WriteLock(self.directory / "lock", self.directory)
+            for left in self._temporary.iterdir():
+                left.unlink()
+            self.used = sum(self._path(blob).stat().st_size for blob in self.blobs())
+        except StoreError:
+            raise
+        except OSError as error:
+            raise self._error(error) from error
+
+    @property
+    def _temporary(self) -> Path:
+        return self.directory / "tmp"
+
+    def size(self, blob: str) -> int | None:
+        """A blob's size in bytes; None if it is not held."""
+        if blob == EMPTY:
+            return 0
+        try:
+            return self._path(blob).stat().st_size
+        except (InvalidRef, FileNotFoundError):
+            return None
+        except OSError as error:
+            raise self._error(error) from error
+
+    def read(self, blob: str, start: int = 0, size: int | None = None) -> bytes:
+        """Up to `size` bytes of a blob from `start` on, to its end by default. Raises KeyError."""
+        if blob == EMPTY:
+            return b""
+        try:
+            with self._path(blob).open("rb") as file:
+                file.seek(start)
+                return file.read() if size is None else file.read(size)
+        except (InvalidRef, FileNotFoundError):
+            raise KeyError(blob) from None
+        except OSError as error:
+            raise self._error(error) from error
+
+    def blobs(self) -> Iterator[str]:
+        """The blobs that are held, in the order of their hashes."""
+        place = self.directory / "sha256"
+        for start in sorted(_names(place, 2)):
+            for rest in sorted(_names(place / start, 62)):
+                yield blob_ref(bytes.fromhex(start + rest))
+
+    def remove(self, blob: str) -> bool:
+        """Delete a blob; return whether it was held."""
+        size = self.size(blob)
+        if size is None or blob == EMPTY:
+            return False
+        try:
+            self._path(blob).unlink()
+        except OSError as error:
+            raise self._error(error) from error
+        self.used -= size
+        return True
+
+    def close(self) -> None:
+        """Drop what is on its way in, and let go of the lock."""
+        for place in list(self._files):
+            self._discard(place)
+        self._lock.close()
+
+    def _path(self, blob: str) -> Path:
+        digits = parse_blob(blob).hex()
+        return self.directory / "sha256" / digits[:2] / digits[2:]
+
+    def _begin(self) -> int:
+        self._next += 1
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._files[self._next] = os.open(self._temporary / str(self._next), flags, 0o644)
+        except OSError as error:
+            raise self._error(error) from error
+        return self._next
+
+    def _write(self, place: int, data: bytes) -> None:
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._files[place], left) :]
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _keep(self, place: int, digest: bytes) -> None:
+        path = self._path(blob_ref(digest))
+        try:
+            os.fsync(self._files[place])
+            is_new = not path.parent.exists()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (self._temporary / str(place)).rename(path)
+            for directory in (path.parent, *([path.parents[1], self.directory] if is_new else [])):
+                _sync(directory)
+        except OSError as error:
+            raise self._error(error) from error
+        os.close(self._files.pop(place))
+
+    def _discard(self, place: int) -> None:
+        if place in self._files:
+            os.close(self._files.pop(place))
+            (self._temporary / str(place)).unlink(missing_ok=True)
+
+    def _error(self, error: OSError) -> StoreError:
+        return StoreError(f"{self.directory}: {error.strerror}")
+
+
+def _names(directory: Path, digits: int) -> Iterator[str]:
+    """The entries whose names are so many hexadecimal digits."""
+    try:
+        entries = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    yield from (name for name in entries if len(name) == digits and _HEX.issuperset(name))
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

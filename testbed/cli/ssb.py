@@ -1,0 +1,289 @@
+"""`feednet ssb`: a Scuttlebutt peer, and what its user does with it."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from testbed.cli.usage import exclude
+from testbed.errors import UserError
+
+console = Console(highlight=False)
+
+DIRECTORY = Path("~/.feednet/ssb")
+"""Not `~/.ssb`, which a stock peer may use: two peers with one identity fork its feed."""
+
+
+class _Settings:
+    """What all commands have: the account's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+
+
+@click.group()
+@click.option(
+    "--path",
+    type=click.Path(path_type=Path),
+    default=DIRECTORY,
+    show_default=True,
+    help="Directory of the account: its identity, messages and blobs.",
+)
+@click.pass_context
+def ssb(context: click.Context, path: Path) -> None:
+    """Run a Scuttlebutt peer, write and read messages, follow others.
+
+    The commands work with the peer running or not. Never use one identity in two peers.
+    """
+    context.obj = _Settings(path)
+
+
+@contextmanager
+def _commands(settings: _Settings) -> Iterator[Any]:
+    """Reach the running peer, or else open its account."""
+    from ssb.daemon.account import Account
+    from ssb.daemon.commands import CommandError, Commands
+    from ssb.daemon.service import RunningPeer
+
+    try:
+        try:
+            running = RunningPeer(settings.path)
+        except ConnectionError:
+            account = Account(settings.path)
+            try:
+                yield Commands(account, lambda: time.time_ns() // 1_000_000)
+            finally:
+                account.close()
+        else:
+            try:
+                yield running
+            finally:
+                running.close()
+    except CommandError as error:
+        raise UserError(str(error)) from None
+
+
+@ssb.command()
+@click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen at.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8008, show_default=True, help="TCP port.")
+@click.option("--external", default="", metavar="HOST", help="Host by which others reach it, for invites.")
+@click.option(
+    "--hops",
+    type=click.IntRange(0, 4),
+    default=2,
+    show_default=True,
+    help="Whose feeds are kept: 1 for those followed, 2 for those that they follow.",
+)
+@click.option("--network", metavar="BASE64", help="Key of another network than the main one.")
+@click.option(
+    "--connections", type=click.IntRange(1), default=200, show_default=True, help="Most connections at once."
+)
+@click.pass_obj
+def peer(
+    settings: _Settings, host: str, port: int, external: str, hops: int, network: str | None, connections: int
+) -> None:
+    """Run the peer until interrupted.
+
+    Says on standard output when it is ready, and its address; events are logged to standard error.
+    """
+    from ssb.daemon.account import Account
+    from ssb.daemon.service import run
+    from ssb.keys import InvalidRef, decode_base64
+    from ssb.peer.peer import PeerOptions
+
+    options = PeerOptions(connections=connections)
+    if network is not None:
+        try:
+            key = decode_base64(network)
+        except InvalidRef as error:
+            raise UserError(f"--network: {error}") from None
+        if len(key) != 32:
+            raise UserError(f"--network: a key of 32 bytes in base64, not of {len(key)}")
+        options = options._replace(network=key)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    account = Account(settings.path, hops)
+    try:
+        asyncio.run(
+            run(
+                account,
+                host,
+                port,
+                options,
+                lambda address: click.echo(f"feednet: ready, {address}"),
+                external,
+            )
+        )
+    finally:
+        account.close()
+
+
+@ssb.command()
+@click.argument("text", required=False)
+@click.option("--content", metavar="JSON", help="The whole content, in place of a post with TEXT.")
+@click.option("--to", multiple=True, metavar="FEED", help="Recipient of a private message (repeatable).")
+@click.pass_obj
+def publish(settings: _Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
+    """Write a message: a post with TEXT, or any content. Prints its id."""
+    exclude("text", "content")
+    if content is not None:
+        try:
+            body = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise UserError(f"--content: not JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise UserError("--content: not an object")
+    elif text is not None:
+        body = {"type": "post", "text": text}
+    else:
+        raise click.UsageError("give a TEXT or --content")
+    if to:
+        body = {**body, "recps": list(to)}
+    with _commands(settings) as commands:
+        click.echo(commands.answer(["publish"], [body, list(to) or None])["key"])
+
+
+@ssb.command()
+@click.argument("feed")
+@click.option("--undo", is_flag=True, help="Follow no more, or block no more.")
+@click.option("--block", is_flag=True, help="Block the feed: do not replicate it, nor connect with its peer.")
+@click.pass_obj
+def follow(settings: _Settings, feed: str, undo: bool, block: bool) -> None:
+    """Follow FEED: say so in a message, and replicate it from now on."""
+    from ssb.keys import InvalidRef, parse_feed
+
+    try:
+        parse_feed(feed)
+    except InvalidRef as error:
+        raise UserError(f"{feed}: {error}") from None
+    content = {"type": "contact", "contact": feed, "following": not undo and not block}
+    if block:
+        content["blocking"] = not undo
+    with _commands(settings) as commands:
+        click.echo(commands.answer(["publish"], [content])["key"])
+
+
+@ssb.command()
+@click.argument("address")
+@click.pass_obj
+def connect(settings: _Settings, address: str) -> None:
+    """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does."""
+    with _commands(settings) as commands:
+        commands.answer(["connect"], [address])
+
+
+@ssb.command()
+@click.argument("feed", required=False)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Newest messages at most."
+)
+@click.option("--all", "is_whole", is_flag=True, help="All messages.")
+@click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
+@click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")
+@click.pass_obj
+def log(
+    settings: _Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
+) -> None:
+    """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
+    from ssb import key_file, private
+
+    options = {"limit": None if is_whole else limit, "id": feed, "type": kind}
+    options = {name: value for name, value in options.items() if value is not None}
+    with _commands(settings) as commands:
+        identity = key_file.read(settings.path / "secret")
+        for entry in commands.stream(["createLogStream"], [options]):
+            if as_json:
+                click.echo(json.dumps(entry, ensure_ascii=False))
+                continue
+            value = entry["value"]
+            said = private.unbox(value["content"], identity)
+            click.echo(_line(value, said))
+
+
+@ssb.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def status(settings: _Settings, as_json: bool) -> None:
+    """Show who this peer is, what it holds, and with whom it is connected."""
+    with _commands(settings) as commands:
+        state = commands.answer(["status"], [])
+    if as_json:
+        click.echo(json.dumps(state))
+        return
+    console.print(f"identity     {state['id']}")
+    console.print(f"peer         {'running' if state['running'] else 'not running'}")
+    console.print(
+        f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own"
+    )
+    console.print(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
+    for feed in state["forked"]:
+        console.print(f"forked       {feed}")
+    for one in state.get("connections", []):
+        direction = "called" if one["called"] else "called this peer"
+        way = "EBT" if one["ebt"] else "history streams"
+        console.print(
+            f"connected    {one['peer']}  {direction}, {one['seconds']} s, {way}, {one['new']} new messages"
+        )
+    for reason, times in state.get("refused", {}).items():
+        console.print(f"refused      {times} x {reason}")
+
+
+@ssb.group()
+def invite() -> None:
+    """Let others in, or be let in by a peer."""
+
+
+@invite.command()
+@click.option("--uses", type=click.IntRange(1), default=1, show_default=True, help="How often it works.")
+@click.pass_obj
+def create(settings: _Settings, uses: int) -> None:
+    """Make an invite: whoever uses it is followed by this peer, which must be running."""
+    with _commands(settings) as commands:
+        click.echo(commands.answer(["invite", "create"], [uses]))
+
+
+@invite.command()
+@click.argument("code")
+@click.pass_obj
+def accept(settings: _Settings, code: str) -> None:
+    """Use an invite: its peer follows this feed, and this feed follows it."""
+    from ssb.daemon.guest import GuestError, use_invite
+    from ssb.transport.address import InvalidAddress, parse_invite
+
+    try:
+        given = parse_invite(code)
+    except InvalidAddress as error:
+        raise UserError(str(error)) from None
+    with _commands(settings) as commands:
+        me = commands.answer(["whoami"], [])["id"]
+        try:
+            use_invite(given, me)
+        except GuestError as error:
+            raise UserError(str(error)) from None
+        host, port, pub = given.address
+        commands.answer(["publish"], [{"type": "contact", "contact": pub, "following": True}])
+        commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
+        commands.answer(["connect"], [str(given.address)])
+    click.echo(f"followed by {pub}, and following it")
+
+
+def _line(value: dict[str, Any], said: dict[str, Any] | None) -> str:
+    """Return a message as a line for people."""
+    when = datetime.fromtimestamp(value["timestamp"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    content = said if said is not None else value["content"]
+    if isinstance(content, str):
+        text = "(private, for others)"
+    elif content.get("type") == "post":
+        text = str(content.get("text", ""))
+    else:
+        text = json.dumps(content, ensure_ascii=False)
+    mark = "  (private)" if said is not None else ""
+    shown = text.replace("\n", " ")
+    return f"{when}  {value['author'][:9]}… {value['sequence']:>5}{mark}  {shown}"

@@ -1,0 +1,237 @@
+"""SSB as it is: peers that replicate by EBT over TCP, across the underlay."""
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from captures.key_log import Secret
+from ssb.application import Event
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.replication.ebt import Limits
+from ssb.store.clocks import MemoryClocks
+from ssb.store.memory import MemoryFeeds
+from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.workload import Feature, Feed
+from topologies.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
+
+CONNECTION_BYTES = 40 + 2 * 56 + 32
+"""State of a connection: TCP's 40 as in append-poll, key and nonce of both directions, the remote's key."""
+EXCHANGE_BYTES = 32 + 3 * 8 + 2
+"""State of a feed on a connection: its key, what the remote has, was sent and was told, and both modes."""
+_MS = 1_000_000
+
+
+class SsbParameters(Parameters):
+    """Parameters of `ssb`."""
+
+    connect: Literal["publishers", "neighbours"] = "publishers"
+    """`publishers`: each subscriber calls the publishers of its feeds. `neighbours`: a peer runs on every
+    node, calls its neighbours, and replicates all feeds."""
+    encrypt: bool = True
+    """Handshake and box stream, as all running peers do; without them, what encryption costs is seen."""
+    note_delay_ms: int = Field(default=20, ge=0, le=60_000)
+    """How long a note that tells progress only waits for others to join it."""
+    patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
+    """How long a peer that is ahead may send nothing before another one is asked."""
+
+
+class SsbLayering(NamedTuple):
+    """SSB feeds by EBT.
+
+    Attributes: see Layering.
+    """
+
+    title: str = "SSB: peers with EBT over TCP"
+    parameters: type[SsbParameters] = SsbParameters
+    protocol: str = "ssb"
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return SsbNode(context)
+
+
+class SsbNode:
+    """A node: a peer, and the application that publishes and follows.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.name = context.name
+        self.state = context.state
+        self._rows = EventRows(context.name, context.state)
+        self._events: list[Event] = []
+        workload = context.workload
+        parameters = context.parameters
+        self._feeds = [feed for feed in workload.feeds if feed.publisher == context.name]
+        plan = context.plan
+        follows: Sequence[Feed] = workload.follows.get(context.name, ()) if plan is not None else ()
+        is_over = plan is None or (context.since is not None and context.since >= plan.stop)
+        self._follows = {} if is_over else {feed.key: feed for feed in follows}
+        self._start = max(plan.start, context.since or 0) if plan is not None else 0
+        self._stop = plan.stop if plan is not None else 0
+        self._due = deque(
+            sorted(
+                (context.start + time, number, seq)
+                for number, feed in enumerate(self._feeds)
+                for seq, time in enumerate(feed.times, start=1)
+                if seq > context.state.published[feed.key]
+            )
+        )
+        store = MemoryFeeds()
+        for feed in self._feeds:
+            store.append(feed.messages[: context.state.published[feed.key]], 0.0)
+        for feed in self._follows.values():
+            store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
+        self._store = store
+        is_everywhere = parameters["connect"] == "neighbours"
+        wanted = {feed.key for feed in (workload.feeds if is_everywhere else self._feeds)}
+        options = PeerOptions(
+            encrypts=parameters["encrypt"],
+            replication=Limits(
+                patience=parameters["patience_ms"] * _MS, note_delay=parameters["note_delay_ms"] * _MS
+            ),
+        )
+        seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
+        self._peer = Peer(
+            _identity(context, context.name),
+            store,
+            MemoryClocks(),
+            sorted(wanted),
+            options,
+            Random(seed.digest()),
+        )
+        self._calls: dict[str, Address] = {}
+        network = context.network
+        if is_everywhere:
+            others = [end.peer for end in network.link_ends if end.node == context.name]
+            called = [other for other in others if context.name < other]
+        else:
+            called = sorted({feed.publisher for feed in self._follows.values()} - {context.name})
+        for other in called:
+            self._calls[_identity(context, other).ref] = (network.address(other), PORT)
+        self._calls_at: int | None = (context.since or 0) if is_everywhere else self._start
+        if not called:
+            self._calls_at = None
+        self._joins_at: int | None = self._start if self._follows else None
+        self._stops_at: int | None = self._stop if self._follows else None
+        self._is_everywhere = is_everywhere
+        self.programs = [Program(self, {1: StreamPort(PORT)})]
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint: there are no datagrams."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: TCP notices by itself."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint: there are no datagrams."""
+        return []
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = [self._peer.next_deadline(), self._calls_at, self._joins_at, self._stops_at]
+        if self._due:
+            deadlines.append(self._due[0][0])
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Join, publish, call and stop when it is time."""
+        if self._joins_at is not None and now >= self._joins_at:
+            self._joins_at = None
+            self._tell_all(now, "joined")
+            for key, feed in self._follows.items():
+                # A peer that replicates all feeds may hold some of it already.
+                here = self._store.tips().get(key, 0)
+                for message in feed.messages[self.state.delivered[key] : here]:
+                    self._events.append(_delivered(now, message))
+                self._peer.want(key, now)
+        if self._calls_at is not None and now >= self._calls_at:
+            self._calls_at = None
+            for remote, address in self._calls.items():
+                self._peer.add(remote, address, now, is_kept=True)
+        published = []
+        while self._due and self._due[0][0] <= now:
+            _, number, seq = self._due.popleft()
+            feed = self._feeds[number]
+            message = feed.messages[seq - 1]
+            published.append(message)
+            self._events.append(Event(now, "published", feed.key, seq, len(message.encoded)))
+        if published:
+            self._peer.append(published, now)
+        if self._stops_at is not None and now >= self._stops_at:
+            self._stops_at = None
+            self._tell_all(now, "stopped")
+            self._follows = {}
+            if not self._is_everywhere:
+                for remote in self._calls:
+                    self._peer.remove(remote, now)
+        self._peer.wake(now)
+        self._take_in()
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        self._peer.on_stream(event, now)
+        self._take_in()
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        return self._peer.take_actions()
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """See Node."""
+        rows = self._rows.of(self._events)
+        self._events.clear()
+        return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """See Node: the keys of box streams."""
+        return self._peer.take_secrets()
+
+    def held(self) -> dict[str, Held]:
+        """Return what the node holds: connections, feeds on them, and messages for other nodes."""
+        connections = len(self._peer.connections)
+        exchanges = self._peer.replication.exchanges()
+        own = {feed.key for feed in self._feeds} | self._follows.keys()
+        others = [
+            (tip, self._store.bytes(feed)) for feed, tip in self._store.tips().items() if feed not in own
+        ]
+        return {
+            "connections": Held(connections, CONNECTION_BYTES * connections),
+            "exchanges": Held(exchanges, EXCHANGE_BYTES * exchanges),
+            "messages": Held(sum(tip for tip, _ in others), sum(size for _, size in others)),
+        }
+
+    def counters(self) -> dict[str, Any]:
+        """Return how many connections were closed for a fault."""
+        return {"refused": self._peer.refused.total()}
+
+    def _take_in(self) -> None:
+        """Tell what has come of feeds that are followed."""
+        for event in self._peer.take_events():
+            message = event.message
+            if message is not None and self._joins_at is None and message.author in self._follows:
+                self._events.append(_delivered(event.time, message))
+            elif event.event == "refused":
+                self._events += [
+                    Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
+                ]
+
+    def _tell_all(self, now: int, event: str, detail: str = "") -> None:
+        self._events += [Event(now, event, key, detail=detail) for key in self._follows]
+
+
+def _delivered(time: int, message: Message) -> Event:
+    return Event(time, "delivered", message.author, message.sequence, len(message.encoded))
+
+
+def _identity(context: Context, node: str) -> Identity:
+    """Return the identity of a node's peer: the same for all who ask, and in all runs with a seed."""
+    return Identity.from_seed(hashlib.sha256(f"peer {context.seed} {node}".encode()).digest())

@@ -1,0 +1,335 @@
+"""Killing a process that writes to a store: `python -m testbed.verify.crash`.
+
+Theory of operation. A child process opens the store and changes it in all ways, as fast as it can. It says
+on a pipe what it begins, and what it has been told to be done. At a random instant it is killed (SIGKILL),
+which may be while the store is made, opened, written or merged with its log. The store is opened again. It
+must hold exactly what was acknowledged, with or without the one change that had begun: as whole
+transactions, text by text, and in order of receipt. Then the next child goes on, in the same store or in a
+new one.
+
+All messages follow from the seed, so that their texts are known without asking the store. A kill is not a
+power cut: what the operating system has been given stays.
+"""
+
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import click
+
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.store.feeds import StoreError
+from ssb.store.sqlite import SqliteFeeds
+
+_FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
+"""Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""
+_KILLS_A_STORE = 10
+_CHECK_EVERY = 40
+_LONGEST_S = 0.1
+
+Opening = Callable[[Path], SqliteFeeds]
+
+
+class Fault(Exception):
+    """The store is not what it should be after a kill; the message says which kill, and what differs."""
+
+
+class Change(NamedTuple):
+    """One call that changes the store: what, and its numbers (of a feed, and up to which message)."""
+
+    what: str
+    numbers: tuple[int, ...]
+
+    def line(self, state: str) -> bytes:
+        """Return it for the pipe."""
+        return " ".join([state, self.what, *map(str, self.numbers)]).encode() + b"\n"
+
+
+@dataclass
+class Held:
+    """What a store should hold.
+
+    Attributes:
+        log: in order of receipt, a feed and a sequence number each. The own feed is -1, those that fork -2
+            and less.
+        forks, loose: numbers of the feeds that are forked, and of messages out of order.
+    """
+
+    log: list[tuple[int, int]] = field(default_factory=list)
+    forks: set[int] = field(default_factory=set)
+    loose: set[int] = field(default_factory=set)
+
+    def tips(self) -> Counter[int]:
+        """How many messages of each feed there are."""
+        return Counter(feed for feed, _ in self.log)
+
+    def after(self, change: Change) -> "Held":
+        """What it holds after a change."""
+        log, forks, loose = list(self.log), set(self.forks), set(self.loose)
+        tips = self.tips()
+        match change:
+            case Change("publish", (sequence,)):
+                log.append((-1, sequence))
+            case Change("append", ends):
+                for feed, end in enumerate(ends):
+                    log += [(feed, sequence) for sequence in range(tips[feed] + 1, end + 1)]
+            case Change("drop", (feed,)):
+                log = [entry for entry in log if entry[0] != feed]
+            case Change("fork", (forker,)):
+                log.append((-2 - forker, 1))
+                forks.add(forker)
+            case Change("loose", (number,)):
+                loose.add(number)
+        return Held(log, forks, loose)
+
+
+class Material:
+    """All messages that a drill stores, from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        rng = Random(seed)
+        self.writer, *authors = (Identity.from_seed(rng.randbytes(32)) for _ in range(2 + _FEEDS + _FORKERS))
+        self.feeds = [_feed(author, _LENGTH, rng) for author in authors[:_FEEDS]]
+        self.branches = [(_feed(one, 1, rng)[0], _feed(one, 1, rng)[0]) for one in authors[_FEEDS:-1]]
+        self.loose = _feed(authors[-1], _LOOSE, rng)[1::2]  # no two of them beside each other
+        self._own: list[Message] = []
+
+    def own(self, sequence: int) -> Message:
+        """Return a message of the writer's own feed, which the store signs itself."""
+        while len(self._own) < sequence:
+            content, now_ms = own_content(len(self._own) + 1)
+            tip = self._own[-1] if self._own else None
+            self._own.append(Message.create(self.writer, tip, content, now_ms))
+        return self._own[sequence - 1]
+
+    def get(self, feed: int, sequence: int) -> Message:
+        """Return a message by its feed, as in `Held.log`, and its sequence number."""
+        if feed == -1:
+            return self.own(sequence)
+        return self.branches[-2 - feed][0] if feed < -1 else self.feeds[feed][sequence - 1]
+
+
+def own_content(sequence: int) -> tuple[dict[str, str], int]:
+    """Return content and time, ms, of a message of the own feed."""
+    return {"type": "post", "text": f"the {sequence}th of my own"}, 1_600_000_000_000 + sequence
+
+
+def _feed(author: Identity, length: int, rng: Random) -> list[Message]:
+    messages: list[Message] = []
+    for number in range(length):
+        tip = messages[-1] if messages else None
+        text = rng.randbytes(rng.choice((20, 100, 900))).hex()
+        messages.append(Message.create(author, tip, {"type": "post", "text": text}, number))
+    return messages
+
+
+class Drill:
+    """Kills, one after the other.
+
+    Args:
+        directory: where stores are made.
+        seed: of everything but the instants at which processes are.
+        opening: opens a store for writing.
+
+    Attributes:
+        counts: kills, stores, and changes: acknowledged, and begun when the kill came.
+    """
+
+    def __init__(self, directory: Path, seed: int, opening: Opening = SqliteFeeds) -> None:
+        self.counts: Counter[str] = Counter()
+        self._directory = directory
+        self._opening = opening
+        self._rng = Random(seed)
+        self._material = Material(seed)
+        self._held = Held()
+        self._path = directory
+
+    def run(self, kills: int, progress: Callable[[Counter[str]], None] = lambda _: None) -> None:
+        """Kill so many writers. Raises Fault as soon as the store is not as it should be."""
+        for kill in range(kills):
+            if kill % _KILLS_A_STORE == 0:
+                self._begin_store(kill)
+            self._kill_one()
+            try:
+                self._check(is_thorough=kill % _CHECK_EVERY == 0 or kill == kills - 1)
+            except (Fault, StoreError, ValueError) as error:
+                raise Fault(f"kill {kill + 1}: {error}") from error
+            progress(self.counts)
+
+    def _begin_store(self, kill: int) -> None:
+        if kill:
+            shutil.rmtree(self._path)
+        self._path = self._directory / f"store-{kill}"
+        self._path.mkdir()
+        self._held = Held()
+        self.counts["stores"] += 1
+
+    def _kill_one(self) -> None:
+        """Run a writer for a random time; take in what it has said."""
+        is_soon = self._rng.random() < 0.2
+        lifetime = self._rng.uniform(0, _LONGEST_S / 10 if is_soon else _LONGEST_S)
+        plan = Random(self._rng.random())
+        heard, say = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(heard)
+            _write(self._path / "feeds.db", self._opening, self._material, self._held, plan, say)
+        os.close(say)
+        if not is_soon:
+            select.select([heard], [], [])  # until it begins the first change, or has failed
+        time.sleep(lifetime)
+        os.kill(child, signal.SIGKILL)
+        with os.fdopen(heard, "rb") as pipe:
+            lines = pipe.read().splitlines()
+        os.waitpid(child, 0)
+        self.counts["kills"] += 1
+        self.counts["before the store was open"] += not lines
+        self._begun: Change | None = None
+        for line in lines:
+            state, what, *numbers = line.decode().split()
+            if state == "failed":
+                raise Fault(line.decode())
+            change = Change(what, tuple(map(int, numbers)))
+            if state == "done":
+                after = self._held.after(change)
+                self.counts["changes acknowledged"] += 1
+                self.counts["messages acknowledged"] += max(0, len(after.log) - len(self._held.log))
+                self._held = after
+            self._begun = change if state == "begin" else None
+
+    def _check(self, *, is_thorough: bool) -> None:
+        """Compare the store with what it should hold, and find out whether the change under way is in it."""
+        if not (self._path / "feeds.db").exists():
+            _same("acknowledged changes without a file", self._held, Held())
+            return
+        with SqliteFeeds(self._path / "feeds.db") as store:
+            if self._begun is not None:
+                self.counts["in the midst of a change"] += 1
+                after = self._held.after(self._begun)
+                if self._matches(store, after):
+                    self.counts["of these, stored"] += 1
+                    self._held = after
+                    self._begun = None
+            self._compare(store)
+            store.check(is_thorough=is_thorough)
+
+    def _matches(self, store: SqliteFeeds, held: Held) -> bool:
+        return (
+            [stored.text for stored in store.log(0, sys.maxsize >> 1)]
+            == [self._material.get(*entry).encoded for entry in held.log]
+            and len(store.forks()) == len(held.forks)
+            and self._loose(store) == held.loose
+        )
+
+    def _compare(self, store: SqliteFeeds) -> None:
+        material, held = self._material, self._held
+        texts = [material.get(*entry).encoded for entry in held.log]
+        _same("the log", [stored.text for stored in store.log(0, sys.maxsize >> 1)], texts)
+        tips = {material.get(feed, 1).author: count for feed, count in held.tips().items()}
+        _same("the tips", dict(store.tips()), tips)
+        for feed, count in held.tips().items():
+            texts = [material.get(feed, sequence).encoded for sequence in range(1, count + 1)]
+            found = store.after(material.get(feed, 1).author, 0, count + 1)
+            _same("a feed", [stored.text for stored in found], texts)
+        proofs = {material.branches[forker][0].author: material.branches[forker] for forker in held.forks}
+        _same("the forks", dict(store.forks()), proofs)
+        _same("messages out of order", self._loose(store), held.loose)
+
+    def _loose(self, store: SqliteFeeds) -> set[int]:
+        return {
+            number for number, message in enumerate(self._material.loose) if store.get(message.id) == message
+        }
+
+
+def _same(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        sizes = [len(one) if isinstance(one, list | dict | set) else one for one in (found, expected)]
+        raise Fault(f"{what}: found {sizes[0]}, expected {sizes[1]}, or not the same ones")
+
+
+def _write(path: Path, opening: Opening, material: Material, held: Held, rng: Random, say: int) -> None:
+    """Be the child: change the store until the kill."""
+    try:
+        store = opening(path)
+        while True:
+            change = _next_change(held, rng)
+            os.write(say, change.line("begin"))
+            _apply(store, material, held, change)
+            os.write(say, change.line("done"))
+            held = held.after(change)
+    except BaseException as error:
+        os.write(say, f"failed {type(error).__name__} {error}\n".encode())
+    finally:
+        os._exit(1)
+
+
+def _next_change(held: Held, rng: Random) -> Change:
+    tips = held.tips()
+    what = rng.choices(["publish", "append", "fork", "loose"], [6, 6, 0.4, 0.4])[0]
+    if what == "publish":
+        return Change("publish", (tips[-1] + 1,))
+    forkers = sorted(set(range(_FORKERS)) - held.forks)
+    if what == "fork" and forkers:
+        return Change("fork", (rng.choice(forkers),))
+    loose = sorted(set(range(_LOOSE // 2)) - held.loose)
+    if what == "loose" and loose:
+        return Change("loose", (rng.choice(loose),))
+    full = [feed for feed in range(_FEEDS) if tips[feed] == _LENGTH]
+    if full:
+        return Change("drop", (full[0],))
+    most = rng.choice((1, 5, 60))
+    return Change("append", tuple(min(_LENGTH, tips[feed] + rng.randint(0, most)) for feed in range(_FEEDS)))
+
+
+def _apply(store: SqliteFeeds, material: Material, held: Held, change: Change) -> None:
+    tips = held.tips()
+    match change:
+        case Change("publish", (sequence,)):
+            store.publish(material.writer, *own_content(sequence))
+        case Change("append", ends):
+            ranges = [(feed, range(tips[feed] + 1, end + 1)) for feed, end in enumerate(ends)]
+            messages = [material.get(feed, sequence) for feed, places in ranges for sequence in places]
+            store.append(messages, 1.0)
+        case Change("drop", (feed,)):
+            store.drop(material.feeds[feed][0].author)
+        case Change("fork", (forker,)):
+            store.append(material.branches[forker], 1.0)
+        case Change("loose", (number,)):
+            store.add_out_of_order(material.loose[number], 1.0)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--kills", type=click.IntRange(min=1), default=500, show_default=True, help="How many writers.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the messages and the instants.")
+def main(kills: int, seed: int) -> None:
+    """Kill processes that write to a store of SSB feeds, and check the store after each.
+
+    Exit status 1 if an acknowledged change is lost, or anything is torn or doubled.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        drill = Drill(Path(directory), seed)
+        fault = ""
+        try:
+            drill.run(kills)
+        except Fault as error:
+            fault = str(error)
+    for what, count in drill.counts.items():
+        click.echo(f"{count:9,}  {what}")
+    if fault:
+        raise click.ClickException(fault)
+    click.echo("nothing acknowledged was lost, nothing is torn or doubled")
+
+
+if __name__ == "__main__":
+    main()

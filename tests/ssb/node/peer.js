@@ -1,0 +1,113 @@
+// A stock Scuttlebutt peer, driven by lines of JSON: {"id": n, "do": name, ...} on standard input, and
+// {"id": n, "value": ...} or {"id": n, "error": text} on standard output. Its first line is its address and id.
+// Arguments: directory, port, and "ebt" or "history", the way in which it replicates.
+
+const path = require('path')
+const readline = require('readline')
+const caps = require('ssb-caps')
+const pull = require('pull-stream')
+const SecretStack = require('secret-stack')
+const ssbKeys = require('ssb-keys')
+
+const [directory, port, way] = process.argv.slice(2)
+const keys = ssbKeys.loadOrCreateSync(path.join(directory, 'secret'))
+
+const stack = SecretStack({ appKey: caps.shs })
+  .use(require('ssb-db2'))
+  .use(require('ssb-db2/compat/ebt'))
+  .use(require('ssb-db2/compat/history-stream'))
+  .use(require('ssb-blobs'))
+if (way === 'ebt') stack.use(require('ssb-ebt'))
+const sbot = stack.call(null, {
+  path: directory,
+  keys,
+  caps,
+  timeout: 60_000,
+  timers: { inactivity: 3_600_000 },
+  connections: {
+    incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }] },
+    outgoing: { net: [{ transform: 'shs' }] },
+  },
+})
+// Without this it would not hand out its own feed.
+if (way === 'ebt') sbot.ebt.request(sbot.id, true)
+
+const promised = (call) =>
+  new Promise((resolve, reject) => call((error, value) => (error ? reject(error) : resolve(value))))
+
+const write = (writer, content, recps) =>
+  promised((done) => {
+    const message = { keys: writer, content, feedFormat: 'classic' }
+    sbot.db.create(recps ? { ...message, recps, encryptionFormat: 'box' } : message, done)
+  })
+
+const actions = {
+  // Publish posts of `size` letters.
+  publish: async ({ count, size }) => {
+    for (let n = 0; n < count; n++) await write(keys, { type: 'post', text: `${n} `.padEnd(size, 'x') })
+  },
+  create: async ({ content, recps }) => (await write(keys, content, recps)).key,
+  // Make `feeds` feeds of others, of `count` messages each, and hand them out.
+  makeFeeds: async ({ feeds, count }) => {
+    const ids = []
+    for (let n = 0; n < feeds; n++) {
+      const writer = ssbKeys.generate()
+      for (let m = 0; m < count; m++) await write(writer, { type: 'post', text: `${n} ${m}` })
+      sbot.ebt.request(writer.id, true)
+      ids.push(writer.id)
+    }
+    return ids
+  },
+  request: async ({ feeds }) => feeds.forEach((feed) => sbot.ebt.request(feed, true)),
+  connect: ({ address }) => promised((done) => sbot.connect(address, done)).then(() => true),
+  heads: () => promised((done) => sbot.getVectorClock(done)),
+  ids: ({ feed }) =>
+    new Promise((resolve, reject) => {
+      const { author, toPullStream, where } = require('ssb-db2/operators')
+      pull(
+        sbot.db.query(where(author(feed)), toPullStream()),
+        pull.collect((error, found) => {
+          if (error) return reject(error)
+          resolve(found.sort((a, b) => a.value.sequence - b.value.sequence).map((m) => m.key))
+        }),
+      )
+    }),
+  // The content of a message, opened if it is private.
+  content: ({ message }) => promised((done) => sbot.db.get(message, done)).then((value) => value.content),
+  addBlob: ({ size, letter }) =>
+    new Promise((resolve, reject) =>
+      pull(
+        pull.values([Buffer.alloc(size, letter)]),
+        sbot.blobs.add((error, hash) => (error ? reject(error) : resolve(hash))),
+      ),
+    ),
+  wantBlob: ({ blob }) => promised((done) => sbot.blobs.want(blob, done)),
+  blobSize: ({ blob }) => promised((done) => sbot.blobs.size(blob, done)),
+  // Call as the guest whom an invite's seed makes, and ask to be followed.
+  useInvite: async ({ address, seed }) => {
+    const invite = { name: 'invite', manifest: { use: 'async' }, init: () => ({ use: () => {} }) }
+    const guest = SecretStack({ appKey: caps.shs })
+      .use(invite)
+      .call(null, {
+        path: path.join(directory, 'guest'),
+        keys: ssbKeys.generate('ed25519', Buffer.from(seed, 'base64')),
+        caps,
+        connections: { incoming: {}, outgoing: { net: [{ transform: 'shs' }] } },
+      })
+    const rpc = await promised((done) => guest.connect(address, done))
+    return promised((done) => rpc.invite.use({ feed: sbot.id }, done)).then((message) => message.value.content)
+  },
+}
+
+readline.createInterface({ input: process.stdin }).on('line', (line) => {
+  const request = JSON.parse(line)
+  Promise.resolve()
+    .then(() => actions[request.do](request))
+    .then(
+      (value) => ({ id: request.id, value: value === undefined ? null : value }),
+      (error) => ({ id: request.id, error: String(error.message || error) }),
+    )
+    .then((answer) => console.log(JSON.stringify(answer)))
+})
+const address = `net:127.0.0.1:${port}~shs:${keys.public.replace('.ed25519', '')}`
+console.log(JSON.stringify({ address, id: sbot.id }))

@@ -1,0 +1,262 @@
+"""EBT: in the end all who want a feed have it, whatever happened to connections; and trees cost little."""
+
+import json
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+from ebt_swarm import MS, Clocks, Swarm, connect_all
+from fresh_seeds import first_fresh_seed
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssb.generate import generate_feed
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.replication.ebt import DEFAULT_LIMITS, NOT_WANTED, Ebt, Limits, Note, ProtocolError
+from ssb.store.memory import MemoryFeeds
+
+FEEDS = [generate_feed(Random(seed), 30, Identity.from_seed(bytes([seed + 1]) * 32)) for seed in range(5)]
+KEYS = [messages[0].author for messages in FEEDS]
+SECOND = 1_000 * MS
+
+
+def opened(limits: Limits = DEFAULT_LIMITS, held: int = 0) -> Ebt:
+    """A peer that wants the first feed, has some of it, and was called by another."""
+    feeds = MemoryFeeds()
+    feeds.append(FEEDS[0][:held], 0.0)
+    ebt = Ebt(feeds, Clocks(), [KEYS[0]], limits)
+    ebt.open(1, "@other", is_caller=False, now=0)
+    return ebt
+
+
+def notes_of(bodies: Iterable[bytes]) -> dict[str, Note]:
+    return {
+        feed: Note.read(number)
+        for body in bodies
+        if b'"signature"' not in body
+        for feed, number in json.loads(body).items()
+    }
+
+
+@given(st.none() | st.integers(0, 2**50), st.booleans())
+def test_a_note_is_read_as_it_was_written(sequence: int | None, receives: bool) -> None:
+    note = Note(sequence, receives and sequence is not None)
+    assert Note.read(note.number) == note
+
+
+@pytest.mark.parametrize("number", [-2, 1.5, "3", None, True])
+def test_what_is_no_note_is_refused(number: object) -> None:
+    with pytest.raises(ProtocolError):
+        Note.read(number)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [*range(30), *range(first_fresh_seed(), first_fresh_seed() + 30)])
+def test_all_who_want_a_feed_have_it_in_the_end(seed: int) -> None:
+    random = Random(seed)
+    swarm = Swarm(random.randint(2, 7))
+    published = [0] * len(FEEDS)
+    homes = [random.randrange(len(swarm.peers)) for _ in FEEDS]
+    for number, home in enumerate(homes):
+        swarm.peers[home].ebt.want(KEYS[number], 0)
+    for _ in range(random.randint(5, 60)):
+        one, other = random.randrange(len(swarm.peers)), random.randrange(len(swarm.peers))
+        feed = random.randrange(len(FEEDS))
+        match random.randrange(7):
+            case 0 | 1:
+                swarm.connect(one, other, random.randrange(1, 200) * MS)
+            case 2:
+                swarm.cut(one, other)
+            case 3:
+                more = random.randint(1, 5)
+                swarm.publish(homes[feed], FEEDS[feed][published[feed] : published[feed] + more])
+                published[feed] = min(published[feed] + more, len(FEEDS[feed]))
+            case 4:
+                swarm.peers[one].ebt.want(KEYS[feed], swarm.now)
+            case 5 if one != homes[feed]:
+                swarm.peers[one].ebt.unwant(KEYS[feed], swarm.now)
+            case 6:
+                swarm.restart(one)
+        swarm.run(swarm.now + random.randrange(0, 2_000) * MS)
+    for peer in swarm.peers:  # all want all, so that feeds have ways to go
+        for key in KEYS:
+            peer.ebt.want(key, swarm.now)
+    connect_all(swarm, random)
+    swarm.run(swarm.now + 60 * SECOND)
+    expected = {key: count for key, count in zip(KEYS, published, strict=True) if count}
+    assert [peer.tips() for peer in swarm.peers] == [expected] * len(swarm.peers)
+    before = [(peer.messages, peer.notes) for peer in swarm.peers]
+    swarm.run(swarm.now + 60 * SECOND)
+    assert [(peer.messages, peer.notes) for peer in swarm.peers] == before, "they rest"
+
+
+def test_a_message_crosses_each_peer_once_when_trees_stand() -> None:
+    swarm = Swarm(6)
+    for peer in swarm.peers:
+        peer.ebt.want(KEYS[0], 0)
+    for one in range(6):
+        for other in range(one):
+            swarm.connect(one, other)
+    swarm.publish(0, FEEDS[0][:1])
+    swarm.run(10 * SECOND)
+    before = sum(peer.messages for peer in swarm.peers)
+    for message in FEEDS[0][1:]:
+        swarm.publish(0, [message])
+        swarm.run(swarm.now + SECOND)
+    assert {peer.tips()[KEYS[0]] for peer in swarm.peers} == {30}
+    assert sum(peer.messages for peer in swarm.peers) - before == 5 * 29
+
+
+def test_peers_that_meet_again_tell_only_what_differs() -> None:
+    swarm = Swarm(2)
+    for peer in swarm.peers:
+        for key in KEYS:
+            peer.ebt.want(key, 0)
+    for number in range(len(FEEDS)):
+        swarm.publish(0, FEEDS[number][:10])
+    swarm.connect(0, 1)
+    swarm.run(SECOND)
+    swarm.cut(0, 1)
+    swarm.connect(
+        0, 1
+    )  # the publisher has not been told that its messages have arrived: it says how far it is
+    swarm.run(2 * SECOND)
+    swarm.cut(0, 1)
+    swarm.publish(0, FEEDS[2][10:12])
+    told: list[dict[str, Note]] = []
+    receive = swarm.peers[1].ebt.receive
+
+    def spy(number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
+        told.append(notes_of(list(bodies)))
+        receive(number, bodies, now, received)
+
+    swarm.peers[1].ebt.receive = spy  # type: ignore[method-assign]
+    swarm.connect(0, 1)
+    swarm.run(3 * SECOND)
+    assert set().union(*told) == {KEYS[2]}
+    assert swarm.peers[1].tips()[KEYS[2]] == 12
+
+
+def test_another_takes_over_from_a_silent_peer() -> None:
+    ebt = opened(Limits(patience=3 * SECOND))
+    ebt.open(2, "@second", is_caller=False, now=0)
+    ahead = json.dumps({KEYS[0]: Note(5, False).number}).encode()
+    ebt.receive(1, [ahead], 0, 0.0)
+    ebt.receive(2, [ahead], 0, 0.0)
+    assert notes_of(ebt.take_output(1, ROOM, 0))[KEYS[0]] == Note(0, True)
+    assert notes_of(ebt.take_output(2, ROOM, 0))[KEYS[0]] == Note(0, False)
+    ebt.wake(3 * SECOND - 1)
+    assert ebt.output_due(2) is None
+    assert ebt.next_deadline() == 3 * SECOND
+    ebt.wake(3 * SECOND)
+    assert notes_of(ebt.take_output(1, ROOM, 3 * SECOND))[KEYS[0]] == Note(0, False)
+    assert notes_of(ebt.take_output(2, ROOM, 3 * SECOND))[KEYS[0]] == Note(0, True)
+
+
+def test_another_takes_over_at_once_from_one_that_left() -> None:
+    ebt = opened()
+    ebt.open(2, "@second", is_caller=False, now=0)
+    ahead = json.dumps({KEYS[0]: Note(5, False).number}).encode()
+    ebt.receive(1, [ahead], 0, 0.0)
+    ebt.receive(2, [ahead], 0, 0.0)
+    ebt.take_output(2, ROOM, 0)
+    ebt.close(1, SECOND)
+    assert notes_of(ebt.take_output(2, ROOM, SECOND)) == {KEYS[0]: Note(0, True)}
+
+
+def test_a_feed_is_not_exchanged_with_whom_its_author_blocks() -> None:
+    ebt = opened(held=5)
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(0, True).number}).encode()], 0, 0.0)
+    ebt.hide(KEYS[0], "@other", 0)
+    assert ebt.take_output(1, ROOM, 0) == [json.dumps({KEYS[0]: -1}, separators=(",", ":")).encode()]
+
+
+def test_notes_that_tell_progress_wait_for_each_other() -> None:
+    ebt = opened(Limits(note_delay=20 * MS), held=1)
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(1, False).number}).encode()], 0, 0.0)
+    ebt.take_output(1, ROOM, 0)
+    for message in FEEDS[0][1:4]:
+        ebt._feeds.append([message], 0.0)
+        ebt.appended(KEYS[0], MS)
+    assert ebt.take_output(1, ROOM, MS) == []
+    assert ebt.output_due(1) == 21 * MS
+    assert len(ebt.take_output(1, ROOM, 21 * MS)) == 1
+
+
+ROOM = 100_000
+
+
+def compact(message: Message) -> bytes:
+    return json.dumps(json.loads(message.text), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def forged() -> bytes:
+    value = json.loads(FEEDS[0][3].text)
+    return json.dumps(value | {"timestamp": 1}).encode()
+
+
+def forked() -> bytes:
+    author = Identity.from_seed(bytes([1]) * 32)
+    return compact(Message.create(author, FEEDS[0][2], {"type": "post", "text": "other"}, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("bodies", "reason"),
+    [
+        ([forged()], "signature does not verify"),
+        ([compact(FEEDS[0][5])], "does not come after"),
+        ([compact(FEEDS[0][3]), forked()], "forked"),
+        ([b'{"signature":'], "cannot be read"),
+        ([b'{"signature": 3}'], "a message that is none"),
+        ([b"[]"], "neither a message nor notes"),
+        ([json.dumps({KEYS[0]: "9"}).encode()], "a note that is no number"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_what_came_before_is_kept(bodies: list[bytes], reason: str) -> None:
+    ebt = opened(held=2)
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(9, True).number}).encode()], 0, 0.0)
+    with pytest.raises(ProtocolError, match=reason):
+        ebt.receive(1, [compact(FEEDS[0][2]), *bodies], 0, 0.0)
+    kept = 4 if len(bodies) == 2 else 3
+    assert ebt._feeds.tips() == {KEYS[0]: kept}
+    assert [message.sequence for message in ebt.take_stored()] == list(range(3, kept + 1))
+
+
+def test_a_forked_feed_is_not_replicated_any_more() -> None:
+    ebt = opened(held=4)
+    ebt.open(2, "@second", is_caller=False, now=0)
+    for number in (1, 2):
+        ebt.receive(number, [json.dumps({KEYS[0]: Note(4, True).number}).encode()], 0, 0.0)
+        ebt.take_output(number, ROOM, 0)
+    with pytest.raises(ProtocolError):
+        ebt.receive(1, [forked()], 0, 0.0)
+    for number in (1, 2):
+        assert notes_of(ebt.take_output(number, ROOM, 0)) == {KEYS[0]: NOT_WANTED}
+
+
+def test_notes_have_limits() -> None:
+    strangers = {Identity.from_seed(number.to_bytes(32)).ref: 0 for number in range(11)}
+    with pytest.raises(ProtocolError, match="more than 10 feeds"):
+        opened(Limits(unwanted=10)).receive(1, [json.dumps(strangers).encode()], 0, 0.0)
+    ebt = opened(Limits(notes_burst=5, notes_per_s=1))
+    same = json.dumps({KEYS[0]: 0}).encode()
+    ebt.receive(1, [same] * 5, 0, 0.0)
+    ebt.receive(1, [same] * 2, 2 * SECOND, 0.0)
+    with pytest.raises(ProtocolError, match="too many notes"):
+        ebt.receive(1, [same], 2 * SECOND, 0.0)
+
+
+def test_large_feeds_take_turns() -> None:
+    feeds = MemoryFeeds()
+    ebt = Ebt(feeds, Clocks())
+    for number in (0, 1):
+        feeds.append(FEEDS[number], 0.0)
+        ebt.want(KEYS[number], 0)
+    ebt.open(1, "@other", is_caller=False, now=0)
+    ebt.take_output(1, ROOM, 0)
+    ebt.receive(1, [json.dumps(dict.fromkeys(KEYS[:2], 0)).encode()], 0, 0.0)
+    authors = []
+    while ebt.output_due(1) is not None:
+        authors += [json.loads(body)["author"] for body in ebt.take_output(1, 2_000, 0)]
+    assert authors.count(KEYS[0]) == authors.count(KEYS[1]) == 30
+    assert authors[:15].count(KEYS[1]) >= 5

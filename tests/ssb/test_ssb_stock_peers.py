@@ -1,0 +1,126 @@
+"""Our peer and the stock ones, from npm, on loopback: what one writes the other has, to the byte."""
+
+from pathlib import Path
+
+import pytest
+from stock_peer import OurPeer, StockPeer, node_modules, until
+
+from ssb import key_file, private
+from ssb.keys import encode_base64
+from ssb.transport.address import parse_invite
+
+
+@pytest.fixture(autouse=True)
+def _needs_node() -> None:
+    node_modules()
+
+
+def has_as_many(peer: OurPeer, feed: str, count: int) -> bool:
+    return bool(peer.do("status")["messages"]) and len(peer.log(feed)) >= count
+
+
+@pytest.mark.parametrize("caller", ["ours", "theirs"])
+def test_a_thousand_messages_cross_both_ways(tmp_path: Path, caller: str) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        stock.do("publish", count=1000, size=300)
+        ours.follow(stock.id)
+        ours.publish(999)
+        stock.do("request", feeds=[ours.id])
+        if caller == "ours":
+            ours.do("connect", arguments=[stock.address])
+        else:
+            stock.do("connect", address=ours.address)
+        until(lambda: stock.do("heads").get(ours.id) == 1000 and ours.do("status")["messages"] == 2000)
+        assert ours.ids(stock.id) == stock.do("ids", feed=stock.id)
+        assert stock.do("ids", feed=ours.id) == ours.ids(ours.id)
+        stock.do("publish", count=3, size=10)  # live
+        ours.publish(3)
+        until(lambda: stock.do("heads").get(ours.id) == 1003 and ours.do("status")["messages"] == 2006)
+
+
+def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock:
+        stock.do("publish", count=3000, size=2000)
+        ours = OurPeer(tmp_path / "ours")
+        ours.follow(stock.id)
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: int(ours.do("status")["messages"]) > 300)
+        ours.kill()
+        with OurPeer(tmp_path / "ours") as again:
+            held = again.do("status")["messages"]
+            assert held > 300
+            until(lambda: again.do("status")["messages"] == 3001)
+            assert again.ids(stock.id) == stock.do("ids", feed=stock.id)
+
+
+def test_two_hundred_feeds(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        feeds = stock.do("makeFeeds", feeds=200, count=3)
+        for feed in feeds:
+            ours.follow(feed)
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: ours.do("status")["messages"] == 200 + 600)
+        heads = stock.do("heads")
+        assert {feed: len(ours.ids(feed)) for feed in feeds[::40]} == {
+            feed: heads[feed] for feed in feeds[::40]
+        }
+        with StockPeer(tmp_path / "other") as other:
+            other.do("request", feeds=feeds)
+            other.do("connect", address=ours.address)
+            until(lambda: all(other.do("heads").get(feed) == 3 for feed in feeds))
+
+
+def test_a_peer_without_ebt_is_asked_for_history(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock", "history") as stock, OurPeer(tmp_path / "ours") as ours:
+        stock.do("publish", count=30, size=100)
+        ours.follow(stock.id)
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: ours.do("status")["messages"] == 31)
+        stock.do("publish", count=2, size=100)
+        until(lambda: ours.do("status")["messages"] == 33)
+        assert ours.ids(stock.id) == stock.do("ids", feed=stock.id)
+
+
+def test_private_messages_are_opened_there_and_here(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        ours.follow(stock.id)
+        stock.do("request", feeds=[ours.id])
+        stock.do("create", content={"type": "post", "text": "for you é"}, recps=[ours.id, stock.id])
+        content = {"type": "post", "text": "for you, too"}
+        sent = ours.do("publish", arguments=[content, [stock.id]])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: stock.do("heads").get(ours.id) == 2 and ours.do("status")["messages"] == 3)
+        assert stock.do("content", message=sent["key"]) == content
+        identity = key_file.read(ours.directory / "secret")
+        [entry] = ours.log(stock.id)
+        opened = private.unbox(entry["value"]["content"], identity)
+        assert opened is not None
+        assert opened["text"] == "for you é"
+
+
+def test_invites_are_used_there_and_here(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        code = ours.do("invite", "create", arguments=[1])
+        given = parse_invite(code)
+        seed = encode_base64(given.seed)
+        content = stock.do("useInvite", address=str(given.address), seed=seed)
+        assert content == {"type": "contact", "contact": stock.id, "following": True, "pub": True}
+        stock.do("publish", count=5, size=10)
+        stock.do("connect", address=ours.address)
+        until(lambda: ours.do("status")["messages"] == 6)
+        with pytest.raises(AssertionError):  # it is used up
+            stock.do("useInvite", address=str(given.address), seed=seed)
+
+
+def test_a_blob_of_five_megabytes_goes_there_and_comes_here(tmp_path: Path) -> None:
+    size = 5_000_000
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        ours.do("connect", arguments=[stock.address])
+        theirs = stock.do("addBlob", size=size, letter="a")
+        assert ours.do("blobs", "want", arguments=[theirs]) is False
+        until(lambda: ours.do("blobs", "size", arguments=[theirs]) == size)
+        path = tmp_path / "blob"
+        path.write_bytes(b"b" * size)
+        added = ours.do("blobs", "add", arguments=[str(path)])
+        assert stock.do("wantBlob", blob=added)
+        assert stock.do("blobSize", blob=added) == size

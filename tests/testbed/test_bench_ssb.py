@@ -1,0 +1,35 @@
+"""The bench of the SSB store and graph: that it runs, not how fast."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from testbed.bench.ssb import Figure, bench
+
+SMALL = ["--messages", "1000", "--feeds", "20"]
+
+
+def test_every_figure_is_there():
+    ran = CliRunner().invoke(bench, [*SMALL, "--json"])
+    assert ran.exit_code == 0, ran.output
+    result = json.loads(ran.output)
+    assert (result["messages"], result["feeds"]) == (1000, 20)
+    figures = {figure["what"]: figure["value"] for figure in result["figures"]}
+    assert len(figures) == 12 + 1
+    assert all(value > 0 for what, value in figures.items() if "memory" not in what)
+    assert figures["append, verified before"] > figures["append and verify"]
+
+
+@pytest.mark.parametrize(
+    ("value", "bar", "is_most", "met"),
+    [
+        (2, None, False, None),
+        (2, 1, False, True),
+        (2, 1, True, False),
+        (1, 1, True, True),
+        (1, 2, False, False),
+    ],
+)
+def test_bars(value, bar, is_most, met):
+    assert Figure("", value, "", bar, is_most).met is met
