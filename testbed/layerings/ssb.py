@@ -75,6 +75,7 @@ class SsbNode:
         follows: Sequence[Feed] = workload.follows.get(context.name, ()) if plan is not None else ()
         is_over = plan is None or (context.since is not None and context.since >= plan.stop)
         self._follows = {} if is_over else {feed.key: feed for feed in follows}
+        self._own = {feed.key for feed in (*self._feeds, *follows)}
         self._start = max(plan.start, context.since or 0) if plan is not None else 0
         self._stop = plan.stop if plan is not None else 0
         self._due = deque(
@@ -199,10 +200,8 @@ class SsbNode:
         """Return what the node holds: connections, feeds on them, and messages for other nodes."""
         connections = len(self._peer.connections)
         exchanges = self._peer.replication.exchanges()
-        own = {feed.key for feed in self._feeds} | self._follows.keys()
-        others = [
-            (tip, self._store.bytes(feed)) for feed, tip in self._store.tips().items() if feed not in own
-        ]
+        tips = self._store.tips()
+        others = [(tips[key], self._store.bytes(key)) for key in tips if key not in self._own]
         return {
             "connections": Held(connections, CONNECTION_BYTES * connections),
             "exchanges": Held(exchanges, EXCHANGE_BYTES * exchanges),

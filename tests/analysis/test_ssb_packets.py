@@ -53,7 +53,7 @@ def test_messages_notes_and_calls_are_told_apart(run):
     assert kinds["handshake"] == 2
     assert kinds["note"] >= 1
     sent = [row for row in rows(run, "ssb") if (row["node"], row["direction"]) == ("s1", "out")]
-    assert [row["call"] for row in sent if row["kind"] == "request"] == ["ebt.replicate"]
+    assert [row["method"] for row in sent if row["kind"] == "request"] == ["ebt.replicate"]
 
 
 def test_all_bytes_of_the_streams_are_in_a_layer(run):

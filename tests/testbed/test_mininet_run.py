@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,9 @@ import pcapng_oracle
 import pytest
 from patience import PATIENCE_S
 
+from captures.key_log import from_lines
 from captures.pcapng import Direction
+from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
 from testbed.experiment.mininet_run import _Nodes, _Process
 from testbed.layerings.node import AppState
 from testbed.scenario.model import BUILT_IN, load
@@ -98,6 +101,20 @@ def test_both_layerings_deliver_everything_over_real_sockets(tmp_path: Path) -> 
     assert "network   mininet" in done.stdout
     assert_complete(tmp_path / "run", items=40, subscribers=8)
     assert not (tmp_path / "run.partial").exists()
+
+
+def test_peers_deliver_everything_over_real_tcp(tmp_path: Path) -> None:
+    done = feednet(
+        "--items", "10", "--layering", "ssb", "--out", "run", command=[sys.executable], cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "run" / "ssb"
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    delivered = Counter(event["node"] for event in events if event["event"] == "delivered")
+    assert delivered == {f"s{number}": 10 for number in range(1, 9)}
+    secrets = from_lines((run / "keys.log").read_bytes())
+    assert {secret.label for secret in secrets} == {CLIENT_SECRET, SERVER_SECRET}
+    assert len({secret.identifier for secret in secrets}) == 8
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root: the other tests run rootless already")

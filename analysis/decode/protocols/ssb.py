@@ -150,8 +150,8 @@ class _Framer:
         if name is None and packet.number > 0:
             name = _name(packet.body)
             self._calls[call] = name
-            return _REQUEST, None, None, {"call": ".".join(name)}
-        fields = {"call": ".".join(name or ())}
+            return _REQUEST, None, None, {"method": ".".join(name)}
+        fields = {"method": ".".join(name or ())}
         if packet.is_end:
             return _END, None, None, fields
         if name == GET:
@@ -211,7 +211,7 @@ DECLARATION = Declaration(
         Layer("blob", "blobs"),
     ),
     columns=(
-        Column("call", "string", "", "the call that it belongs to"),
+        Column("method", "string", "", "the call that it belongs to"),
         Column("notes", "int64", "", "of notes: the feeds that they are about"),
     ),
     framer=_Framer,
