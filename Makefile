@@ -2,7 +2,7 @@
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
 # make test-slow  tests of a minute or more: our TCP beside Linux's, Spark on a cluster, the README's commands
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
-# make fuzz   look for inputs that break the codec, a node, its management, or reading captures: FUZZ_SECONDS=60 for each
+# make fuzz   look for inputs that break the codec, a node, its management, an SSB peer, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sysconfig
 import time
@@ -15,6 +16,12 @@ ROOT = Path(__file__).parents[1]
 FEEDNET = Path(sysconfig.get_path("scripts"), "feednet")
 PATIENCE_S = 300.0
 """How long something that must come is waited for: a busy machine is slow."""
+
+
+def free_port() -> int:
+    """Return a TCP port of loopback that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
 
 
 class Feednet:

@@ -227,7 +227,12 @@ def bench(messages: int, feeds: int, as_json: bool) -> None:
             json.dumps({"messages": messages, "feeds": feeds, "figures": [f._asdict() for f in figures]})
         )
         return
-    click.echo(f"{messages:,} messages of {feeds:,} feeds")
+    show(f"{messages:,} messages of {feeds:,} feeds", figures)
+
+
+def show(title: str, figures: list[Figure]) -> None:
+    """Print figures beside their bars."""
+    click.echo(title)
     for figure in figures:
         value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3g}"
         verdict = "" if figure.bar is None else f"   bar {figure.bar:,}: {'met' if figure.met else 'missed'}"

@@ -7,7 +7,6 @@ makes sense in the user's directory does not pass.
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ import pyspark
 import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
+from processes import free_port
 
 from analysis.metrics.study import study
 from analysis.pipelines.compare import read_sweep
@@ -57,11 +57,6 @@ class Cluster(NamedTuple):
         """Return how many tasks each worker's executors have finished so far, by their logs."""
         logs = ([log.read_text() for log in place.glob("app-*/*/stderr")] for place in self.places)
         return [sum(text.count(" Finished task ") for text in texts) for texts in logs]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

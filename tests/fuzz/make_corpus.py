@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import runpy
 import struct
 from itertools import accumulate
@@ -20,8 +21,12 @@ from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.parameters import make_interest_with_parameters
 from forwarder.wire.persistent import make_persistent
 from forwarder.wire.tlv import element, nni
+from ssb.canonical import parse, stringify
+from ssb.keys import blob_ref
+from ssb.message import Message
+from ssb.transport.box_stream import Boxer
 from testbed.verify.commands import command
-from testbed.verify.fuzz import corpus, management
+from testbed.verify.fuzz import corpus, management, ssb
 from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,
@@ -261,6 +266,61 @@ def for_captures() -> dict[str, bytes]:
     return inputs
 
 
+def for_ssb() -> dict[str, bytes]:
+    """What peers say to each other, and what they must not."""
+    feed, other, blob = ssb.AUTHOR.ref, ssb.OTHER.ref, blob_ref(hashlib.sha256(ssb.BLOB.encode()).digest())
+    absent = blob_ref(bytes(32))
+    messages = [stringify(parse(message.text), indent=0).encode() for message in ssb.FEED]
+    ebt = ssb.Event(ssb.REQUEST, 20, b'[{"version":3,"format":"classic"}]')
+    history, wants, get, has, ping = (ssb.NAMES.index(name) + 10 * form for name, form in _CALLS)
+
+    def part(value: object, call: int = 1) -> ssb.Event:
+        return ssb.Event(ssb.PART, call - 1, json.dumps(value).encode())
+
+    def asked(call: int, *options: object) -> list[ssb.Event]:
+        return [ssb.Event(ssb.REQUEST, call, json.dumps(options).encode())]
+
+    unasked = Message.create(ssb.OTHER, None, {"type": "post"}, 1.0)
+    fork = Message.create(ssb.AUTHOR, ssb.FEED[2], {"type": "post", "text": "other"}, 1.0)
+    events = {
+        "notes": [ebt, part({feed: 16}), part({feed: 17, other: 0}), part({feed: -1}), part({})],
+        "messages": [ebt, part({feed: 16}), *(ssb.Event(ssb.PART, 0, body) for body in messages[4:])],
+        "gap": [ebt, part({feed: 16}), ssb.Event(ssb.PART, 0, messages[6])],
+        "fork": [ebt, part({feed: 16}), ssb.Event(ssb.PART, 0, fork.encoded)],
+        "other": [ebt, part({other: 16}), part(3), part([]), part({feed: "x"})],
+        "unasked": [
+            ebt,
+            ssb.Event(ssb.PART, 0, unasked.encoded),
+        ],
+        "history": asked(history, {"id": feed, "seq": 2, "limit": 2, "keys": False}),
+        "history-live": [*asked(history, {"id": feed, "live": True, "old": False}), ssb.Event(ssb.PAUSE, 2)],
+        "history-none": asked(history, {"id": feed, "seq": "x"}) + asked(history, {"id": 3}) + asked(history),
+        "wants": [*asked(wants), ssb.Event(ssb.ANSWER, 0, json.dumps({blob: -1, absent: -1}).encode())],
+        "wants-none": [ssb.Event(ssb.ANSWER, 0, json.dumps({blob: "x"}).encode())],
+        "blob": asked(get, blob)
+        + asked(get, {"key": blob, "max": 5})
+        + asked(get, absent)
+        + asked(has, blob),
+        "ping": [*asked(ping, {"timeout": 3}), part(1), ssb.Event(ssb.END, 0, b"true")],
+        "idle": [ssb.Event(ssb.PAUSE, which) for which in range(5)],
+        "goodbye": [ssb.Event(ssb.RAW, 0, bytes(9))],
+        "no-list": [ssb.Event(ssb.REQUEST, history, b"3"), ssb.Event(ssb.REQUEST, 20, b"{}")],
+        "handshake": [ssb.Event(ssb.HANDSHAKE, 0, bytes(64)), ssb.Event(ssb.HANDSHAKE, 1, bytes(80))],
+        "boxes": [ssb.Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
+    }
+    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}
+
+
+_CALLS = (
+    ('["createHistoryStream"]', 1),
+    ('["blobs","createWants"]', 1),
+    ('["blobs","get"]', 1),
+    ('["blobs","has"]', 0),
+    ('["gossip","ping"]', 2),
+)
+"""Names of calls, and the numbers of their forms."""
+
+
 def _udp(packet: bytes, fragment: bytes = b"\x40\0") -> bytes:
     frame = udp_frame(bytes(6), bytes(6), "10.0.0.1", "10.0.0.2", 6363, 6363, packet)
     return frame[:20] + fragment + frame[22:]
@@ -298,6 +358,7 @@ def main() -> None:
         "node": for_node(),
         "management": for_management(),
         "captures": for_captures(),
+        "ssb": for_ssb(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 SEED = 1
 SECONDS = 5
-WITHIN = {"wire": 80_000, "node": 80_000, "management": 32_000}
+WITHIN = {"wire": 80_000, "node": 80_000, "management": 32_000, "ssb": 20_000}
 """Inputs that it may take to find a planted bug. What libFuzzer tries depends on how long inputs took: a hard
 one takes 1,800 to 11,700."""
 
@@ -143,7 +143,9 @@ def test_a_bug_in_reading_captures_is_found(bug: str) -> None:
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_gone_after_its_context(bug: str) -> None:
     before = {
-        name: dict(vars(module)) for name, module in sys.modules.items() if name.startswith("forwarder")
+        name: dict(vars(module))
+        for name, module in sys.modules.items()
+        if name.startswith(("forwarder", "ssb"))
     }
     with planted(bug):
         pass

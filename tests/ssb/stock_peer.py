@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any, Self
 import nobody
 import pytest
 from patience import PATIENCE_S
+from processes import free_port
 
 from ssb.daemon.service import RunningPeer
 from ssb.transport.address import parse_address
@@ -48,12 +48,6 @@ def node_modules() -> Path:
                 pytest.skip(f"npm cannot install stock peers: {ran.stderr.strip().splitlines()[-1:]}")
             new.rename(place)
     return place / "node_modules"
-
-
-def free_port() -> int:
-    """Return a TCP port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def until(what: Callable[[], bool]) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from patience import PATIENCE_S
+from processes import free_port
 
+from testbed.bench import ssb_replication
 from testbed.bench.core import measure_exchanges
 from testbed.bench.faces import Kind, carry_push, carry_runs, carry_stream, round_trips, through_faces
 from testbed.bench.figures import Series
@@ -312,3 +316,13 @@ def test_no_process_is_left_behind(
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_replication_between_two_peers_is_measured():
+    ports = [str(free_port()), str(free_port())]
+    done = CliRunner().invoke(ssb_replication.bench, ["--messages", "1000", "--ports", *ports])
+    assert done.exit_code == 0, done.output
+    figures = dict(re.findall(r"^ +(\S.*?)  +([\d,.]+) ", done.output, re.MULTILINE))
+    # A live message has a box and a packet of its own: headers of 34 and 9 bytes.
+    assert 43 <= float(figures["bytes beyond the message, live"]) < 50
+    assert float(figures["bytes beyond the message, in bulk"]) < 43

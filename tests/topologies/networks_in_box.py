@@ -25,7 +25,7 @@ from stream_programs import Echo, Quiet, Source
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Closed, DatagramPort, GroupPort, Program, StreamPort
+from topologies.endpoint import Closed, DatagramPort, GroupPort, Opened, Program, StreamPort
 from topologies.generate import line
 from topologies.mininet import namespaces, ring, sandbox
 from topologies.mininet.child import Child
@@ -318,6 +318,15 @@ def ring_overflow():
     }
 
 
+class _Greeting(Source):
+    """A Source that sends a datagram, too, when the other program is there for certain."""
+
+    def on_stream(self, event, now):
+        super().on_stream(event, now)
+        if isinstance(event, Opened):
+            self.outputs.append((1, b"hello", (event.peer[0], 7000)))
+
+
 def programs_over_tcp():
     """A stream and datagrams over a router, between programs in processes of their own."""
     topology = Topology(
@@ -335,8 +344,7 @@ def programs_over_tcp():
             json.dumps({"output": str(capture), "application": "test", "interfaces": taps}), encoding="utf-8"
         )
         recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
-        echo, source = Echo(), Source((to, STREAM_PORT), CONTENT)
-        source.outputs.append((1, b"hello", (to, 7000)))
+        echo, source = Echo(), _Greeting((to, STREAM_PORT), CONTENT)
         ports = {1: StreamPort(STREAM_PORT), 2: DatagramPort(7000)}
         pid = os.fork()
         if not pid:

@@ -82,6 +82,40 @@ BUGS = {
     "an LLI for what is no item": Bug(
         "wire", "forwarder.wire.packet", "parse_interest", "and is_item_name(interest.name)", "and True"
     ),
+    "a message stored without its signature": Bug(
+        "ssb",
+        "ssb.store.admission",
+        "Admission._is_next",
+        "message.verify(self._hmac_key)\n    if tip is not None",
+        "if tip is not None",
+    ),
+    "arguments that are no list": Bug(
+        "ssb", "ssb.transport.calls", "_read_request", "not isinstance(arguments, list)", "False"
+    ),
+    "a sequence number that is none": Bug(
+        "ssb",
+        "ssb.replication.history",
+        "_number",
+        "isinstance(value, bool) or not isinstance(value, int)",
+        "False",
+    ),
+    "a want that is no number": Bug(
+        "ssb",
+        "ssb.replication.blobs",
+        "Blobs.receive",
+        "isinstance(value, bool) or not isinstance(value, int)",
+        "False",
+    ),
+    "notes that are no object": Bug(
+        "ssb", "ssb.replication.ebt", "Ebt.receive", "not isinstance(value, dict)", "False"
+    ),
+    "a feed stored that nobody wants": Bug(
+        "ssb",
+        "ssb.replication.ebt",
+        "Ebt._take_message",
+        "exchange is None or not self._shares(message.author, session)",
+        "False",
+    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",

@@ -12,7 +12,7 @@ from random import Random
 
 import atheris
 
-_ROOMS = ["forwarder"]
+_ROOMS = ["forwarder", "ssb"]
 
 with atheris.instrument_imports(include=_ROOMS, enable_loader_override=False):
     from testbed.verify.fuzz import bugs

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from testbed.verify.fuzz import captures, management, node, wire
+from testbed.verify.fuzz import captures, management, node, ssb, wire
 from testbed.verify.mutations import mutate
 
 
@@ -47,6 +47,14 @@ def _command(head: bytes, packet: bytes) -> bytes:
     return management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode()
 
 
+def _ssb_events(data: bytes) -> list[bytes]:
+    return [event.encode() for event in ssb.decode(data)]
+
+
+def _ssb_event(head: bytes, content: bytes) -> bytes:
+    return ssb.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
+
+
 TARGETS = {
     "wire": Target(
         wire.check,
@@ -70,6 +78,14 @@ TARGETS = {
         _commands,
         lambda unit: (unit[:1], unit[3:]),
         _command,
+        lambda rng: bytes((rng.randrange(256),)),
+    ),
+    "ssb": Target(
+        ssb.check,
+        8192,
+        _ssb_events,
+        lambda unit: (unit[:1], unit[3:]),
+        _ssb_event,
         lambda rng: bytes((rng.randrange(256),)),
     ),
     "captures": Target(
