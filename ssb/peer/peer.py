@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from random import Random
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from captures.key_log import Secret
@@ -18,6 +19,7 @@ from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.store.feeds import FeedStore
+from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
 from ssb.transport.muxrpc import ProtocolError
@@ -38,7 +40,9 @@ from topologies.endpoint import (
 )
 
 PORT: Final = 8008
-"""TCP port of peers, and UDP port of their announcements in a LAN."""
+"""TCP port of peers, and UDP port of their announcements in a local network (npm's ssb-lan)."""
+BROADCAST: Final = "255.255.255.255"
+"""The group of announcements."""
 
 _S = 1_000_000_000
 _VARIABLE = re.compile(r"[@%&][A-Za-z0-9+/]{43}=\.\w+|\d+")  # reasons are counted without names and numbers
@@ -55,6 +59,7 @@ class PeerOptions(NamedTuple):
         without_ebt: how long one that was called waits for `ebt.replicate` before it asks for feeds by
             `createHistoryStream`, ns.
         connections: most connections at once.
+        announce: between announcements to the media that it has ports for, ns.
         scheduler: see SchedulerOptions.
         replication: see ebt.Limits.
     """
@@ -65,6 +70,7 @@ class PeerOptions(NamedTuple):
     idle: int = 600 * _S
     without_ebt: int = 3 * _S
     connections: int = 200
+    announce: int = 1 * _S
     scheduler: SchedulerOptions = SchedulerOptions()
     replication: ebt.Limits = ebt.DEFAULT_LIMITS
 
@@ -87,7 +93,7 @@ class PeerEvent(NamedTuple):
 
 
 class Peer:
-    """A peer. It is a StreamEndpoint with one StreamPort.
+    """A peer. It is a StreamEndpoint with one StreamPort, and a GroupPort for each medium to be announced on.
 
     Args:
         identity: who it is.
@@ -115,6 +121,7 @@ class Peer:
         epoch_ms: float = 0.0,
         blobs: Blobs | None = None,
         door: Door = OPEN_DOOR,
+        announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
     ) -> None:
         self._identity = identity
         self._feeds = feeds
@@ -126,6 +133,9 @@ class Peer:
         self._blobs = blobs
         self._services = Services(identity.ref, feeds, self._ebt, blobs, door)
         self._scheduler = Scheduler(random, options.scheduler)
+        self._announcements = {port: str(address).encode() for port, address in announcements.items()}
+        self._announces_at: int | None = 0 if announcements else None
+        self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._calling: dict[int, str] = {}
@@ -212,14 +222,21 @@ class Peer:
     # The endpoint
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
+        """See Endpoint: another peer on a medium says where it listens."""
+        try:
+            address = parse_address(payload.decode())
+        except (InvalidAddress, UnicodeDecodeError):
+            return
+        if self._door.admits(address.peer):
+            self.add(address.peer, (address.host, address.port), now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
         """See Endpoint: TCP notices by itself."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return []
+        """See Endpoint: announcements."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
@@ -232,6 +249,9 @@ class Peer:
 
     def wake(self, now: int) -> None:
         """Give up what takes too long, call whom it is time to call, and send what is due."""
+        if self._announces_at is not None and now >= self._announces_at:
+            self._announces_at = now + self._options.announce
+            self._outputs += [(port, text, None) for port, text in self._announcements.items()]
         for connection in list(self._connections.values()):
             if not connection.remote:
                 if now >= connection.since + self._options.handshake:
@@ -400,6 +420,7 @@ class Peer:
                 self._actions.append(Send(connection.number, output))
 
     def _deadlines(self) -> Iterator[int | None]:
+        yield self._announces_at
         yield self._ebt.next_deadline()
         yield self._scheduler.next_deadline()
         for connection in self._connections.values():
