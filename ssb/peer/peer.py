@@ -92,6 +92,20 @@ class PeerEvent(NamedTuple):
     message: Message | None = None
 
 
+class _Fault(NamedTuple):
+    """A host whose peer was closed for a fault: until when it may not call, and how long that is, ns."""
+
+    until: int
+    pause: int
+
+
+_NO_FAULT: Final = _Fault(0, 0)
+_FIRST_PAUSE = _S
+_LONGEST_PAUSE = 60 * _S
+_FORGIVEN = 600 * _S
+_HOSTS = 1_000  # whose faults are remembered at once
+
+
 class Peer:
     """A peer. It is a StreamEndpoint with one StreamPort, and a GroupPort for each medium to be announced on.
 
@@ -139,6 +153,7 @@ class Peer:
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._calling: dict[int, str] = {}
+        self._faults: dict[str, _Fault] = {}
         self._actions: list[StreamAction] = []
         self._events: list[PeerEvent] = []
         self._secrets: list[Secret] = []
@@ -294,12 +309,18 @@ class Peer:
 
     def _open(self, event: Opened, now: int) -> None:
         called = self._calling.pop(event.stream, None)
-        if called is None and len(self._connections) >= self._options.connections:
-            self._actions.append(Close(event.stream, abort=True))
-            self.refused["too many connections"] += 1
-            return
+        if called is None:
+            reason = ""
+            if len(self._connections) >= self._options.connections:
+                reason = "too many connections"
+            elif now < self._faults.get(event.peer[0], _NO_FAULT).until:
+                reason = "called again too soon after a fault"
+            if reason:
+                self._actions.append(Close(event.stream, abort=True))
+                self.refused[reason] += 1
+                return
         self._connections[event.stream] = Connection(
-            event.stream, called, now, self._channel(called), Calls(), heard=now
+            event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
         )
 
     def _channel(self, called: str | None) -> Channel:
@@ -361,8 +382,19 @@ class Peer:
         """Close a connection for a fault of the other peer's."""
         self.refused[_VARIABLE.sub("…", reason)] += 1
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
+        if connection.called is None:
+            self._blame(connection.host, now)
         self._actions.append(Close(connection.number, abort=True))
         self._drop(connection, now, reason)
+
+    def _blame(self, host: str, now: int) -> None:
+        """Do not let a host call again for a while, which doubles with each fault until it has kept quiet."""
+        before = self._faults.pop(host, _NO_FAULT)
+        again = now < before.until + _FORGIVEN
+        pause = min(before.pause * 2, _LONGEST_PAUSE) if again and before.pause else _FIRST_PAUSE
+        self._faults[host] = _Fault(now + pause, pause)
+        if len(self._faults) > _HOSTS:
+            del self._faults[next(iter(self._faults))]
 
     def _end(self, connection: Connection, now: int) -> None:
         """Close a connection in good order."""
