@@ -194,6 +194,11 @@ class Host:
                     each.wake(now)
         self._settle(now)
 
+    def settle(self, now: int) -> None:
+        """Take what an application has put out because of something that it was told by other ways."""
+        self._now = now
+        self._settle(now)
+
     def _settle(self, now: int) -> None:
         """Pass packets between the forwarder and the applications until there are none left."""
         busy = True

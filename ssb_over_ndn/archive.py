@@ -9,7 +9,8 @@ from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event, Plan
 from ssb.message import Message
 from ssb_over_ndn.naming import message_packet
-from ssb_over_ndn.subscriber import Subscriber, Subscription
+from ssb_over_ndn.subscriber import Subscriber
+from ssb_over_ndn.subscriptions import Subscription
 
 
 class Archivist:

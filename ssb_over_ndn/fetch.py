@@ -1,16 +1,16 @@
-"""Fetching items that exist: classic Interests under a congestion window.
+"""Fetching packets that exist and are numbered, items or segments, by Interests under a congestion window.
 
 The window is that of ndncatchunks' AIMD pipeline: slow start, then additive increase and multiplicative
 decrease (RFC 5681), one decrease a round trip, for a loss as for a congestion mark (RFC 3168). An Interest
 counts as lost when its retransmission time-out (RFC 6298) is over; it is asked again before anything new.
 """
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from random import Random
+from typing import Protocol, TypeVar
 
-from forwarder.wire.feed import item_name
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
-from ssb_over_ndn.inbox import Inbox
 from ssb_over_ndn.timeout import Timeout
 
 MS = 1_000_000
@@ -54,25 +54,70 @@ class _Request:
         self.is_refused = False  # answered by a Nack or by something that is not the item: no loss
 
 
+_Opened = TypeVar("_Opened")
+
+
+class Box(Protocol[_Opened]):
+    """Where packets go that are numbered from 1; "item" stands for any such packet."""
+
+    @property
+    def arrived(self) -> int:
+        """The last item that has come, and all before it."""
+        ...
+
+    @property
+    def limit(self) -> int:
+        """The last item that there is room for."""
+        ...
+
+    def name(self, seq: int) -> bytes:
+        """Return an item's name."""
+        ...
+
+    def lacks(self, seq: int) -> bool:
+        """Tell whether there is room for an item, and need of it."""
+        ...
+
+    def open(self, seq: int, data: Data) -> _Opened | None:
+        """Return the item in a Data packet under its name; None if that is something else."""
+        ...
+
+    def put(self, item: _Opened) -> None:
+        """Take in an item; one that is not lacking, or has no room, is dropped."""
+        ...
+
+
 class Fetcher:
-    """Fetches a feed's items up to the newest that is known, as far as there is room for them.
+    """Fetches items up to the newest that is known, as far as there is room for them.
 
     Args:
         inbox: where they go.
         rng: source of nonces.
         lifetime_ms: InterestLifetime.
+        hint: the Interests' forwarding hint.
+        must_be_fresh: whether caches may answer with fresh packets only.
 
     Attributes:
         tip: the newest item that is known to exist.
     """
 
-    def __init__(self, inbox: Inbox, *, rng: Random, lifetime_ms: int) -> None:
+    def __init__(
+        self,
+        inbox: Box[_Opened],
+        *,
+        rng: Random,
+        lifetime_ms: int,
+        hint: Sequence[bytes] = (),
+        must_be_fresh: bool = False,
+    ) -> None:
         self.tip = 0
         self.window = CongestionWindow()
         self._timeout = Timeout()
         self._inbox = inbox
         self._rng = rng
         self._lifetime_ms = lifetime_ms
+        self._hint = hint
+        self._must_be_fresh = must_be_fresh
         self._asked = 0  # all up to here have been asked for, or have come
         self._flying: dict[int, _Request] = {}
         self._lost: list[int] = []  # items, a heap
@@ -105,7 +150,7 @@ class Fetcher:
 
     def ask(self, now: int) -> None:
         """Ask for what is known, has room and fits into the window."""
-        last = min(self.tip, self._inbox.limit) if self._inbox.forked_at is None else 0
+        last = min(self.tip, self._inbox.limit)
         self._asked = max(self._asked, self._inbox.arrived)
         while len(self._flying) < int(self.window.size):
             is_again = bool(self._lost)
@@ -146,11 +191,12 @@ class Fetcher:
     def _send(self, seq: int, is_again: bool, now: int) -> None:
         self._flying[seq] = _Request(now, now + self._timeout.length, is_again)
         interest = make_interest(
-            item_name(self._inbox.feed, seq),
+            self._inbox.name(seq),
             nonce=self._rng.getrandbits(32),
             # A cache that holds something else may let go of it sooner than of the item.
-            must_be_fresh=seq in self._unsound,
+            must_be_fresh=self._must_be_fresh or seq in self._unsound,
             lifetime_ms=self._lifetime_ms,
             hop_limit=SENT_HOP_LIMIT,
+            forwarding_hint=self._hint,
         )
         self._outputs.append(interest)

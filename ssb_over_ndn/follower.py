@@ -63,11 +63,15 @@ class Follower:
         rng: source of nonces.
         buffer: items that may be under way, or wait for those before them or for the application.
         lifetime_ms: InterestLifetime of Interests for items.
+        after: the last item that the application has.
     """
 
-    def __init__(self, feed: bytes, scout: Scout, *, rng: Random, buffer: int, lifetime_ms: int) -> None:
+    def __init__(
+        self, feed: bytes, scout: Scout, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0
+    ) -> None:
         self._scout = scout
-        self._inbox = Inbox(feed, buffer)
+        self._inbox = Inbox(feed, buffer, after)
+        scout.arrived = after
         self._fetcher = Fetcher(self._inbox, rng=rng, lifetime_ms=lifetime_ms)
         self._is_open = False
         self._is_refused = False  # and nothing has come since

@@ -4,6 +4,7 @@ from collections import Counter
 
 from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.feedcache.resequencer import Resequencer
+from forwarder.wire.feed import item_name
 from forwarder.wire.packet import Data
 
 
@@ -13,18 +14,19 @@ class Inbox:
     Args:
         feed: the feed's name.
         capacity: items that wait here at most; at least 1.
+        after: the last item that the application has; the one after it comes first.
 
     Attributes:
         rejected: packets refused, by reason.
     """
 
-    def __init__(self, feed: bytes, capacity: int) -> None:
+    def __init__(self, feed: bytes, capacity: int, after: int = 0) -> None:
         if capacity < 1:
             raise ValueError(f"a subscription with room for {capacity} items; it needs room for at least 1")
         self.feed = feed
         self.capacity = capacity
         self.rejected: Counter[str] = Counter()
-        self._items = Resequencer()
+        self._items = Resequencer(after)
 
     @property
     def arrived(self) -> int:
@@ -45,6 +47,10 @@ class Inbox:
     def limit(self) -> int:
         """The last item that there is room for."""
         return self.taken + self.capacity
+
+    def name(self, seq: int) -> bytes:
+        """Return an item's name."""
+        return item_name(self.feed, seq)
 
     def lacks(self, seq: int) -> bool:
         """Tell whether there is room for an item, and need of it."""

@@ -17,6 +17,7 @@ class LliSubscription:
         credit: items that may be under way.
         lifetime_ms: InterestLifetime of the LLIs.
         recovery: how the consumer asks for what is missing.
+        after: the last item that the application has.
     """
 
     def __init__(
@@ -27,8 +28,11 @@ class LliSubscription:
         credit: int,
         lifetime_ms: int,
         recovery: Recovery = Recovery.IN_NETWORK,
+        after: int = 0,
     ) -> None:
-        self._consumer = Consumer(feed, rng=rng, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery)
+        self._consumer = Consumer(
+            feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery
+        )
 
     @property
     def forked_at(self) -> int | None:

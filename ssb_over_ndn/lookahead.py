@@ -52,12 +52,22 @@ class Lookahead:
         window: items asked for ahead of what the application has taken, at least 1.
         lifetime_ms: InterestLifetime.
         is_patient: Interests are meant to outlive silences, which are therefore watched.
+        after: the last item that the application has.
 
     Raises ValueError for a window below 1.
     """
 
-    def __init__(self, feed: bytes, *, rng: Random, window: int, lifetime_ms: int, is_patient: bool) -> None:
-        self._inbox = Inbox(feed, window)
+    def __init__(
+        self,
+        feed: bytes,
+        *,
+        rng: Random,
+        window: int,
+        lifetime_ms: int,
+        is_patient: bool,
+        after: int = 0,
+    ) -> None:
+        self._inbox = Inbox(feed, window, after)
         self._rng = rng
         self._lifetime_ms = lifetime_ms
         self._is_patient = is_patient
@@ -66,7 +76,7 @@ class Lookahead:
         self._silence: Silence | None = None
         self._is_open = False
         self._newest = 0  # the last item that is known to exist
-        self._asked = 0
+        self._asked = after
         self._pending: dict[int, _Request] = {}
         self._unsound: set[int] = set()  # items under whose name something else came
         self._is_refused = False

@@ -15,12 +15,14 @@ from forwarder.wire.name import (
 )
 from forwarder.wire.packet import Data, make_data
 from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
-from ssb.keys import feed_ref, parse_feed, parse_message
+from ssb.keys import blob_ref, feed_ref, message_ref, parse_blob, parse_feed, parse_message
 from ssb.message import Message
 
 LOGS = from_uri("/ssb/logs")
 SHA256 = from_uri("/ssb/sha256")
+BLOBS = from_uri("/ssb/blobs")
 
+_DIGEST_BYTES = 32
 _FRESHNESS_MS = 3_600_000  # an item never changes; this long a cache may serve it to MustBeFresh
 _METADATA_FRESHNESS_MS = 10  # as ndn-cxx has it
 _METADATA = component(KEYWORD, b"metadata")
@@ -31,6 +33,12 @@ _SYNC = component(KEYWORD, b"sync")
 def log_name(author: str) -> bytes:
     """Return the name of the feed of an author (`@...=.ed25519`): /ssb/logs/<id>."""
     return feed_name(LOGS, parse_feed(author))
+
+
+def read_log_name(name: bytes) -> str | None:
+    """Return the author of the feed that a name is under; None if it is under none."""
+    key = _digest(LOGS, name)
+    return None if key is None else feed_ref(key)
 
 
 def log_key(name: bytes) -> str:
@@ -52,6 +60,43 @@ def message_packet(message: Message) -> bytes:
 def hash_packet(message: Message) -> bytes:
     """Return the Data packet of a message under its hash."""
     return make_data(hash_name(message.id), ssb_content(message.encoded), freshness_ms=_FRESHNESS_MS)
+
+
+def message_id(name: bytes) -> str | None:
+    """Return the message id (`%...=.sha256`) that a name asks for; None if it is no such name."""
+    digest = _digest(SHA256, name)
+    return message_ref(digest) if digest is not None and hash_name(message_ref(digest)) == name else None
+
+
+def blob_name(blob: str) -> bytes:
+    """Return the name of a blob (`&...=.sha256`): /ssb/blobs/<hash>."""
+    return BLOBS + component(GENERIC, parse_blob(blob))
+
+
+def segment_name(blob: str, number: int) -> bytes:
+    """Return the name of a segment of a blob, numbered from 0: <blob>/seg=<number>."""
+    return blob_name(blob) + component(SEGMENT, nni(number))
+
+
+def split_segment(name: bytes) -> tuple[str, int] | None:
+    """Return the blob and the number that a segment's name has; None if it is no such name."""
+    digest = _digest(BLOBS, name)
+    if digest is None:
+        return None
+    try:
+        number = read_segment(name[len(BLOBS) + 2 + len(digest) :])
+    except MalformedPacket:
+        return None
+    blob = blob_ref(digest)
+    return (blob, number) if segment_name(blob, number) == name else None
+
+
+def read_segment(name: bytes) -> int:
+    """Return the number of a segment, of which `name` is the component; raise MalformedPacket."""
+    parts = components(name)
+    if len(parts) != 1 or parts[0][0] != SEGMENT:
+        raise MalformedPacket("no number of a segment")
+    return read_nni(parts[0][1])
 
 
 def metadata_name(feed: bytes) -> bytes:
@@ -115,3 +160,10 @@ def read_notify_name(feed: bytes, name: bytes) -> int | None:
 def sync_prefix(feed: bytes) -> bytes:
     """Return the prefix of the sync group of a feed: <feed>/32=sync."""
     return feed + _SYNC
+
+
+def _digest(prefix: bytes, name: bytes) -> bytes | None:
+    """Return the digest that follows a prefix in a name; None if there is none."""
+    header = prefix + bytes((GENERIC, _DIGEST_BYTES))
+    end = len(header) + _DIGEST_BYTES
+    return name[len(header) : end] if name.startswith(header) and len(name) >= end else None

@@ -134,7 +134,9 @@ class NotifyScout(Scout):
         self.outputs += self._question.wake(now)
 
 
-def subscribe(feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, heartbeat_ms: int) -> Follower:
+def subscribe(
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, heartbeat_ms: int, after: int = 0
+) -> Follower:
     """Return a subscription; see Follower and NotifyScout. Heartbeats are the publisher's."""
     scout = NotifyScout(feed, rng=rng, lifetime_ms=lifetime_ms)
-    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms)
+    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

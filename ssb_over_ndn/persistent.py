@@ -141,7 +141,9 @@ class PersistentScout(Scout):
         self.outputs.append(make_persistent(interest))
 
 
-def subscribe(feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, fetch_lifetime_ms: int) -> Follower:
+def subscribe(
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, fetch_lifetime_ms: int, after: int = 0
+) -> Follower:
     """Return a subscription; see Follower and PersistentScout."""
     scout = PersistentScout(feed, rng=rng, lifetime_ms=lifetime_ms, fetch_lifetime_ms=fetch_lifetime_ms)
-    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=fetch_lifetime_ms)
+    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=fetch_lifetime_ms, after=after)

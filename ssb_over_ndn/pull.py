@@ -138,8 +138,15 @@ class PullScout(Scout):
 
 
 def subscribe(
-    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, shortest_ms: int, longest_ms: int
+    feed: bytes,
+    *,
+    rng: Random,
+    buffer: int,
+    lifetime_ms: int,
+    shortest_ms: int,
+    longest_ms: int,
+    after: int = 0,
 ) -> Follower:
     """Return a subscription; see Follower and PullScout."""
     scout = PullScout(feed, rng=rng, lifetime_ms=lifetime_ms, shortest_ms=shortest_ms, longest_ms=longest_ms)
-    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms)
+    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

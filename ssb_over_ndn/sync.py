@@ -277,8 +277,15 @@ class SyncScout(Scout):
 
 
 def subscribe(
-    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, periodic_ms: int, suppression_ms: int
+    feed: bytes,
+    *,
+    rng: Random,
+    buffer: int,
+    lifetime_ms: int,
+    periodic_ms: int,
+    suppression_ms: int,
+    after: int = 0,
 ) -> Follower:
     """Return a subscription; see Follower and Member."""
     member = Member(feed, rng=rng, periodic_ms=periodic_ms, suppression_ms=suppression_ms)
-    return Follower(feed, SyncScout(member), rng=rng, buffer=buffer, lifetime_ms=lifetime_ms)
+    return Follower(feed, SyncScout(member), rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

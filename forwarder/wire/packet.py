@@ -276,6 +276,7 @@ class Data:
 
     __slots__ = (
         "_content_span",
+        "_final_span",
         "_signature_span",
         "_signed_span",
         "content_type",
@@ -292,12 +293,18 @@ class Data:
         self.freshness_ms = 0
         self.signature_type = DIGEST_SHA256
         # Offsets, cut out on demand: a forwarder needs neither content nor signature.
-        self._content_span = self._signed_span = self._signature_span = (0, 0)
+        self._content_span = self._final_span = self._signed_span = self._signature_span = (0, 0)
 
     @property
     def content(self) -> bytes:
         """Content's TLV-VALUE, empty if absent."""
         start, end = self._content_span
+        return self.wire[start:end]
+
+    @property
+    def final_block(self) -> bytes:
+        """FinalBlockId's TLV-VALUE, a name component; empty if absent."""
+        start, end = self._final_span
         return self.wire[start:end]
 
     @property
@@ -368,6 +375,8 @@ def _parse_meta_info(data: Data, at: int, end: int) -> None:
             data.freshness_ms = read_nni(wire[start:at])
         elif kind == _CONTENT_TYPE:
             data.content_type = read_nni(wire[start:at])
+        elif kind == _FINAL_BLOCK:
+            data._final_span = (start, at)
 
 
 def _parse_signature_type(wire: bytes, at: int, end: int) -> int:

@@ -80,8 +80,8 @@ class PeerEvent(NamedTuple):
 
     Attributes:
         event: "connected", "closed", "refused" (`detail` says why; the connection is closed, too), or
-            "stored", a message of another peer's.
-        remote: the other peer's reference; "" if it is not known.
+            "stored", a message that another peer has brought or that was appended.
+        remote: the other peer's reference; "" if it is not known, or there is none.
         message: that was stored.
     """
 
@@ -204,7 +204,7 @@ class Peer:
     def append(self, messages: Sequence[Message], now: int) -> None:
         """Store messages that came by other ways and pass them on, but for those that the store refuses."""
         self._ebt.append(messages, now, self._now_ms(now))
-        self._ebt.take_stored()
+        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._ebt.take_stored()]
         self._go_on(now)
 
     def appended(self, feed: str, now: int) -> None:

@@ -128,7 +128,7 @@ class Blobs:
         self._limits = limits
         self._wanted: dict[str, int] = {}
         self._sessions: dict[int, _Session] = {}
-        self._fetched: list[str] = []
+        self._news: list[str] = []
 
     @property
     def store(self) -> BlobStore:
@@ -147,6 +147,15 @@ class Blobs:
             return True
         self._add_want(blob, _OWN)
         return False
+
+    def unwant(self, blob: str) -> None:
+        """Fetch a blob no more."""
+        self._wanted.pop(blob, None)
+
+    def take_news(self) -> list[str]:
+        """Return the blobs that have become wanted since the last call."""
+        news, self._news = self._news, []
+        return news
 
     def added(self, blob: str) -> None:
         """Tell those who want a blob that it is here."""
@@ -230,12 +239,6 @@ class Blobs:
             return
         incoming.finish()
         self.added(blob)
-        self._fetched.append(blob)
-
-    def take_fetched(self) -> list[str]:
-        """Return the blobs that have come since the last call."""
-        fetched, self._fetched = self._fetched, []
-        return fetched
 
     def _take_want(self, session: _Session, blob: str, want: int) -> None:
         if blob not in session.wants and len(session.wants) >= self._limits.wants:
@@ -249,6 +252,8 @@ class Blobs:
     def _add_want(self, blob: str, want: int) -> None:
         if self._wanted.get(blob, want - 1) >= want:
             return
+        if blob not in self._wanted:
+            self._news.append(blob)
         self._wanted[blob] = want
         for session in self._sessions.values():
             if session.told.get(blob) != want:

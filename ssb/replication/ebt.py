@@ -87,6 +87,18 @@ class Limits(NamedTuple):
 DEFAULT_LIMITS: Final = Limits()
 
 
+class Behalf(Protocol):
+    """Decides what this peer replicates for others that ask it to: as gateways and hubs do."""
+
+    def asks(self, remote: str, feed: str) -> bool:
+        """Tell whether a feed is replicated from now on because a remote wants it."""
+        ...
+
+    def leaves(self, remote: str, feed: str) -> None:
+        """Take note that a remote does not want a feed any more."""
+        ...
+
+
 class RemoteClocks(Protocol):
     """Where it is kept how far other peers said they were, for request skipping."""
 
@@ -189,6 +201,11 @@ class Ebt:
         self._sources: dict[str, int] = {}
         self._hidden: dict[str, set[str]] = {}
         self._stored: list[Message] = []
+        self._behalf: Behalf | None = None
+
+    def act_on(self, behalf: Behalf) -> None:
+        """Ask from now on whether to replicate feeds that others want."""
+        self._behalf = behalf
 
     @property
     def wanted(self) -> Collection[str]:
@@ -289,6 +306,9 @@ class Ebt:
         """Begin with a connection; `is_caller` on the side that called `ebt.replicate`."""
         clock = dict(self._clocks.remote_clock(remote))
         self._sessions[number] = session = _Session(remote, clock, now, self._limits.notes_burst, now)
+        for feed, sequence in list(session.clock.items()):
+            if sequence >= 0:  # it has said so when it was here last, and does not say so again
+                self._hear_wish(session, feed, now)
         if not is_caller:
             self._start(number, session, now)
 
@@ -470,10 +490,13 @@ class Ebt:
 
     def _take_note(self, number: int, session: _Session, feed: str, note: Note, now: int) -> None:
         if note.sequence is None:
+            if self._behalf is not None:
+                self._behalf.leaves(session.remote, feed)
             session.clock[feed] = -1
             session.drop(feed)
             self._replace_source(number, feed, now)
             return
+        self._hear_wish(session, feed, now)
         session.clock[feed] = note.sequence
         if not self._shares(feed, session):
             self._count_unwanted(session)
@@ -498,6 +521,10 @@ class Ebt:
         if is_new:
             self._ask(number, feed, now)
         self._see_what_is_owed(number, feed, now)
+
+    def _hear_wish(self, session: _Session, feed: str, now: int) -> None:
+        if self._behalf is not None and self._behalf.asks(session.remote, feed):
+            self.want(feed, now)
 
     def _charge(self, session: _Session, notes: int, now: int) -> None:
         limits = self._limits

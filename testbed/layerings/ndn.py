@@ -1,11 +1,11 @@
 """Layerings over NDN: SSB feeds by Interests and Data, each in its own way.
 
 A layering says how a publisher and its subscribers reach each other over the forwarders, and what it needs of
-these. To add one, write a Subscription (ssb_over_ndn.subscriber), where the publisher has to do more than
-answer, an Announcer (ssb_over_ndn.publisher), and enter both in NDN_LAYERINGS.
+these. To add one, write a Subscription (ssb_over_ndn.subscriptions), where the publisher has to do more than
+answer, an Announcer (ssb_over_ndn.server), and enter both in NDN_LAYERINGS.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from functools import partial
 from random import Random
 
@@ -17,7 +17,7 @@ from ssb_over_ndn import notify, persistent, pull, sync
 from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.lookahead import Lookahead
 from ssb_over_ndn.naming import log_name, notify_prefix, sync_prefix
-from ssb_over_ndn.publisher import Announcer, Publisher
+from ssb_over_ndn.server import Announcer
 from testbed.layerings.ndn_node import FollowParameters, Multicast, NdnLayering
 
 _HOUR_MS = 3_600_000
@@ -112,26 +112,11 @@ class LliParameters(FollowParameters):
     """How long a long-lived Interest lasts."""
 
 
-def _publisher(
-    announcer: Callable[..., Announcer] | None,
-    messages: Sequence[Message],
-    times: Sequence[int],
-    *,
-    stop: int,
-    rng: Random,
-    retain: int | None = None,
-    **parameters: int,
-) -> Publisher:
-    """Return a publisher with what announcer(messages, rng, parameters) makes."""
-    announces = announcer(messages[0], rng, parameters) if announcer is not None else None
-    return Publisher(messages, times, retain=retain, announcer=announces, stop=stop)
-
-
-def _pusher(first: Message, rng: Random, parameters: dict[str, int]) -> Announcer:
+def _pusher(first: Message, rng: Random, parameters: Mapping[str, int]) -> Announcer:
     return persistent.Pusher(log_name(first.author))
 
 
-def _notifier(first: Message, rng: Random, parameters: dict[str, int]) -> Announcer:
+def _notifier(first: Message, rng: Random, parameters: Mapping[str, int]) -> Announcer:
     return notify.Notifier(
         log_name(first.author),
         rng=rng,
@@ -140,7 +125,7 @@ def _notifier(first: Message, rng: Random, parameters: dict[str, int]) -> Announ
     )
 
 
-def _sync_announcer(first: Message, rng: Random, parameters: dict[str, int]) -> Announcer:
+def _sync_announcer(first: Message, rng: Random, parameters: Mapping[str, int]) -> Announcer:
     member = sync.Member(
         log_name(first.author),
         rng=rng,
@@ -154,7 +139,6 @@ def _lli(title: str, recovery: Recovery) -> NdnLayering:
     return NdnLayering(
         title,
         LliParameters,
-        partial(_publisher, None),
         partial(LliSubscription, recovery=recovery),
         controlled_push=True,
         recovery=recovery,
@@ -165,40 +149,37 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
     "pull": NdnLayering(
         "SSB over plain NDN, asking what is newest (RDR)",
         PullParameters,
-        partial(_publisher, None),
         pull.subscribe,
     ),
     "poll": NdnLayering(
         "SSB over plain NDN, per-item polling",
         PollParameters,
-        partial(_publisher, None),
         partial(Lookahead, is_patient=False),
     ),
     "long-lived": NdnLayering(
         "SSB over plain NDN, Interests that wait for items",
         LongLivedParameters,
-        partial(_publisher, None),
         partial(Lookahead, is_patient=True),
     ),
     "persistent": NdnLayering(
         "SSB over NDN with persistent Interests",
         PersistentParameters,
-        partial(_publisher, _pusher),
         persistent.subscribe,
+        _pusher,
         persistent=True,
     ),
     "notify": NdnLayering(
         "SSB over plain NDN, Interests triggering Interests",
         NotifyParameters,
-        partial(_publisher, _notifier),
         notify.subscribe,
+        _notifier,
         multicast=Multicast(notify_prefix, among_all=False),
     ),
     "sync": NdnLayering(
         "SSB over plain NDN, State Vector Sync",
         SyncParameters,
-        partial(_publisher, _sync_announcer),
         sync.subscribe,
+        _sync_announcer,
         multicast=Multicast(sync_prefix, among_all=True),
     ),
     "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK),

@@ -1,6 +1,6 @@
 """A node of a run over NDN: a forwarder, the faces of its interfaces, and its applications."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
@@ -13,11 +13,14 @@ from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from forwarder.wire.name import from_uri
 from ssb.application import Event
+from ssb.message import Message
 from ssb_over_ndn.archive import Archivist
 from ssb_over_ndn.follower import Follower, Scout
 from ssb_over_ndn.naming import SHA256, log_name
 from ssb_over_ndn.publisher import Publisher
-from ssb_over_ndn.subscriber import Subscriber, Subscription
+from ssb_over_ndn.server import Announcer
+from ssb_over_ndn.subscriber import Subscriber
+from ssb_over_ndn.subscriptions import Subscription
 from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies import routing
@@ -60,8 +63,9 @@ class NdnLayering(NamedTuple):
     Attributes:
         title: for people, a few words.
         parameters: model of its parameters.
-        publisher: (messages, times in ns, stop=ns, rng=, retain=, and the parameters) -> the publishing end.
         subscription: (feed name, rng=, and the parameters) -> a Subscription.
+        announcer: (the feed's first message, source of nonces, parameters) -> what tells subscribers of new
+            items; None if they find out by themselves.
         controlled_push: forwarders know LLIs.
         recovery: and repair gaps, or not.
         persistent: forwarders know persistent Interests.
@@ -70,8 +74,8 @@ class NdnLayering(NamedTuple):
 
     title: str
     parameters: type[FollowParameters]
-    publisher: Callable[..., Reporter]
     subscription: Callable[..., Subscription]
+    announcer: Callable[[Message, Random, Mapping[str, int]], Announcer] | None = None
     controlled_push: bool = False
     recovery: Recovery = Recovery.IN_NETWORK
     persistent: bool = False
@@ -90,6 +94,20 @@ class NdnLayering(NamedTuple):
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
         return NdnNode(context, self)
+
+    def publisher(
+        self,
+        messages: Sequence[Message],
+        times: Sequence[int],
+        *,
+        stop: int,
+        rng: Random,
+        retain: int | None = None,
+        **parameters: int,
+    ) -> Publisher:
+        """Return the publishing end of a feed; times and `stop` in ns."""
+        announcer = None if self.announcer is None else self.announcer(messages[0], rng, parameters)
+        return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop)
 
 
 class NdnNode:

@@ -27,7 +27,8 @@ from ssb_over_ndn.naming import (
 from ssb_over_ndn.notify import Notifier
 from ssb_over_ndn.persistent import Pusher
 from ssb_over_ndn.publisher import Publisher
-from ssb_over_ndn.subscriber import Subscriber, Subscription
+from ssb_over_ndn.subscriber import Subscriber
+from ssb_over_ndn.subscriptions import Subscription
 from ssb_over_ndn.sync import Member
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 

@@ -1,0 +1,107 @@
+"""One feed as it is served: items by number, what the newest is, and what tells subscribers of new ones."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from forwarder.lli.producer import Producer
+from forwarder.wire.packet import Data, Interest
+from ssb_over_ndn.naming import metadata_name, metadata_packet
+
+
+class Announcer(Protocol):
+    """How the publishing end lets subscribers know; one feed."""
+
+    def published(self, seq: int, item: Data, now: int) -> None:
+        """Note that item `seq` has come into being."""
+        ...
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """Take in an Interest that is not for an item."""
+        ...
+
+    def on_data(self, data: Data, now: int) -> None:
+        """Take in a Data packet."""
+        ...
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        ...
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        ...
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline."""
+        ...
+
+
+class FeedServer:
+    """Serves a feed, the same for every layering.
+
+    Args:
+        feed: the feed's name.
+        get: returns an item's packet by sequence number, None if it is not here.
+        tip: returns the newest item's sequence number, 0 if there is none.
+        oldest: returns the oldest item's sequence number that is here.
+        announcer: what tells subscribers of new items; None if they find out by themselves.
+    """
+
+    def __init__(
+        self,
+        feed: bytes,
+        get: Callable[[int], Data | None],
+        tip: Callable[[], int],
+        *,
+        oldest: Callable[[], int] = lambda: 1,
+        announcer: Announcer | None = None,
+    ) -> None:
+        self.feed = feed
+        self._tip = tip
+        self._producer = Producer(feed, get, tip, oldest=oldest)
+        self._announcer = announcer
+        self._outputs: list[bytes] = []
+
+    def appended(self, seq: int, item: Data, now: int) -> None:
+        """Push or announce an item, which has just come into being."""
+        self._producer.appended(seq, now)
+        if self._announcer is not None:
+            self._announcer.published(seq, item, now)
+
+    def end_announcing(self) -> None:
+        """Tell subscribers nothing by itself from now on."""
+        self._announcer = None
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """Answer an Interest under the feed's name, or let the announcer take it in."""
+        if interest.name == metadata_name(self.feed):
+            self._outputs.append(metadata_packet(self.feed, self._tip()))
+        else:
+            self._producer.receive(interest, now)
+            if self._announcer is not None:
+                self._announcer.on_interest(interest, now)
+
+    def on_data(self, data: Data, now: int) -> None:
+        """Let the announcer take in a Data packet."""
+        if self._announcer is not None:
+            self._announcer.on_data(data, now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs + self._producer.take_outputs(), []
+        if self._announcer is not None:
+            outputs += self._announcer.take_outputs()
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = [self._producer.next_deadline()]
+        if self._announcer is not None:
+            due.append(self._announcer.next_deadline())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Let go of what is over, and announce what is due."""
+        self._producer.wake(now)
+        if self._announcer is not None:
+            self._announcer.wake(now)

@@ -1,0 +1,165 @@
+"""Several feeds followed behind one face: each packet to its feed's subscription, each deadline in its turn.
+
+A layering's part is its Subscription, one object a feed.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Protocol
+
+from forwarder.feedcache.items import Item
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import LpPacket, parse_lp
+from forwarder.wire.name import prefix_ends
+from forwarder.wire.packet import read_name
+from forwarder.wire.tlv import MalformedPacket
+
+
+class Subscription(Protocol):
+    """The network side of following one feed: every item once, in order, verified, or a named error.
+
+    Items that are not taken bound what is asked for: a subscription buffers so many and no more.
+    """
+
+    @property
+    def forked_at(self) -> int | None:
+        """The lowest sequence number that the feed's author has given to two items; None if none is known."""
+        ...
+
+    def start(self, now: int) -> None:
+        """Subscribe."""
+        ...
+
+    def stop(self, now: int) -> None:
+        """Unsubscribe, and tell the network where the protocol can."""
+        ...
+
+    def receive(self, header: LpPacket, now: int) -> None:
+        """Take in a packet, as parse_lp() reads it; what is not this feed's is ignored."""
+        ...
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """Return the items that have become deliverable, at most `limit`; wake() follows if there are any."""
+        ...
+
+    def take_errors(self) -> list[str]:
+        """Return what went wrong since the last call, a word each: "fork" ends it, "no-route" may pass."""
+        ...
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        ...
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        ...
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline, or on room that taking items has made."""
+        ...
+
+
+class Subscriptions:
+    """Subscriptions by the names of their feeds.
+
+    Attributes:
+        offering: feeds that may have items to take, in turn.
+    """
+
+    def __init__(self) -> None:
+        self._subscriptions: dict[bytes, Subscription] = {}
+        self._alarms: list[tuple[int, bytes]] = []  # a heap; what does not agree with _due is out of date
+        self._due: dict[bytes, int | None] = {}
+        self._errors: list[tuple[bytes, str]] = []
+        self._outputs: list[bytes] = []
+        self.offering: dict[bytes, None] = {}
+
+    def __getitem__(self, feed: bytes) -> Subscription:
+        return self._subscriptions[feed]
+
+    def __contains__(self, feed: bytes) -> bool:
+        return feed in self._subscriptions
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._subscriptions)
+
+    def start(self, feed: bytes, subscription: Subscription, now: int) -> None:
+        """Follow a feed."""
+        self._subscriptions[feed] = subscription
+        subscription.start(now)
+        self._follow_up(feed)
+
+    def stop(self, feed: bytes, now: int) -> None:
+        """Follow a feed no more; its errors can still be taken."""
+        self._subscriptions[feed].stop(now)
+        self._follow_up(feed)
+        del self._subscriptions[feed], self._due[feed]
+        self.offering.pop(feed, None)
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in a packet; what belongs to no followed feed is ignored."""
+        try:
+            header = parse_lp(packet)
+            feed = self._feed_of(read_name(header.fragment) if header.fragment else header.feed or b"")
+        except MalformedPacket:
+            return
+        if feed is not None:
+            self._subscriptions[feed].receive(header, now)
+            self._follow_up(feed)
+
+    def take_items(self, feed: bytes, now: int, limit: int | None = None) -> list[Item]:
+        """Return the items of a feed that have become deliverable, at most `limit`."""
+        self.offering.pop(feed, None)
+        items = self._subscriptions[feed].take_items(limit)
+        if items:
+            self._subscriptions[feed].wake(now)
+            self._follow_up(feed)
+        return items
+
+    def take_errors(self) -> list[tuple[bytes, str]]:
+        """Return what went wrong since the last call: the feed, and Subscription's word."""
+        errors, self._errors = self._errors, []
+        return errors
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        while self._alarms and self._due.get(self._alarms[0][1]) != self._alarms[0][0]:
+            heappop(self._alarms)
+        return self._alarms[0][0] if self._alarms else None
+
+    def wake(self, now: int) -> None:
+        """Let the subscriptions act whose time it is."""
+        due = []
+        while self._alarms and self._alarms[0][0] <= now:
+            deadline, feed = heappop(self._alarms)
+            if self._due.get(feed) == deadline:
+                self._due[feed] = None
+                due.append(feed)
+        for feed in due:
+            self._subscriptions[feed].wake(now)
+            self._follow_up(feed)
+
+    def _feed_of(self, name: bytes) -> bytes | None:
+        """Return the followed feed that a name is under; raise MalformedPacket."""
+        parts = split_item(name)
+        if parts is not None and parts[0] in self._subscriptions:
+            return parts[0]
+        return next((name[:end] for end in prefix_ends(name) if name[:end] in self._subscriptions), None)
+
+    def _follow_up(self, feed: bytes) -> None:
+        """Collect what a subscription has to say, after anything that it did."""
+        subscription = self._subscriptions[feed]
+        self._outputs += subscription.take_outputs()
+        errors = subscription.take_errors()
+        if errors:
+            self._errors += [(feed, word) for word in errors]
+        self.offering[feed] = None
+        deadline = subscription.next_deadline()
+        if deadline is not None and deadline != self._due.get(feed):
+            heappush(self._alarms, (deadline, feed))
+        self._due[feed] = deadline
