@@ -20,6 +20,9 @@ from captures.streams import Stream
 if TYPE_CHECKING:
     from captures.dissectors.reading import Row as Dissected
 
+_SAID = 3
+"""Of how many feeds a line says what a message says."""
+
 
 def secrets_of(capture: Path) -> Secrets:
     """Return the secrets that a capture has before its packets. Raises OSError."""
@@ -119,4 +122,7 @@ def _line(protocol: str, message: Message) -> str:
     if message.seq is not None:
         words.append(str(message.seq))
     words += [f"{name} {value}" for name, value in message.fields.items() if value is not None]
+    words += [f"[{short_name(feed)} {said}]" for feed, said in message.said[:_SAID]]
+    if len(message.said) > _SAID:
+        words.append(f"[{len(message.said) - _SAID} more]")
     return " ".join([*words, f"({message.size} bytes)"])
