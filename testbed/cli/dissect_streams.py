@@ -47,6 +47,7 @@ class StreamLines:
         self._framers: dict[tuple[Connection, str], Framer | None] = {}
         self._streams: dict[tuple[Connection, str, bool], Stream] = {}
         self._ends: dict[tuple[Connection, str, bool], int] = {}
+        self._unreadable: set[tuple[Connection, str, bool]] = set()
 
     def tell(self, row: "Dissected") -> "Dissected":
         """Return a row with a line about what its frame carries, if that is of a protocol read here."""
@@ -67,9 +68,9 @@ class StreamLines:
             made = declaration.framer(connection.ends, self._secrets) if declaration.framer else None
             self._framers[place] = made
         framer = self._framers[place]
-        if framer is None:
-            return []
         key = *place, way
+        if framer is None or key in self._unreadable:
+            return []
         stream = self._streams.setdefault(key, Stream())
         found: list[Message] = []
         for chunk in stream.receive(segment.segment(segment.payload)):
@@ -79,7 +80,7 @@ class StreamLines:
                 self._ends[key] = chunk.at + len(chunk.data)
                 found += framer.receive(way, chunk.data)
             except ValueError:
-                self._framers[place] = None
+                self._unreadable.add(key)
                 return found
         return found
 

@@ -1,10 +1,10 @@
 """Who follows whom among people: a graph that grows, with few hubs, and with friends who are friends.
 
-People join one after the other. Each follows some of those who are there, with a probability that grows with
-the number of their followers: so the numbers of followers have a power law (Barabási and Albert, "Emergence of
-scaling in random networks", 1999). Part of the follows go to somebody whom the one chosen before follows,
-which closes triangles (Holme and Kim, "Growing scale-free networks with tunable clustering", 2002), and part of
-them are returned, so that hubs follow many, too.
+People join one after the other. Each follows some of those who are there, the more likely the more followers
+they have: so the numbers of followers have a power law (Barabási and Albert, "Emergence of scaling in random
+networks", 1999). Part of the follows go to somebody whom the one chosen before follows, which closes
+triangles (Holme and Kim, "Growing scale-free networks with tunable clustering", 2002). Part of them are
+returned, so that hubs follow many, too.
 """
 
 from collections.abc import Collection, Sequence

@@ -92,6 +92,7 @@ class _Framer:
             False: _Direction((HELLO_BYTES, ACCEPT_BYTES)),
         }
         self._identifier = b""
+        self._is_other_network = False
         self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
 
     def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
@@ -112,8 +113,10 @@ class _Framer:
             yield from self._read_boxes(from_opener, way, raw)
 
     def lose(self, from_opener: bool) -> None:
-        """Read no more of a direction: where a box begins, and which it is, is not known any more."""
-        self._ways[from_opener].is_lost = True
+        """Read no more of a direction: where a box begins, and which it is, is not known any more. What no
+        key opens is not read anyway."""
+        way = self._ways[from_opener]
+        way.is_lost = not way.is_sealed
 
     def _read_handshake(self, from_opener: bool, way: _Direction) -> Iterator[Message]:
         if way.raw.startswith(PLAIN_MARK) and len(way.handshake) == 2:
@@ -122,11 +125,8 @@ class _Framer:
             size = way.handshake.popleft()
             part = bytes(way.raw[:size])
             del way.raw[:size]
-            if size == HELLO_BYTES:
-                if from_opener:
-                    self._identifier = part[HELLO_BYTES // 2 :]
-                if not self._has_secrets() and not is_hello(part, MAIN_NETWORK):
-                    raise ValueError("no handshake")
+            if size == HELLO_BYTES and not self._is_hello(from_opener, part):
+                raise ValueError("no handshake")
             yield Message(_HANDSHAKE, ((_HANDSHAKE, size),))
             if not way.handshake and size != PLAIN_BYTES:
                 secret = self._secrets.get((_LABELS[from_opener], self._identifier))
@@ -135,8 +135,14 @@ class _Framer:
                 else:
                     way.unboxer = Unboxer(*StreamSecrets.of(secret))
 
-    def _has_secrets(self) -> bool:
-        return all((label, self._identifier) in self._secrets for label in _LABELS.values())
+    def _is_hello(self, from_opener: bool, part: bytes) -> bool:
+        """Tell whether a direction begins with a handshake: by the network's key or, in other networks, by the
+        opener's ephemeral key, which the key log has."""
+        is_main = is_hello(part, MAIN_NETWORK)
+        if from_opener:
+            self._identifier = part[HELLO_BYTES // 2 :]
+            self._is_other_network = not is_main and (CLIENT_SECRET, self._identifier) in self._secrets
+        return is_main or self._is_other_network
 
     def _read_boxes(self, from_opener: bool, way: _Direction, raw: bytes) -> Iterator[Message]:
         if way.unboxer is None:
@@ -177,6 +183,8 @@ class _Framer:
         if name == GET:
             return Message(_BLOB, (), fields=fields)
         value = _parse(packet.body)
+        if value is None:
+            return Message(_ANSWER, (), fields=fields)
         if isinstance(value.get("value"), dict):
             value = value["value"]
         if "signature" in value and isinstance(value.get("author"), str):
@@ -188,17 +196,18 @@ class _Framer:
 
 
 def _name(body: bytes) -> tuple[str, ...]:
-    name = _parse(body).get("name")
+    name = (_parse(body) or {}).get("name")
     words = name if isinstance(name, list) else [name]
     return tuple(str(word).encode(errors="replace").decode() for word in words)  # without lone surrogates
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> dict[str, Any] | None:
+    """Return the object that a body holds; None if it holds anything else."""
     try:
         value = parse(body.decode())
     except (InvalidJson, UnicodeDecodeError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _feed(author: str) -> str | None:
