@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/transport": {"ssb.keys", "ssb.canonical", "captures.key_log"},
     "ssb/replication": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.store", "ssb.transport.muxrpc"},
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
-    "ssb/daemon": {"ssb", "topologies.endpoint", "topologies.sockets"},
+    "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb"},
     "ndn_over_ssb": {"forwarder", "ssb"},
     "feednet": {"forwarder", "ssb"},

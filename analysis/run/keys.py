@@ -73,6 +73,10 @@ WORDS = {
 PARAMETERS = {
     "window": Words("window", "items"),
     "poll_ms": Words("time between polls", "ms"),
+    "connect": Words("whom peers call"),
+    "encrypt": Words("encryption"),
+    "note_delay_ms": Words("delay of notes", "ms"),
+    "patience_ms": Words("patience with a silent peer", "ms"),
     "buffer": Words("buffer", "items"),
     "credit": Words("credit", "items"),
     "lifetime_ms": Words("Interest lifetime", "ms"),

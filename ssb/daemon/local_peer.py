@@ -5,6 +5,7 @@ Still without sockets and clocks: `ssb.daemon.service` gives it both.
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from ssb.canonical import Value, parse
@@ -74,10 +75,17 @@ class LocalPeer:
         random: for keys and pauses.
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
+        announcements: see Peer.
     """
 
     def __init__(
-        self, account: Account, options: PeerOptions, random: Random, epoch_ms: float, now: int
+        self,
+        account: Account,
+        options: PeerOptions,
+        random: Random,
+        epoch_ms: float,
+        now: int,
+        announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
     ) -> None:
         self._account = account
         self._epoch_ms = epoch_ms
@@ -95,6 +103,7 @@ class LocalPeer:
             epoch_ms,
             blobs,
             self._door,
+            announcements,
         )
         for author, blocked in account.blocks:
             self.peer.replication.hide(author, blocked, now)

@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import SystemRandom
 
+from forwarder.faces.netif import interfaces
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
 from ssb.daemon.local_peer import LocalPeer
-from ssb.peer.peer import PeerOptions
+from ssb.peer.peer import BROADCAST, PORT, PeerOptions
 from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Called, CallEvent, Calls, Finished
 from ssb.transport.muxrpc import ProtocolError
-from topologies.endpoint import Program, StreamPort
+from topologies.endpoint import GroupPort, Program, StreamPort
+from topologies.model import Attachment
 from topologies.sockets import Sockets
 
 _logger = logging.getLogger("feednet.ssb")
@@ -37,6 +39,8 @@ async def run(
     options: PeerOptions,
     on_ready: Callable[[PeerAddress], None],
     external: str = "",
+    *,
+    announces: bool = False,
 ) -> None:
     """Run an account's peer until it is cancelled.
 
@@ -45,15 +49,22 @@ async def run(
         host, port: where it listens; `0.0.0.0` for everywhere.
         options: see PeerOptions.
         on_ready: is called when others can reach it.
-        external: the host by which others reach it, for invites; by default `host`.
+        external: the host by which others reach it, for invites; by default `host`,
+            or this machine's first address if that is `0.0.0.0`.
+        announces: whether it tells the local networks of all interfaces that it is there, and hears others.
 
     Raises OSError if it cannot listen there.
     """
     clock = time.monotonic_ns
     epoch_ms = time.time() * 1000 - clock() / 1e6
-    peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock())
-    address = PeerAddress(external or host, port, account.identity.ref)
-    sockets = Sockets([Program(peer, {1: StreamPort(port)})], host, clock)
+    media = _media() if announces else {}
+    announcements = {
+        number: PeerAddress(group.attachment.ipv4, port, account.identity.ref)
+        for number, group in media.items()
+    }
+    peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announcements)
+    address = PeerAddress(external or _reachable(host), port, account.identity.ref)
+    sockets = Sockets([Program(peer, {1: StreamPort(port), **media})], host, clock)
     commands = Commands(account, lambda: epoch_ms + clock() // 1_000_000, (peer, clock), address)
     path = account.path / "socket"
     path.unlink(missing_ok=True)  # of one that was killed: the account is this process's
@@ -77,6 +88,21 @@ async def run(
         server.close()
         path.unlink(missing_ok=True)
         await asyncio.sleep(0)
+
+
+def _reachable(host: str) -> str:
+    """Return a host by which others on a local network reach what listens at `host`."""
+    found = [each.ipv4 for each in interfaces() if each.ipv4 and not each.is_loopback]
+    return found[0] if host == "0.0.0.0" and found else host
+
+
+def _media() -> dict[int, GroupPort]:
+    """Return a port for each interface of this machine that leads to a local network."""
+    found = [each for each in interfaces() if each.ipv4 and not each.is_loopback]
+    return {
+        number: GroupPort(Attachment(each.name, "", each.mac or b"", each.ipv4 or "", 0), BROADCAST, PORT)
+        for number, each in enumerate(found, start=2)
+    }
 
 
 class _CommandSocket(asyncio.Protocol):

@@ -14,6 +14,7 @@ class Connection:
 
     Attributes:
         number: of the stream.
+        host: of its other end.
         called: the peer that this one has called; None if this one was called.
         since: when it was opened, ns.
         channel: what is on it.
@@ -32,6 +33,7 @@ class Connection:
     """
 
     number: int
+    host: str
     called: str | None
     since: int
     channel: Channel

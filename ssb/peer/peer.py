@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from random import Random
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from captures.key_log import Secret
@@ -18,6 +19,7 @@ from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.store.feeds import FeedStore
+from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
 from ssb.transport.muxrpc import ProtocolError
@@ -38,7 +40,9 @@ from topologies.endpoint import (
 )
 
 PORT: Final = 8008
-"""TCP port of peers, and UDP port of their announcements in a LAN."""
+"""TCP port of peers, and UDP port of their announcements in a local network (npm's ssb-lan)."""
+BROADCAST: Final = "255.255.255.255"
+"""The group of announcements."""
 
 _S = 1_000_000_000
 _VARIABLE = re.compile(r"[@%&][A-Za-z0-9+/]{43}=\.\w+|\d+")  # reasons are counted without names and numbers
@@ -55,6 +59,7 @@ class PeerOptions(NamedTuple):
         without_ebt: how long one that was called waits for `ebt.replicate` before it asks for feeds by
             `createHistoryStream`, ns.
         connections: most connections at once.
+        announce: between announcements to the media that it has ports for, ns.
         scheduler: see SchedulerOptions.
         replication: see ebt.Limits.
     """
@@ -65,6 +70,7 @@ class PeerOptions(NamedTuple):
     idle: int = 600 * _S
     without_ebt: int = 3 * _S
     connections: int = 200
+    announce: int = 1 * _S
     scheduler: SchedulerOptions = SchedulerOptions()
     replication: ebt.Limits = ebt.DEFAULT_LIMITS
 
@@ -86,8 +92,22 @@ class PeerEvent(NamedTuple):
     message: Message | None = None
 
 
+class _Fault(NamedTuple):
+    """A host whose peer was closed for a fault: until when it may not call, and how long that is, ns."""
+
+    until: int
+    pause: int
+
+
+_NO_FAULT: Final = _Fault(0, 0)
+_FIRST_PAUSE = _S
+_LONGEST_PAUSE = 60 * _S
+_FORGIVEN = 600 * _S
+_HOSTS = 1_000  # whose faults are remembered at once
+
+
 class Peer:
-    """A peer. It is a StreamEndpoint with one StreamPort.
+    """A peer. It is a StreamEndpoint with one StreamPort, and a GroupPort for each medium to be announced on.
 
     Args:
         identity: who it is.
@@ -115,6 +135,7 @@ class Peer:
         epoch_ms: float = 0.0,
         blobs: Blobs | None = None,
         door: Door = OPEN_DOOR,
+        announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
     ) -> None:
         self._identity = identity
         self._feeds = feeds
@@ -126,9 +147,13 @@ class Peer:
         self._blobs = blobs
         self._services = Services(identity.ref, feeds, self._ebt, blobs, door)
         self._scheduler = Scheduler(random, options.scheduler)
+        self._announcements = {port: str(address).encode() for port, address in announcements.items()}
+        self._announces_at: int | None = 0 if announcements else None
+        self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._calling: dict[int, str] = {}
+        self._faults: dict[str, _Fault] = {}
         self._actions: list[StreamAction] = []
         self._events: list[PeerEvent] = []
         self._secrets: list[Secret] = []
@@ -212,14 +237,21 @@ class Peer:
     # The endpoint
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
+        """See Endpoint: another peer on a medium says where it listens."""
+        try:
+            address = parse_address(payload.decode())
+        except (InvalidAddress, UnicodeDecodeError):
+            return
+        if self._door.admits(address.peer):
+            self.add(address.peer, (address.host, address.port), now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
         """See Endpoint: TCP notices by itself."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return []
+        """See Endpoint: announcements."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
@@ -232,6 +264,9 @@ class Peer:
 
     def wake(self, now: int) -> None:
         """Give up what takes too long, call whom it is time to call, and send what is due."""
+        if self._announces_at is not None and now >= self._announces_at:
+            self._announces_at = now + self._options.announce
+            self._outputs += [(port, text, None) for port, text in self._announcements.items()]
         for connection in list(self._connections.values()):
             if not connection.remote:
                 if now >= connection.since + self._options.handshake:
@@ -274,12 +309,18 @@ class Peer:
 
     def _open(self, event: Opened, now: int) -> None:
         called = self._calling.pop(event.stream, None)
-        if called is None and len(self._connections) >= self._options.connections:
-            self._actions.append(Close(event.stream, abort=True))
-            self.refused["too many connections"] += 1
-            return
+        if called is None:
+            reason = ""
+            if len(self._connections) >= self._options.connections:
+                reason = "too many connections"
+            elif now < self._faults.get(event.peer[0], _NO_FAULT).until:
+                reason = "called again too soon after a fault"
+            if reason:
+                self._actions.append(Close(event.stream, abort=True))
+                self.refused[reason] += 1
+                return
         self._connections[event.stream] = Connection(
-            event.stream, called, now, self._channel(called), Calls(), heard=now
+            event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
         )
 
     def _channel(self, called: str | None) -> Channel:
@@ -341,8 +382,19 @@ class Peer:
         """Close a connection for a fault of the other peer's."""
         self.refused[_VARIABLE.sub("…", reason)] += 1
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
+        if connection.called is None:
+            self._blame(connection.host, now)
         self._actions.append(Close(connection.number, abort=True))
         self._drop(connection, now, reason)
+
+    def _blame(self, host: str, now: int) -> None:
+        """Do not let a host call again for a while, which doubles with each fault until it has kept quiet."""
+        before = self._faults.pop(host, _NO_FAULT)
+        again = now < before.until + _FORGIVEN
+        pause = min(before.pause * 2, _LONGEST_PAUSE) if again and before.pause else _FIRST_PAUSE
+        self._faults[host] = _Fault(now + pause, pause)
+        if len(self._faults) > _HOSTS:
+            del self._faults[next(iter(self._faults))]
 
     def _end(self, connection: Connection, now: int) -> None:
         """Close a connection in good order."""
@@ -400,6 +452,7 @@ class Peer:
                 self._actions.append(Send(connection.number, output))
 
     def _deadlines(self) -> Iterator[int | None]:
+        yield self._announces_at
         yield self._ebt.next_deadline()
         yield self._scheduler.next_deadline()
         for connection in self._connections.values():

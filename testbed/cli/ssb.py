@@ -75,6 +75,7 @@ def _commands(settings: _Settings) -> Iterator[Any]:
 @click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen at.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8008, show_default=True, help="TCP port.")
 @click.option("--external", default="", metavar="HOST", help="Host by which others reach it, for invites.")
+@click.option("--lan", is_flag=True, help="Announce the peer in local networks, and call those announced.")
 @click.option(
     "--hops",
     type=click.IntRange(0, 4),
@@ -88,7 +89,14 @@ def _commands(settings: _Settings) -> Iterator[Any]:
 )
 @click.pass_obj
 def peer(
-    settings: _Settings, host: str, port: int, external: str, hops: int, network: str | None, connections: int
+    settings: _Settings,
+    host: str,
+    port: int,
+    external: str,
+    lan: bool,
+    hops: int,
+    network: str | None,
+    connections: int,
 ) -> None:
     """Run the peer until interrupted.
 
@@ -119,6 +127,7 @@ def peer(
                 options,
                 lambda address: click.echo(f"feednet: ready, {address}"),
                 external,
+                announces=lan,
             )
         )
     finally:

@@ -1,6 +1,7 @@
 """Hostile peers: each is refused for a counted reason and closed, and what it pushed is not stored."""
 
 import json
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import Packet, encode
 from ssb.transport.secure_stream import SecureStream
-from topologies.endpoint import Close, Full, Opened, Received, Send, Writable
+from topologies.endpoint import Close, Closed, Full, Opened, Received, Send, Writable
 
 S = 1_000_000_000
 VICTIM, GOOD, BAD, AUTHOR = (Identity.from_seed(bytes([number]) * 32) for number in range(1, 5))
@@ -43,10 +44,10 @@ class World:
         self.clients: dict[int, Client] = {}
         self.closed: set[int] = set()
 
-    def client(self, identity: Identity, network: bytes = MAIN_NETWORK) -> "Client":
+    def client(self, identity: Identity, network: bytes = MAIN_NETWORK, host: str = "10.0.0.9") -> "Client":
         client = Client(self, -1 - len(self.clients), identity, network)
         self.clients[client.number] = client
-        self.peer.on_stream(Opened(client.number, ("10.0.0.9", 1), 1), self.now)
+        self.peer.on_stream(Opened(client.number, (host, 1), 1), self.now)
         return client
 
     def settle(self) -> None:
@@ -248,3 +249,53 @@ def test_a_peer_that_does_not_read_is_not_written_to() -> None:
     world.peer.on_stream(Writable(bad.number), 0)
     world.settle()
     assert world.peer.replication.output_due(bad.number) is None
+
+
+def test_a_host_that_was_closed_for_a_fault_waits_longer_each_time() -> None:
+    world = World()
+    waited = []
+    for _ in range(8):
+        bad = world.client(BAD, bytes(32))
+        world.settle()
+        assert bad.number in world.closed
+        begun = world.now
+        while world.client(BAD).number in refused_at_once(world):
+            world.now += S // 2
+        waited.append((world.now - begun) / S)
+        world.peer.on_stream(Closed(min(world.clients), ""), world.now)
+    assert waited == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert world.peer.refused["called again too soon after a fault"] > 100
+    other = world.client(GOOD, host="10.0.0.10")
+    world.settle()
+    assert other.number not in world.closed
+
+
+def refused_at_once(world: World) -> set[int]:
+    return {action.stream for action in world.peer.take_actions() if isinstance(action, Close)}
+
+
+def test_others_keep_nine_tenths_of_their_throughput() -> None:
+    """Beside a client that calls again as soon as it may and pushes forged messages; processor time."""
+    feed = generate_feed(Random(3), 2_000, AUTHOR)
+
+    def seconds(is_disturbed: bool) -> float:
+        world = World(0)
+        good = world.client(GOOD, host="10.0.0.10")
+        good.replicate(2_000)
+        begun = time.process_time()
+        for start in range(0, len(feed), 50):
+            world.now += S // 100  # 5,000 messages a second
+            if is_disturbed:
+                bad = world.client(BAD)
+                world.settle()
+                if bad.number in world.peer.connections:
+                    bad.replicate()
+                    bad.push(forged())
+            good.push(*map(compact, feed[start : start + 50]))
+        spent = time.process_time() - begun
+        assert world.feeds.tips() == {KEY: 2_000}
+        assert (world.peer.refused.total() > 0) == is_disturbed
+        return spent
+
+    shares = [seconds(False) / seconds(True) for _ in range(3)]
+    assert max(shares) > 0.9, shares

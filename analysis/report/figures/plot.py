@@ -45,6 +45,7 @@ _OWN_PLACES = (
     "lli-selective",
     "lli-go-back-n",
     "append-poll",
+    "ssb",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order."""
 

@@ -1,0 +1,109 @@
+"""The scheduler: bounded calls and connections, pauses after failures, and places that go to the useful."""
+
+from random import Random
+
+import pytest
+
+from ssb.peer.scheduler import Scheduler, SchedulerOptions
+
+S = 1_000_000_000
+HERE = ("10.0.0.1", 8008)
+
+
+def scheduler(**options: int) -> Scheduler:
+    return Scheduler(Random(1), SchedulerOptions(**options))
+
+
+def called(found: Scheduler, now: int) -> set[str]:
+    return {peer for peer, _ in found.calls(now)}
+
+
+def test_a_peer_is_called_once_until_the_call_has_ended() -> None:
+    found = scheduler()
+    found.add("a", HERE, 0)
+    assert found.calls(0) == [("a", HERE)]
+    assert found.calls(10 * S) == []
+    found.connected("a", S)
+    assert found.calls(10 * S) == []
+    assert found.next_deadline() is None
+
+
+def test_pauses_double_up_to_a_bound_and_are_drawn() -> None:
+    found = scheduler(first_pause=2 * S, last_pause=60 * S)
+    found.add("a", HERE, 0)
+    now, pauses = 0, []
+    for _ in range(10):
+        assert called(found, now) == {"a"}
+        found.failed("a", now)
+        due = found.next_deadline()
+        assert due is not None
+        pauses.append((due - now) / S)
+        assert called(found, due - 1) == set()
+        now = due
+    for failures, pause in enumerate(pauses):
+        longest = min(2 * 2**failures, 60)
+        assert longest / 2 <= pause <= longest
+    assert len(set(pauses)) == len(pauses)
+
+
+def test_few_are_called_at_once_and_few_are_connected() -> None:
+    found = scheduler(places=4, calls=2)
+    for number in range(10):
+        found.add(f"p{number}", HERE, 0)
+    connected: set[str] = set()
+    for step in range(5):
+        calling = called(found, step)
+        assert len(calling) <= 2
+        for peer in calling:
+            found.connected(peer, step)
+        connected |= calling
+    assert len(connected) == 4
+
+
+def test_the_least_useful_gives_up_its_place_after_its_turn_but_a_kept_one_never() -> None:
+    found = scheduler(places=3, calls=3, turn=60 * S)
+    found.add("kept", HERE, 0, is_kept=True)
+    for peer in ("busy", "idle"):
+        found.add(peer, HERE, 0)
+    for peer in called(found, 0):
+        found.connected(peer, 0)
+    found.useful("busy", 500)
+    assert found.leaves(60 * S) is None, "nobody waits"
+    found.add("new", HERE, 0)
+    assert found.leaves(59 * S) is None
+    assert found.next_deadline() == 60 * S
+    assert found.leaves(60 * S) == "idle"
+    found.closed("idle", 60 * S)
+    assert called(found, 60 * S) == {"new"}
+
+
+def test_kept_peers_and_those_that_failed_less_come_first() -> None:
+    found = scheduler(places=1, calls=1)
+    found.add("bad", HERE, 0)
+    assert called(found, 0) == {"bad"}
+    found.failed("bad", 0)
+    found.add("good", HERE, 0)
+    found.add("kept", HERE, 0, is_kept=True)
+    assert called(found, 100 * S) == {"kept"}
+    found.failed("kept", 100 * S)
+    assert called(found, 100 * S) == {"good"}
+
+
+def test_a_new_address_is_tried_at_once() -> None:
+    found = scheduler()
+    found.add("a", HERE, 0)
+    found.calls(0)
+    found.failed("a", 0)
+    found.add("a", ("10.0.0.2", 8008), 1)
+    assert found.calls(1) == [("a", ("10.0.0.2", 8008))]
+
+
+@pytest.mark.parametrize("flood", [100, 1000])
+def test_addresses_are_bounded_and_the_worst_goes(flood: int) -> None:
+    found = scheduler(known=10)
+    for number in range(10):
+        found.add(f"p{number}", HERE, 0, is_kept=number < 5)
+    for number in range(flood):
+        found.add(f"q{number}", HERE, 0)
+    assert len(found) == 10
+    assert all(f"p{number}" in found for number in range(5))

@@ -1,0 +1,119 @@
+"""`feednet ssb`: what a user writes is there, with the peer running or not; mistakes are one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ssb.daemon.account import Account
+from ssb.keys import Identity
+from testbed.cli.main import feednet
+from testbed.errors import UserError
+
+OTHER = Identity.from_seed(b"o" * 32)
+ADDRESS = f"net:127.0.0.1:8008~shs:{OTHER.ref[1:].removesuffix('.ed25519')}"
+
+
+STOCK = f"""# comments
+
+{{
+  "curve": "ed25519",
+  "public": "{OTHER.ref[1:]}",
+  "private": "{OTHER.secret()}",
+  "id": "{OTHER.ref}"
+}}
+# and more
+"""
+
+
+def ssb(path: Path, *words: str) -> str:
+    """Run a command; its errors are raised."""
+    done = CliRunner().invoke(feednet, ["ssb", "--path", str(path), *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def status(path: Path) -> dict[str, Any]:
+    return json.loads(ssb(path, "status", "--json"))
+
+
+def test_messages_are_written_and_shown(tmp_path: Path) -> None:
+    first = ssb(tmp_path, "publish", "Hello é").strip()
+    ssb(tmp_path, "publish", "--content", '{"type": "about", "name": "ann"}')
+    assert first.startswith("%")
+    lines = ssb(tmp_path, "log").splitlines()
+    assert lines[0].endswith("  Hello é")
+    assert '"name": "ann"' in lines[1]
+    entry = json.loads(ssb(tmp_path, "log", "--json", "--type", "post"))
+    assert (entry["key"], entry["value"]["content"]["text"]) == (first, "Hello é")
+    assert ssb(tmp_path, "log", "--limit", "1").splitlines() == lines[1:]
+    assert ssb(tmp_path, "log", OTHER.ref) == ""
+    state = status(tmp_path)
+    assert (state["own"], state["messages"], state["running"]) == (2, 2, False)
+    assert "not running" in ssb(tmp_path, "status")
+
+
+def test_private_messages_are_opened_by_their_writer_only_here(tmp_path: Path) -> None:
+    ssb(tmp_path, "publish", "for you", "--to", OTHER.ref)
+    assert ssb(tmp_path, "log").rstrip().endswith("(private)  for you")
+    entry = json.loads(ssb(tmp_path, "log", "--json"))
+    assert entry["value"]["content"].endswith(".box")
+
+
+def test_following_changes_what_is_replicated(tmp_path: Path) -> None:
+    ssb(tmp_path, "publish", "x")
+    for words, replicated in ((("follow",), 2), (("follow", "--undo"), 1), (("follow",), 2)):
+        ssb(tmp_path, *words, OTHER.ref)
+        assert status(tmp_path)["replicated"] == replicated
+    ssb(tmp_path, "follow", "--block", OTHER.ref)
+    assert status(tmp_path)["replicated"] == 1
+    account = Account(tmp_path)
+    assert account.graph.is_blocked(OTHER.ref)
+    assert account.blocks == {(account.identity.ref, OTHER.ref)}
+    account.close()
+
+
+def test_addresses_are_remembered_once(tmp_path: Path) -> None:
+    ssb(tmp_path, "connect", ADDRESS)
+    ssb(tmp_path, "connect", ADDRESS.replace("8008", "8009"))
+    account = Account(tmp_path)
+    assert [(known.port, known.peer) for known in account.known_peers()] == [(8009, OTHER.ref)]
+    account.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("publish", "--content", "{"), "--content: not JSON"),
+        (("publish", "--content", "[]"), "--content: not an object"),
+        (("publish", "--content", '{"type": "x"}'), "type"),
+        (("publish", "x", "--to", "@nobody"), "reference is not of the form"),
+        (("follow", "@nobody"), "@nobody: "),
+        (("connect", "example.org"), "no address of the form"),
+        (("invite", "create"), "not running: start it with"),
+        (("invite", "accept", "what"), "an invite has the form"),
+        (("peer", "--network", "AAAA"), "--network: a key of 32 bytes"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    ssb(tmp_path, "publish", "before")
+    with pytest.raises(UserError, match=reason) as error:
+        ssb(tmp_path, *words)
+    assert "\n" not in str(error.value)
+    assert status(tmp_path)["messages"] == 1
+
+
+def test_an_account_that_another_program_has_open_is_one_line(tmp_path: Path) -> None:
+    account = Account(tmp_path)
+    with pytest.raises(OSError, match="another program writes to it") as error:
+        ssb(tmp_path, "publish", "x")
+    assert "\n" not in str(error.value)
+    account.close()
+
+
+def test_a_stock_identity_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(STOCK)
+    ssb(tmp_path, "publish", "x")
+    assert status(tmp_path)["id"] == OTHER.ref
