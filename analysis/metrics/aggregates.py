@@ -154,7 +154,9 @@ def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
             "wire_bytes": sum(row["frame_bytes"] for row in rows),
             "interests": sum(row["frames"] for row in interests),
             "asked": sum(
-                row["frames"] for row in interests if roles.get((layering, row["node"])) == "subscriber"
+                row["frames"]
+                for row in interests
+                if roles.get((layering, row["node"])) in ("subscriber", "peer")
             ),
         }
     return totals

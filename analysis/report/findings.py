@@ -129,7 +129,7 @@ def _headline(axes: list[Axis], values: Values, manifest: Manifest) -> str:
 
 
 def _delivery(values: Values, manifest: Manifest) -> Finding:
-    subscribers = len(manifest.nodes("subscriber"))
+    subscribers = manifest.workload.subscribers
     expected = manifest.expected_deliveries
     shares = {x: values["delivered", x] for x in manifest.layerings}
     if all(delivered == expected for delivered in shares.values()):

@@ -61,7 +61,8 @@ from_ns, until_ns: what means over time are taken over, from the first publicati
 end if there is but one. cpu_ns: processor time of all nodes, null in the emulator."""
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
-"""A row a node: its role is "publisher", "forwarder", "subscriber" or "archive"."""
+"""A row a node: its role is "publisher", "subscriber", "peer" for one that is both, "archive" or
+"forwarder"."""
 
 FEEDS = pa.schema(
     [("layering", pa.string()), ("feed", pa.string()), ("cross", pa.bool_()), ("last", pa.int64())]

@@ -50,9 +50,14 @@ WORDS = {
     "workload.feeds": Words("feeds", "feeds"),
     "workload.activity_exponent": Words("exponent of the feeds’ activity"),
     "workload.follows": Words("feeds that each subscriber follows", "feeds"),
+    "workload.graph.follows": Words("people whom everybody follows who joins", "people"),
+    "workload.graph.closure": Words("probability to follow a friend’s friend"),
+    "workload.graph.mutual": Words("probability to follow back"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "events": Words("what happens to the network"),
+    "sessions.online_ms": Words("mean time online", "ms"),
+    "sessions.offline_ms": Words("mean time offline", "ms"),
     "fork.publisher": Words("publisher of the fork"),
     "fork.after": Words("last item before the fork"),
     "archive.node": Words("archive"),
@@ -81,6 +86,11 @@ PARAMETERS = {
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
+    "connect": Words("who calls whom"),
+    "hops": Words("follows to a feed that is replicated", "follows"),
+    "encrypt": Words("encryption"),
+    "note_delay_ms": Words("delay of notes that tell progress", "ms"),
+    "patience_ms": Words("patience with a silent peer", "ms"),
 }
 """The parameters of layerings, by name."""
 

@@ -26,6 +26,7 @@ from forwarder.wire.packet import DATA, INTEREST
 from forwarder.wire.tlv import MalformedPacket, read_header, read_number
 
 _NANOSECONDS = 10**9
+_FOREIGN_SECRETS = "Unknown DSB secrets type"
 
 
 class UnreadableCapture(ValueError):
@@ -93,7 +94,10 @@ def _after(number: int) -> str:
 
 
 class _Complaints(logging.Handler):
-    """Keeps what Scapy's readers complain of; they do not raise."""
+    """Keeps what Scapy's readers complain of; they do not raise.
+
+    Secrets of a type that Scapy does not know do not damage a capture.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +105,7 @@ class _Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if text.startswith(("PcapNg: ", "Pcap: ")):
+        if text.startswith(("PcapNg: ", "Pcap: ")) and _FOREIGN_SECRETS not in text:
             self.text = text.partition(": ")[2].rstrip(" !")
 
 

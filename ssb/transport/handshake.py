@@ -34,6 +34,16 @@ class HandshakeError(ValueError):
     """The other side does not prove what it has to; the message says what, in few words."""
 
 
+def is_hello(message: bytes, network: bytes) -> bool:
+    """Tell whether 64 bytes are a side's first message, by one who knows the network's key."""
+    authenticator, public = message[:KEY_BYTES], message[KEY_BYTES:]
+    return hmac.compare_digest(authenticator, _authenticator(public, network))
+
+
+def _authenticator(public: bytes, network: bytes) -> bytes:
+    return hmac.digest(network, public, "sha512")[:KEY_BYTES]
+
+
 class StreamKeys(NamedTuple):
     """The outcome of a handshake.
 
@@ -93,15 +103,12 @@ class _Side:
             self._step(message)
 
     def _hello(self) -> bytes:
-        return self._authenticator(self._public) + self._public
-
-    def _authenticator(self, public: bytes) -> bytes:
-        return hmac.digest(self._network, public, "sha512")[:KEY_BYTES]
+        return _authenticator(self._public, self._network) + self._public
 
     def _read_hello(self, message: bytes) -> None:
-        authenticator, public = message[:KEY_BYTES], message[KEY_BYTES:]
-        if not hmac.compare_digest(authenticator, self._authenticator(public)):
+        if not is_hello(message, self._network):
             raise HandshakeError("a hello of another network")
+        public = message[KEY_BYTES:]
         if public == self._public:
             raise HandshakeError("a hello that is this peer's own")
         self._remote_public = public
@@ -134,9 +141,9 @@ class _Side:
             remote=remote,
             identifier=here if is_client else there,
             send_key=sha256(key + remote).digest(),
-            send_nonce=self._authenticator(there)[:_NONCE_BYTES],
+            send_nonce=_authenticator(there, self._network)[:_NONCE_BYTES],
             receive_key=sha256(key + self._identity.public_key).digest(),
-            receive_nonce=self._authenticator(here)[:_NONCE_BYTES],
+            receive_nonce=_authenticator(here, self._network)[:_NONCE_BYTES],
         )
 
 

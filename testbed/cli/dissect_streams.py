@@ -20,6 +20,9 @@ from captures.streams import Stream
 if TYPE_CHECKING:
     from captures.dissectors.reading import Row as Dissected
 
+_SAID = 3
+"""Of how many feeds a line says what a message says."""
+
 
 def secrets_of(capture: Path) -> Secrets:
     """Return the secrets that a capture has before its packets. Raises OSError."""
@@ -44,6 +47,7 @@ class StreamLines:
         self._framers: dict[tuple[Connection, str], Framer | None] = {}
         self._streams: dict[tuple[Connection, str, bool], Stream] = {}
         self._ends: dict[tuple[Connection, str, bool], int] = {}
+        self._unreadable: set[tuple[Connection, str, bool]] = set()
 
     def tell(self, row: "Dissected") -> "Dissected":
         """Return a row with a line about what its frame carries, if that is of a protocol read here."""
@@ -64,9 +68,9 @@ class StreamLines:
             made = declaration.framer(connection.ends, self._secrets) if declaration.framer else None
             self._framers[place] = made
         framer = self._framers[place]
-        if framer is None:
-            return []
         key = *place, way
+        if framer is None or key in self._unreadable:
+            return []
         stream = self._streams.setdefault(key, Stream())
         found: list[Message] = []
         for chunk in stream.receive(segment.segment(segment.payload)):
@@ -76,7 +80,7 @@ class StreamLines:
                 self._ends[key] = chunk.at + len(chunk.data)
                 found += framer.receive(way, chunk.data)
             except ValueError:
-                self._framers[place] = None
+                self._unreadable.add(key)
                 return found
         return found
 
@@ -119,4 +123,7 @@ def _line(protocol: str, message: Message) -> str:
     if message.seq is not None:
         words.append(str(message.seq))
     words += [f"{name} {value}" for name, value in message.fields.items() if value is not None]
+    words += [f"[{short_name(feed)} {said}]" for feed, said in message.said[:_SAID]]
+    if len(message.said) > _SAID:
+        words.append(f"[{len(message.said) - _SAID} more]")
     return " ".join([*words, f"({message.size} bytes)"])

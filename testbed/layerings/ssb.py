@@ -13,6 +13,7 @@ from ssb.application import Event
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.scheduler import SchedulerOptions
 from ssb.replication.ebt import Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -33,6 +34,9 @@ class SsbParameters(Parameters):
     connect: Literal["publishers", "neighbours"] = "publishers"
     """`publishers`: each subscriber calls the publishers of its feeds. `neighbours`: a peer runs on every
     node, calls its neighbours, and replicates all feeds."""
+    hops: int = Field(default=2, ge=1, le=10)
+    """With `publishers`: how many follows lead to the feeds that a subscriber replicates. 1: those that it
+    follows; 2: also those that their publishers follow. It can hand on what it replicates."""
     encrypt: bool = True
     """Handshake and box stream, as all running peers do; without them, what encryption costs is seen."""
     note_delay_ms: int = Field(default=20, ge=0, le=60_000)
@@ -93,9 +97,17 @@ class SsbNode:
             store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
         self._store = store
         is_everywhere = parameters["connect"] == "neighbours"
-        wanted = {feed.key for feed in (workload.feeds if is_everywhere else self._feeds)}
+        published = {feed.key for feed in self._feeds}
+        self._replicated: list[str] = []  # from the start of the subscription to its stop
+        if self._follows and not is_everywhere:
+            self._replicated = [feed.key for feed in workload.within(context.name, parameters["hops"])]
+        network = context.network
+        # People meet few others at a time, and no bound of theirs may decide about an experiment.
+        most = 2 * len(network.nodes)
         options = PeerOptions(
             encrypts=parameters["encrypt"],
+            connections=most,
+            scheduler=SchedulerOptions(places=most, known=most),
             replication=Limits(
                 patience=parameters["patience_ms"] * _MS, note_delay=parameters["note_delay_ms"] * _MS
             ),
@@ -105,12 +117,11 @@ class SsbNode:
             _identity(context, context.name),
             store,
             MemoryClocks(),
-            sorted(wanted),
+            sorted({feed.key for feed in workload.feeds} if is_everywhere else published),
             options,
             Random(seed.digest()),
         )
         self._calls: dict[str, Address] = {}
-        network = context.network
         if is_everywhere:
             others = [end.peer for end in network.link_ends if end.node == context.name]
             called = [other for other in others if context.name < other]
@@ -153,6 +164,7 @@ class SsbNode:
                 here = self._store.tips().get(key, 0)
                 for message in feed.messages[self.state.delivered[key] : here]:
                     self._events.append(_delivered(now, message))
+            for key in self._replicated:
                 self._peer.want(key, now)
         if self._calls_at is not None and now >= self._calls_at:
             self._calls_at = None
@@ -171,6 +183,8 @@ class SsbNode:
             self._stops_at = None
             self._tell_all(now, "stopped")
             self._follows = {}
+            for key in self._replicated:
+                self._peer.unwant(key, now)
             if not self._is_everywhere:
                 for remote in self._calls:
                     self._peer.remove(remote, now)

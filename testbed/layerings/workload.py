@@ -88,6 +88,19 @@ class Workload:
             found[self.archive] = _LAST_RESORT
         return found
 
+    def within(self, node: str, hops: int) -> list[Feed]:
+        """Return the feeds that so many follows lead to from a node: those that it follows, those that their
+        publishers follow, and so on; not its own."""
+        found: dict[str, Feed] = {}
+        asked: set[str] = set()
+        nodes = {node}
+        for _ in range(hops):
+            asked |= nodes
+            feeds = [feed for each in sorted(nodes) for feed in self.follows.get(each, ())]
+            found |= {feed.key: feed for feed in feeds if feed.publisher != node}
+            nodes = {feed.publisher for feed in feeds} - asked
+        return list(found.values())
+
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""
         return [node for node, feeds in self.follows.items() if feed in feeds]

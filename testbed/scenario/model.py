@@ -39,6 +39,7 @@ from testbed.scenario.sections import (
     Fork,
     PlanSpec,
     Section,
+    Sessions,
     TopologySpec,
     Workload,
     table_keys,
@@ -74,6 +75,7 @@ class Scenario(Section):
     workload: Workload = Workload()
     events: tuple[Change, ...] = ()
     plans: dict[str, PlanSpec] = Field(default_factory=dict)
+    sessions: Sessions | None = None
     fork: Fork | None = None
     archive: Archive | None = None
     cross_traffic: tuple[CrossTraffic, ...] = ()
@@ -125,14 +127,15 @@ class Scenario(Section):
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """Every node's role: publisher, archive, subscriber or forwarder."""
+        """Every node's role: publisher, subscriber, peer (which is both), archive or forwarder."""
         roles = dict.fromkeys(self.network.nodes, "forwarder")
         roles |= dict.fromkeys(self.subscribers, "subscriber")
         if self.archive is not None:
             roles[self.archive.node] = "archive"
         if self.fork is not None:
             roles[self.fork.publisher] = "publisher"
-        return roles | dict.fromkeys(self.sources, "publisher")
+        both = {*self.sources} & {*self.subscribers}
+        return roles | dict.fromkeys(self.sources, "publisher") | dict.fromkeys(both, "peer")
 
     def layering_parameters(self, layering: str) -> Parameters:
         """Return a layering's parameters, defaults filled in."""
@@ -297,6 +300,9 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_paths(whole)
     _check_events(whole)
     _check_plans(whole)
+    if whole.sessions is not None and whole.network.media:
+        said = "sessions: people go offline with their links, and a broadcast medium has none"
+        raise InvalidScenario(said, ("sessions",), ("topology", "media"))
     return whole
 
 
@@ -324,6 +330,9 @@ def _check_feeds(scenario: Scenario) -> None:
     if workload.follows is not None and workload.follows > feeds:
         said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))
+    if workload.follows is not None and workload.graph is not None:
+        said = "workload.follows, workload.graph: choose one"
+        raise InvalidScenario(said, ("workload", "follows"), ("workload", "graph"))
     taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
     if scenario.archive:
         taken[scenario.archive.node] = "archive"

@@ -123,6 +123,21 @@ class Schedule(Section):
     idle_limit_ms: float = Field(default=1000.0, gt=0, le=DAY_MS, allow_inf_nan=False)
 
 
+class FollowGraph(Section):
+    """Who follows whom among people: a graph that grows, by testbed.scenario.follow_graph.
+
+    Attributes:
+        follows: whom each follows who joins; all who are there, if they are fewer.
+        closure: probability that a follow goes to somebody whom the one chosen before follows: a friend of a
+            friend. Else it goes to anybody, the more likely the more followers they have.
+        mutual: probability that a follow is returned.
+    """
+
+    follows: int = Field(default=2, ge=1, le=10_000)
+    closure: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    mutual: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+
+
 class Workload(Section):
     """What is published, and who follows it.
 
@@ -133,6 +148,7 @@ class Workload(Section):
         activity_exponent: the k-th feed has 1 / k ** activity_exponent of the first one's items, and is as
             much slower, so that all go on for about the same time.
         follows: how many feeds each subscriber follows, chosen by the seed; all if it is left out.
+        graph: who follows whom instead, by the feeds' publishers.
         schedule: when items are published.
     """
 
@@ -141,6 +157,7 @@ class Workload(Section):
     feeds: int | None = Field(default=None, ge=1, le=10_000)
     activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
     follows: int | None = Field(default=None, ge=1)
+    graph: FollowGraph | None = None
     schedule: Schedule = Schedule()
 
 
@@ -223,6 +240,20 @@ class PlanSpec(Section):
     def last_ms(self) -> float:
         """The last time that it names."""
         return max(self.start_ms, self.stop_ms or 0, *(end for _, end in self.pauses_ms))
+
+
+class Sessions(Section):
+    """People come and go: every node that publishes or follows is online and offline in turn.
+
+    The links of a node that is offline are down. Both kinds of times are drawn from the seed, exponentially,
+    from the first item to the last; before and after them all are online.
+
+    Attributes:
+        online_ms, offline_ms: means.
+    """
+
+    online_ms: float = Field(ge=1, le=DAY_MS, allow_inf_nan=False)
+    offline_ms: float = Field(ge=1, le=DAY_MS, allow_inf_nan=False)
 
 
 class Fork(Section):

@@ -8,6 +8,7 @@ from testbed.errors import UserError
 from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change, PlanSpec
+from testbed.scenario.sessions import session_changes
 from topologies.model import Topology
 
 MS = 1_000_000
@@ -19,7 +20,7 @@ class Timeline:
 
     Attributes:
         start: subscribers subscribe, unless they have plans of their own.
-        changes: what the scenario does to the network, in order of time.
+        changes: what the scenario and its sessions do to the network, in order of time.
         first, last: the first and the last item are published; cross traffic does not count.
         settle: nothing more is begun, the last of all that the scenario names has happened.
         stop: subscribers unsubscribe.
@@ -37,7 +38,8 @@ class Timeline:
     @classmethod
     def of(cls, scenario: Scenario, load: Workload, start: int) -> "Timeline":
         """Lay out a scenario's run that starts at `start`. Raises UserError."""
-        changes = [(start + _time_of(change, load.feeds[0]), change) for change in scenario.events]
+        happenings = (*scenario.events, *session_changes(scenario, load))
+        changes = [(start + _time_of(change, load.feeds[0]), change) for change in happenings]
         changes.sort(key=lambda entry: entry[0])
         feeds = (*load.feeds, load.branch) if load.branch is not None else load.feeds
         last_ms = [plan.last_ms for plan in scenario.plans.values()]

@@ -11,6 +11,7 @@ from ssb.keys import Identity
 from ssb.message import Message
 from testbed.errors import UserError
 from testbed.layerings.workload import Feed, Workload
+from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Schedule
 
@@ -41,7 +42,7 @@ def load(scenario: Scenario) -> Workload:
     archive = scenario.archive
     return Workload(
         tuple(feeds),
-        {node: _followed(scenario, feeds, node) for node in _following(scenario)},
+        _follows(scenario, feeds),
         branch,
         common,
         archive=None if archive is None else archive.node,
@@ -53,6 +54,17 @@ def load(scenario: Scenario) -> Workload:
 def _following(scenario: Scenario) -> tuple[str, ...]:
     """Return the nodes that follow feeds."""
     return (*((scenario.archive.node,) if scenario.archive else ()), *scenario.subscribers)
+
+
+def _follows(scenario: Scenario, feeds: Sequence[Feed]) -> dict[str, tuple[Feed, ...]]:
+    """Return the feeds that each node follows."""
+    following = _following(scenario)
+    graph = scenario.workload.graph
+    if graph is None:
+        return {node: _followed(scenario, feeds, node) for node in following}
+    authors = list(dict.fromkeys(feed.publisher for feed in feeds))
+    chosen = grow(authors, following, graph, Random(f"{scenario.seed} graph"))
+    return {node: tuple(feed for feed in feeds if feed.publisher in chosen[node]) for node in following}
 
 
 def _followed(scenario: Scenario, feeds: Sequence[Feed], node: str) -> tuple[Feed, ...]:

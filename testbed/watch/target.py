@@ -80,7 +80,7 @@ class Target:
         for name in scenario.layerings:
             self.captures[name] = [str(directory / name / CAPTURE) for directory in directories]
         roles = scenario.roles
-        order = ("publisher", "subscriber", "archive", "forwarder")
+        order = ("publisher", "peer", "subscriber", "archive", "forwarder")
         self.nodes = sorted(roles, key=lambda node: order.index(roles[node]))
         network = scenario.network
         self.links = {interface.name: network.description(interface) for interface in network.interfaces}
@@ -119,7 +119,7 @@ def _breaks(scenario: Scenario) -> "Iterator[Break]":
     """
     from analysis.live.capture import Break
 
-    if not scenario.events:
+    if not scenario.events and scenario.sessions is None:
         return
     network = scenario.network
     for at, change in Timeline.of(scenario, workload.load(scenario), 0).changes:

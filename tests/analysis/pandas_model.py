@@ -297,7 +297,7 @@ class Model:
         out = self.frames[self.frames["direction"] == "out"]
         asked = out[out["asks"]]
         control = out["asks"] | (out["nacked"] & (out["index"] == 0)) | (out["piece"] == b"")
-        of_subscribers = asked["interface"].map(self.owner).map(self.roles) == "subscriber"
+        of_subscribers = asked["interface"].map(self.owner).map(self.roles).isin(["subscriber", "peer"])
         carried = [row for row in self.deliveries if row["purpose"] != "archived"]
         total, credit = int(out["frame_bytes"].sum()), self.manifest["parameters"].get(self.layering, {})
         credit = credit.get("credit")

@@ -1,5 +1,6 @@
 """The layering ssb in whole networks: every item arrives once, in order; a run is the same each time."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -89,3 +90,139 @@ def test_only_messages_for_others_are_counted_as_state() -> None:
 def test_after_the_end_no_connection_is_left() -> None:
     result = run()
     assert {node.held()["connections"] for node in result.nodes.values()} == {(0, 0)}
+
+
+HOMES = {
+    "links": [{"a": "r1", "b": "r2"}, *({"a": name, "b": "r1"} for name in ("ann", "ben", "cleo"))],
+    "link": {"delay_ms": 5.0},
+}
+"""Ann writes, Ben follows her, and Cleo follows Ben."""
+
+
+def people(**changes: Any) -> Result:
+    table = {
+        "topology": HOMES,
+        "publishers": ("ann", "ben"),
+        "subscribers": ("ben", "cleo"),
+        "workload": {
+            "items": 20,
+            "activity_exponent": 0.0,
+            "schedule": {"speed": 1e6, "idle_limit_ms": 50.0},
+        },
+        "settle_ms": 10_000,
+    }
+    return simulate(scenario(**table | changes), "ssb", until_drained=False)
+
+
+def messages_for_others(result: Result) -> dict[str, int]:
+    held = {name: node.held()["messages"].entries for name, node in result.nodes.items()}
+    return {name: entries for name, entries in held.items() if entries}
+
+
+def test_friends_hand_on_what_a_friend_of_theirs_has_written_while_that_one_is_offline() -> None:
+    # Cleo comes when Ann has written all and has gone for good.
+    away = {"at_ms": 3000, "link_down": "ann r1"}
+    result = people(events=(away,), plans={"cleo": {"start_ms": 4000.0}})
+    assert result.delivered("cleo", 0) == result.delivered("cleo", 1) == list(range(1, 11))
+    last = max(event["time"] for event in result.events["cleo"] if event["event"] == "delivered")
+    assert last < 5000 * MS
+
+
+@pytest.mark.parametrize(("hops", "held"), [(1, {}), (2, {"dan": 10}), (3, {"dan": 20})])
+def test_feeds_so_many_follows_away_are_replicated(hops: int, held: dict[str, int]) -> None:
+    names = ("ann", "ben", "cleo", "dan")
+    result = people(
+        topology=HOMES | {"links": [{"a": name, "b": "r1"} for name in names]},
+        publishers=("ann", "ben", "cleo"),
+        subscribers=("ben", "cleo", "dan"),
+        workload={
+            "items": 30,
+            "activity_exponent": 0.0,
+            "follows": 1,
+            "schedule": {"speed": 1e6, "idle_limit_ms": 50.0},
+        },
+        seed=42,  # by which each follows the one before
+        parameters={"ssb": {"hops": hops}},
+    )
+    follows = {
+        name: [feed.publisher for feed in result.load.follows[name]] for name in ("ben", "cleo", "dan")
+    }
+    assert follows == {"ben": ["ann"], "cleo": ["ben"], "dan": ["cleo"]}
+    held = held if hops < 2 else held | {"cleo": 10}
+    assert messages_for_others(result) == held
+    assert len(result.delivered("dan")) == 10, "what is replicated and not followed is not delivered"
+
+
+def test_a_peer_that_has_unsubscribed_gets_no_more_messages_though_others_call_it() -> None:
+    both = ("ann", "ben")
+    result = people(publishers=both, subscribers=both, plans={"ben": {"stop_ms": 600.0}})
+    delivered = [event for event in result.events["ben"] if event["event"] == "delivered"]
+    assert 0 < len(delivered) < 10
+    assert max(event["time"] for event in delivered) <= 600 * MS
+    assert result.delivered("ann") == list(range(1, 11)), "Ben goes on writing"
+    assert messages_for_others(result) == {}
+    assert result.nodes["ben"].held()["connections"].entries == 1
+    assert result.nodes["ben"].held()["exchanges"].entries == 1
+
+
+def test_a_peer_calls_as_many_as_it_follows() -> None:
+    authors = tuple(f"s{number}" for number in range(1, 13))
+    result = run(
+        topology={"generator": "star", "leaves": 13, "link": {"delay_ms": 5.0}},
+        publishers=authors,
+        subscribers=("s13",),
+        workload={"items": 24, "activity_exponent": 0.0, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+    )
+    assert len(result.delivered("s13")) == 24
+
+
+@CONNECT
+def test_over_a_medium_that_loses(connect: str) -> None:
+    cell = {"name": "cell", "members": ["pub", "s1", "s2"], "delay_ms": 2.0, "losses": {"s2": 10.0}}
+    link = {"a": "pub", "b": "s3"}
+    result = run(connect, topology={"media": [cell], "links": [link]}, subscribers=("s1", "s2", "s3"))
+    for node in ("s1", "s2", "s3"):
+        assert result.delivered(node) == ALL
+
+
+@CONNECT
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_on_the_way_all_have_all_in_the_end(connect: str, seed: int) -> None:
+    random = Random(seed)
+    nodes = ["pub", "r1", "r2", "s1", "s2", "s3", "s4"]
+    events: list[dict[str, Any]] = [
+        {"at_ms": random.randint(0, 1500), "restart": random.choice(nodes)} for _ in range(3)
+    ]
+    for link in random.sample(["pub r1", "pub r2", "r1 s1", "r1 s2", "r2 s3", "r2 s4"], 2):
+        begin, signalled = random.randint(0, 1500), random.random() < 0.5
+        events.append({"at_ms": begin, "link_down": link, "signalled": signalled})
+        end = begin + random.randint(1, 3000)
+        events.append({"at_ms": end, "link_up": link, "signalled": signalled})
+    tree = {
+        "generator": "tree",
+        "depth": 2,
+        "fanout": 2,
+        "link": {"delay_ms": 5.0, "loss_percent": 5.0, "reorder_percent": 2.0, "duplicate_percent": 2.0},
+    }
+    result = run(
+        connect,
+        seed=seed,
+        topology=tree,
+        publishers=("pub", "s2"),
+        subscribers=("s1", "s3", "s4"),
+        workload={"items": 30, "feeds": 3, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+        events=tuple(events),
+        settle_ms=90_000,
+    )
+    for node in ("s1", "s3", "s4"):
+        for number, feed in enumerate(result.load.feeds):
+            assert result.delivered(node, number) == list(range(1, len(feed.messages) + 1))
+    assert not [event for rows in result.events.values() for event in rows if event["event"] == "error"]
+
+
+def test_seeds_draw_keys() -> None:
+    def secrets(seed: int) -> set[Secret]:
+        return {each for node in run(seed=seed).nodes.values() for each in node.take_secrets()}
+
+    assert secrets(1) == secrets(1)
+    assert not secrets(1) & secrets(2)

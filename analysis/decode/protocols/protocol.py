@@ -28,7 +28,8 @@ class Message(NamedTuple):
 
     kind: one of its protocol's kinds; parts: (layer, bytes) in the order of the stream, so that the parts of
     all messages of a direction make up its bytes; feed, seq: of the item that it brings or is about; fields:
-    values of the protocol's own columns.
+    values of the protocol's own columns; said: what it says of feeds, as (feed, words) for readers of
+    single messages.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Message(NamedTuple):
     feed: str | None = None
     seq: int | None = None
     fields: Mapping[str, Any] = {}
+    said: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> int:

@@ -2,14 +2,24 @@
 
 ssb/transport/ and ssb/replication/ are the protocol. Boxes are opened with the run's key log. Without it,
 all that comes behind the handshake is counted as encrypted. Behind a gap no box can be opened, as each
-depends on how many there were before.
+depends on how many there were before. A direction that does not begin with a handshake is not read: its
+beginning was not captured, or it is of a network whose key is not known here.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.decode.protocols.protocol import ENCRYPTED, ITEM, PAYLOAD, Declaration, Ends, Layer, Message
+from analysis.decode.protocols.protocol import (
+    ENCRYPTED,
+    ITEM,
+    PAYLOAD,
+    UNREAD,
+    Declaration,
+    Ends,
+    Layer,
+    Message,
+)
 from analysis.decode.schema import Column
 from captures.key_log import Secrets
 from forwarder.wire.name import to_uri
@@ -17,16 +27,17 @@ from ssb.canonical import InvalidJson, parse
 from ssb.keys import InvalidRef
 from ssb.peer.peer import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
-from ssb.replication.ebt import REPLICATE
+from ssb.replication.ebt import REPLICATE, Note, ProtocolError
 from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES
 from ssb.transport.box_stream import Unboxer
-from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES
+from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES, MAIN_NETWORK, is_hello
 from ssb.transport.muxrpc import HEADER_BYTES, Packet, PacketReader
 from ssb.transport.secure_stream import CLIENT_SECRET, PLAIN_BYTES, PLAIN_MARK, SERVER_SECRET, StreamSecrets
 from ssb_over_ndn.naming import log_name
 
 _HANDSHAKE, _SEALED = "handshake", "sealed"
 _REQUEST, _NOTE, _WANTS, _BLOB, _ANSWER, _END = "request", "note", "wants", "blob", "answer", "end"
+_LABELS = {True: CLIENT_SECRET, False: SERVER_SECRET}
 _LAYERS = {_REQUEST: "call", _NOTE: "note", _WANTS: "want", _BLOB: "blob", _ANSWER: "call", _END: "call"}
 
 
@@ -64,6 +75,12 @@ class _Direction:
                     self.spans.popleft()
         return tuple(found)
 
+    def rest(self) -> tuple[tuple[str, int], ...]:
+        """Return the parts of a packet that is not completed any more."""
+        found = tuple(("box" if kind == "box" else UNREAD, size) for kind, size in self.spans)
+        self.spans.clear()
+        return found
+
 
 class _Framer:
     """Reads both directions of a connection."""
@@ -75,6 +92,7 @@ class _Framer:
             False: _Direction((HELLO_BYTES, ACCEPT_BYTES)),
         }
         self._identifier = b""
+        self._is_other_network = False
         self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
 
     def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
@@ -95,8 +113,10 @@ class _Framer:
             yield from self._read_boxes(from_opener, way, raw)
 
     def lose(self, from_opener: bool) -> None:
-        """Read no more of a direction: where a box begins, and which it is, is not known any more."""
-        self._ways[from_opener].is_lost = True
+        """Read no more of a direction: where a box begins, and which it is, is not known any more. What no
+        key opens is not read anyway."""
+        way = self._ways[from_opener]
+        way.is_lost = not way.is_sealed
 
     def _read_handshake(self, from_opener: bool, way: _Direction) -> Iterator[Message]:
         if way.raw.startswith(PLAIN_MARK) and len(way.handshake) == 2:
@@ -105,16 +125,24 @@ class _Framer:
             size = way.handshake.popleft()
             part = bytes(way.raw[:size])
             del way.raw[:size]
-            if from_opener and size == HELLO_BYTES:
-                self._identifier = part[HELLO_BYTES // 2 :]
+            if size == HELLO_BYTES and not self._is_hello(from_opener, part):
+                raise ValueError("no handshake")
             yield Message(_HANDSHAKE, ((_HANDSHAKE, size),))
             if not way.handshake and size != PLAIN_BYTES:
-                label = CLIENT_SECRET if from_opener else SERVER_SECRET
-                secret = self._secrets.get((label, self._identifier))
+                secret = self._secrets.get((_LABELS[from_opener], self._identifier))
                 if secret is None:
                     way.is_sealed = True
                 else:
                     way.unboxer = Unboxer(*StreamSecrets.of(secret))
+
+    def _is_hello(self, from_opener: bool, part: bytes) -> bool:
+        """Tell whether a direction begins with a handshake: by the network's key or, in other networks, by the
+        opener's ephemeral key, which the key log has."""
+        is_main = is_hello(part, MAIN_NETWORK)
+        if from_opener:
+            self._identifier = part[HELLO_BYTES // 2 :]
+            self._is_other_network = not is_main and (CLIENT_SECRET, self._identifier) in self._secrets
+        return is_main or self._is_other_network
 
     def _read_boxes(self, from_opener: bool, way: _Direction, raw: bytes) -> Iterator[Message]:
         if way.unboxer is None:
@@ -122,12 +150,13 @@ class _Framer:
             yield from self._read_packets(from_opener, way, raw)
             return
         for content in way.unboxer.boxes(raw):
-            way.spans.append(["box", BOX_BYTES])
             if content:
-                way.spans.append(["plain", len(content)])
+                way.spans += [["box", BOX_BYTES], ["plain", len(content)]]
                 yield from self._read_packets(from_opener, way, content)
             else:
-                yield Message(_END, way.parts(("call", 0)) or (("box", BOX_BYTES),))
+                if way.spans:
+                    yield Message(UNREAD, way.rest())
+                yield Message(_END, (("box", BOX_BYTES),))
 
     def _read_packets(self, from_opener: bool, way: _Direction, plain: bytes) -> Iterator[Message]:
         had_ended = way.packets.has_ended
@@ -138,45 +167,47 @@ class _Framer:
 
     def _message(self, from_opener: bool, way: _Direction, packet: Packet) -> Message:
         call = (from_opener if packet.number > 0 else not from_opener, abs(packet.number))
-        kind, feed, seq, fields = self._read(call, packet)
-        layer = PAYLOAD if kind == ITEM else _LAYERS[kind]
-        parts = way.parts(("muxrpc", HEADER_BYTES), (layer, len(packet.body)))
-        return Message(kind, parts, feed, seq, fields)
+        told = self._read(call, packet)
+        layer = PAYLOAD if told.kind == ITEM else _LAYERS[told.kind]
+        return told._replace(parts=way.parts(("muxrpc", HEADER_BYTES), (layer, len(packet.body))))
 
-    def _read(
-        self, call: tuple[bool, int], packet: Packet
-    ) -> tuple[str, str | None, int | None, dict[str, Any]]:
+    def _read(self, call: tuple[bool, int], packet: Packet) -> Message:
+        """Return what a packet is and says; its parts are still missing."""
         name = self._calls.get(call)
         if name is None and packet.number > 0:
-            name = _name(packet.body)
-            self._calls[call] = name
-            return _REQUEST, None, None, {"method": ".".join(name)}
-        fields = {"method": ".".join(name or ())}
+            name = self._calls[call] = _name(packet.body)
+            return Message(_REQUEST, (), fields={"method": ".".join(name)})
+        fields: dict[str, Any] = {"method": ".".join(name or ())}
         if packet.is_end:
-            return _END, None, None, fields
+            return Message(_END, (), fields=fields)
         if name == GET:
-            return _BLOB, None, None, fields
+            return Message(_BLOB, (), fields=fields)
         value = _parse(packet.body)
+        if value is None:
+            return Message(_ANSWER, (), fields=fields)
         if isinstance(value.get("value"), dict):
             value = value["value"]
         if "signature" in value and isinstance(value.get("author"), str):
-            return ITEM, _feed(value["author"]), value.get("sequence"), fields
+            return Message(ITEM, (), _feed(value["author"]), _sequence(value.get("sequence")), fields)
         if name == REPLICATE:
-            return _NOTE, None, None, fields | {"notes": len(value)}
-        return (_WANTS if name == CREATE_WANTS else _ANSWER), None, None, fields
+            clock = value["clock"] if isinstance(value.get("clock"), dict) else value
+            return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=tuple(_said(clock)))
+        return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
 
 def _name(body: bytes) -> tuple[str, ...]:
-    name = _parse(body).get("name")
-    return tuple(map(str, name)) if isinstance(name, list) else (str(name),)
+    name = (_parse(body) or {}).get("name")
+    words = name if isinstance(name, list) else [name]
+    return tuple(str(word).encode(errors="replace").decode() for word in words)  # without lone surrogates
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> dict[str, Any] | None:
+    """Return the object that a body holds; None if it holds anything else."""
     try:
         value = parse(body.decode())
     except (InvalidJson, UnicodeDecodeError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _feed(author: str) -> str | None:
@@ -184,6 +215,23 @@ def _feed(author: str) -> str | None:
         return to_uri(log_name(author))
     except InvalidRef:
         return None
+
+
+def _sequence(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _said(clock: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what notes say of each feed."""
+    for author, number in clock.items():
+        feed = _feed(author)
+        try:
+            note = Note.read(number)
+        except ProtocolError:
+            continue
+        if feed is not None:
+            does = "receives" if note.receives else "does not receive"
+            yield feed, "not wanted" if note.sequence is None else f"at {note.sequence}, {does}"
 
 
 DECLARATION = Declaration(

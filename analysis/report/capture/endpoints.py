@@ -163,7 +163,7 @@ def natural(name: str) -> tuple[Any, ...]:
 
 
 def _role(name: str, nodes: set[str]) -> str:
-    return "group" if is_group(name) else "others" if name == OTHERS else "node" if name in nodes else "peer"
+    return "group" if is_group(name) else "others" if name == OTHERS else "node" if name in nodes else "alien"
 
 
 def named_load(load: Rows, names: Mapping[str, str]) -> Rows:

@@ -94,7 +94,8 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
     data = []
     for layering, place in places(manifest.layerings).items():
         quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
-        nodes = [name for name in (manifest.nodes("subscriber") if by_node else [ALL]) if name in quantiles]
+        subscribers = [*manifest.nodes("subscriber"), *manifest.nodes("peer")]
+        nodes = [name for name in (subscribers if by_node else [ALL]) if name in quantiles]
         shown = {node if by_node else layering: quantiles[node] for node in nodes}
         data.append(box(place, layering, shown, "x" if by_node else "y"))
     scale = logarithmic(data, *FENCES)

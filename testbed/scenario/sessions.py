@@ -1,0 +1,55 @@
+"""When people are online: sessions, drawn from the seed, as changes of links."""
+
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from testbed.layerings.workload import Workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import DAY_MS, Change, Sessions
+
+_MS = 1_000_000
+
+
+def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
+    """Return what sessions do to links, in order of time.
+
+    People are the nodes that publish or follow. The links of one who is offline are down, and both ends of a
+    link notice. All are online until the first item is published and from when the last one is.
+    """
+    sessions = scenario.sessions
+    if sessions is None:
+        return []
+    first = min(feed.times[0] for feed in load.feeds) / _MS
+    last = min(max(feed.times[-1] for feed in load.feeds) // _MS, DAY_MS)
+    people = load.publishers | load.follows.keys()
+    absences = {
+        person: list(_absences(sessions, first, last, Random(f"{scenario.seed} sessions {person}")))
+        for person in people
+    }
+    changes = []
+    for link in scenario.network.links:
+        away = [each for end in (link.a, link.b) for each in absences.get(end, ())]
+        name = f"{link.a} {link.b}"
+        for begin, end in _merged(away):
+            changes += [Change(at_ms=begin, link_down=name), Change(at_ms=end, link_up=name)]
+    return sorted(changes, key=lambda change: change.at_ms or 0.0)
+
+
+def _absences(sessions: Sessions, first: float, last: int, random: Random) -> Iterator[tuple[float, float]]:
+    """Yield from when to when somebody is offline, ms: both kinds of times are drawn exponentially."""
+    time = first
+    while (time := time + random.expovariate(1 / sessions.online_ms)) < last:
+        back = min(time + random.expovariate(1 / sessions.offline_ms), last)
+        yield round(time, 3), round(back, 3)
+        time = back
+
+
+def _merged(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return intervals without overlaps that cover the same times."""
+    merged: list[tuple[float, float]] = []
+    for begin, end in sorted(intervals):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged

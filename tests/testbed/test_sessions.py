@@ -1,0 +1,103 @@
+"""Sessions: a link is down whenever one of its ends is offline, and mended in the end."""
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from simulation import load_of, scenario
+
+from testbed.errors import UserError
+from testbed.scenario.model import load
+from testbed.scenario.sessions import session_changes
+from testbed.scenario.timeline import Timeline
+
+MS = 1_000_000
+LINKS = [{"a": "ann", "b": "r1"}, {"a": "ben", "b": "r1"}, {"a": "ann", "b": "ben"}, {"a": "r1", "b": "r2"}]
+
+
+def people(**changes: Any) -> Any:
+    """Two people, each with a link to a router and one to the other."""
+    table = {
+        "topology": {"links": LINKS},
+        "publishers": ("ann", "ben"),
+        "subscribers": ("ann", "ben"),
+        "sessions": {"online_ms": 200.0, "offline_ms": 100.0},
+        "workload": {"items": 200, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+    }
+    return scenario(**table | changes)
+
+
+def downtimes(wanted: Any) -> dict[str, list[tuple[float, float]]]:
+    """When each link is down; every break is mended before the next."""
+    downs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    begun: dict[str, float] = {}
+    changes = session_changes(wanted, load_of(wanted))
+    assert [change.at_ms for change in changes] == sorted(change.at_ms or 0 for change in changes)
+    for change in changes:
+        assert change.at_ms is not None
+        assert change.is_signalled
+        if change.link_down:
+            assert change.link_down not in begun
+            begun[change.link_down] = change.at_ms
+        else:
+            assert change.link_up is not None
+            downs[change.link_up].append((begun.pop(change.link_up), change.at_ms))
+    assert not begun
+    return downs
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_link_is_down_when_one_of_its_ends_is_offline(seed: int) -> None:
+    downs = downtimes(people(seed=seed))
+    assert downs.keys() == {"ann r1", "ben r1", "ann ben"}, "a router is always online"
+    moments = {time for spans in downs.values() for span in spans for time in span}
+    for moment in moments:
+        for time in (moment - 0.0001, moment + 0.0001):
+            down = {link: any(a <= time < b for a, b in spans) for link, spans in downs.items()}
+            assert down["ann ben"] == (down["ann r1"] or down["ben r1"])
+
+
+def test_all_are_online_before_the_first_item_and_from_the_last_on() -> None:
+    wanted = people(seed=3)
+    feeds = load_of(wanted).feeds
+    first, last = min(feed.times[0] for feed in feeds), max(feed.times[-1] for feed in feeds)
+    spans = [span for spans in downtimes(wanted).values() for span in spans]
+    assert all(first / MS <= begin < end <= last / MS for begin, end in spans)
+    plain = people(seed=3, sessions=None)
+    with_sessions, without = (Timeline.of(each, load_of(each), 0) for each in (wanted, plain))
+    assert (with_sessions.settle, with_sessions.end) == (without.settle, without.end)
+
+
+def test_times_have_the_means_that_are_asked_for() -> None:
+    table = {"items": 20_000, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
+    downs = downtimes(people(workload=table, subscribers=("ann",), publishers=("ben",)))["ann r1"]
+    offline = [end - begin for begin, end in downs]
+    online = [after[0] - before[1] for before, after in zip(downs, downs[1:], strict=False)]
+    assert len(offline) > 300
+    assert 85 < sum(offline) / len(offline) < 115
+    assert 170 < sum(online) / len(online) < 230
+
+
+def test_seeds_draw_them() -> None:
+    assert downtimes(people(seed=1)) == downtimes(people(seed=1)) != downtimes(people(seed=2))
+    assert not session_changes(people(sessions=None), load_of(people()))
+
+
+def test_people_on_a_medium_have_no_link_to_lose(tmp_path: Any) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        """
+title = "A cell"
+layerings = ["ssb"]
+publisher = "a"
+subscribers = ["b"]
+[[topology.media]]
+name = "cell"
+members = ["a", "b"]
+[sessions]
+online_ms = 10
+offline_ms = 10
+"""
+    )
+    with pytest.raises(UserError, match="sessions: people go offline with their links, and a broadcast"):
+        load(str(path))
