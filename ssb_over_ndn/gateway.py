@@ -2,8 +2,9 @@
 
 Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN.
 What they want to replicate besides, it subscribes to over NDN for as long as one of them does, and hands on
-what comes. So two Scuttlebutt peers exchange feeds across an NDN network, each through its own gateway, by
-any layering, and neither knows of NDN.
+what comes. EBT's notes show what they want, and so do the messages by which they follow and leave others. So
+two Scuttlebutt peers exchange feeds across an NDN network, each through its own gateway, by any layering,
+and neither knows of NDN.
 
 | name | what the gateway serves |
 |---|---|
@@ -25,6 +26,7 @@ from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
+from ssb.keys import InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.peer import Peer, PeerEvent
 from ssb.replication.blobs import Blobs
@@ -68,8 +70,7 @@ class Gateway:
         peer: the peer in it.
         feeds, blobs: the peer's.
         subscribe: (feed's name, last item that is here) -> the layering's Subscription.
-        announce: a feed's first message -> the layering's Announcer; None if subscribers find out by
-            themselves.
+        announce: feed's name -> the layering's Announcer; None if subscribers find out by themselves.
         random: source of nonces.
         settle: called with the time, ns, when the application has something for the forwarder.
 
@@ -85,7 +86,7 @@ class Gateway:
         feeds: FeedStore,
         blobs: Blobs | None,
         subscribe: Callable[[bytes, int], Subscription],
-        announce: Callable[[Message], Announcer | None],
+        announce: Callable[[bytes], Announcer | None],
         random: Random,
         settle: Callable[[int], None] = lambda now: None,
     ) -> None:
@@ -151,7 +152,7 @@ class _NdnSide:
         feeds: FeedStore,
         blobs: Blobs | None,
         subscribe: Callable[[bytes, int], Subscription],
-        announce: Callable[[Message], Announcer | None],
+        announce: Callable[[bytes], Announcer | None],
         random: Random,
         counters: Counter[str],
     ) -> None:
@@ -162,8 +163,9 @@ class _NdnSide:
         self._announce = announce
         self._random = random
         self._counters = counters
-        self._homes: dict[str, FeedServer | None] = {}  # None before the first message
+        self._homes: dict[str, FeedServer] = {}
         self._wishes: dict[str, set[str]] = {}  # feed -> peers that want it
+        self._arriving: dict[str, None] = {}  # feeds that are at home from now on
         self._changed: dict[str, None] = {}
         self._followed = Subscriptions()
         self._mentions: OrderedDict[str, str] = OrderedDict()  # blob -> author of a message that names it
@@ -183,9 +185,13 @@ class _NdnSide:
 
     def add_home(self, feed: str, now: int) -> None:
         """Serve a feed from now on; raises InvalidRef."""
-        self._homes.setdefault(feed, None)
-        self._changed[feed] = None
-        self._serve(feed, now)
+        if feed not in self._homes:
+            self._homes[feed] = self._server(feed)
+            self._changed[feed] = None
+            for seq in sorted({1, self._feeds.tips().get(feed, 0)}):
+                item = self._item(feed, seq)
+                if item is not None:
+                    self._homes[feed].appended(seq, item, now)
 
     # For whom
 
@@ -197,7 +203,7 @@ class _NdnSide:
             if len(self._homes) >= _HOMES:
                 self._counters["too many homes"] += 1
                 return False
-            self._homes[feed] = None
+            self._arriving[feed] = None
         elif feed not in self._wishes and len(self._wishes) >= _FOLLOWS:
             self._counters["too many follows"] += 1
             return False
@@ -215,11 +221,33 @@ class _NdnSide:
                 del self._wishes[feed]
                 self._changed[feed] = None
 
+    def _note_contact(self, message: Message, now: int) -> None:
+        """Act on a message by which somebody who is at home follows or leaves a feed."""
+        content = message.content
+        if (
+            message.author not in self._homes
+            or not isinstance(content, dict)
+            or content.get("type") != "contact"
+        ):
+            return
+        contact = content.get("contact")
+        try:
+            parse_feed(contact if isinstance(contact, str) else "")
+        except InvalidRef:
+            return
+        assert isinstance(contact, str)
+        if content.get("following") is False or content.get("blocking") is True:
+            self._peer.replication.left(contact, message.author)
+            self.leaves(message.author, contact)
+        elif content.get("following") is True and self.asks(message.author, contact):
+            self._peer.want(contact, now)
+
     def take_in(self, events: list[PeerEvent], now: int) -> None:
         """Act on what has happened on the Scuttlebutt side."""
         for event in events:
             if event.message is not None:
                 self._note_mentions(event.message)
+                self._note_contact(event.message, now)
                 self._published(event.message, now)
             elif event.event == "connected" and self.asks(event.remote, event.remote):
                 self._peer.want(event.remote, now)
@@ -241,8 +269,7 @@ class _NdnSide:
         """See Application."""
         outputs, self._outputs = self._outputs + self._followed.take_outputs(), []
         for server in self._homes.values():
-            if server is not None:
-                outputs += server.take_outputs()
+            outputs += server.take_outputs()
         for fetch in self._fetches.values():
             outputs += fetch.take_outputs()
         return outputs
@@ -250,7 +277,7 @@ class _NdnSide:
     def next_deadline(self) -> int | None:
         """See Application."""
         due = [self._followed.next_deadline(), *self._waiting.values()]
-        due += [server.next_deadline() for server in self._homes.values() if server is not None]
+        due += [server.next_deadline() for server in self._homes.values()]
         due += [fetch.next_deadline() for fetch in self._fetches.values()]
         return min((time for time in due if time is not None), default=None)
 
@@ -259,37 +286,26 @@ class _NdnSide:
         self._followed.wake(now)
         self._take_items(now)
         for server in self._homes.values():
-            if server is not None:
-                server.wake(now)
+            server.wake(now)
         for fetch in self._fetches.values():
             fetch.wake(now)
         self._follow_up(now)
 
     # Feeds that are at home
 
-    def _serve(self, feed: str, now: int) -> FeedServer | None:
-        """Return what serves a feed; None while the feed has no message."""
-        server = self._homes.get(feed)
-        if server is None and feed in self._homes and self._feeds.tips().get(feed, 0):
-            first = self._feeds.after(feed, 0, 1)[0].message
-            tips = self._feeds.tips()
-            server = self._homes[feed] = FeedServer(
-                log_name(feed),
-                lambda seq: self._item(feed, seq),
-                lambda: tips.get(feed, 0),
-                announcer=self._announce(first),
-            )
-            newest = self._item(feed, tips[feed])
-            assert newest is not None
-            server.appended(tips[feed], newest, now)
-        return server
+    def _server(self, feed: str) -> FeedServer:
+        name, tips = log_name(feed), self._feeds.tips()
+        return FeedServer(
+            name,
+            lambda seq: self._item(feed, seq),
+            lambda: tips.get(feed, 0),
+            announcer=self._announce(name),
+        )
 
     def _published(self, message: Message, now: int) -> None:
         """Pass on a new message of a feed that is at home."""
         server = self._homes.get(message.author)
-        if server is None:
-            self._serve(message.author, now)
-        else:
+        if server is not None:
             server.appended(message.sequence, parse_data(message_packet(message)), now)
 
     def _item(self, feed: str, seq: int) -> Data | None:
@@ -347,6 +363,9 @@ class _NdnSide:
 
     def _follow_up(self, now: int) -> None:
         """Start and stop subscriptions, and the fetching of blobs, as the peers at home want it."""
+        arriving, self._arriving = self._arriving, {}
+        for feed in arriving:
+            self.add_home(feed, now)
         changed, self._changed = self._changed, {}
         for feed in changed:
             name = log_name(feed)
@@ -355,9 +374,7 @@ class _NdnSide:
                 self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
             elif not is_wanted and name in self._followed:
                 self._followed.stop(name, now)
-            if feed in self._homes:
-                self._serve(feed, now)
-            elif feed not in self._wishes:
+            if feed not in self._homes and feed not in self._wishes:
                 self._peer.unwant(feed, now)
         if self._blobs is not None:
             self._carry_blobs(self._blobs, now)

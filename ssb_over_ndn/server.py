@@ -12,7 +12,7 @@ class Announcer(Protocol):
     """How the publishing end lets subscribers know; one feed."""
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """Note that item `seq` has come into being."""
+        """Note that item `seq` has come into being; the first call is for the feed's first item."""
         ...
 
     def on_interest(self, interest: Interest, now: int) -> None:

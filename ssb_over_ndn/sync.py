@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from random import Random
 
+from forwarder.feedcache.items import open_item
 from forwarder.wire.name import NAME, VERSION, component, prefix_ends
 from forwarder.wire.packet import DIGEST_SHA256, SENT_HOP_LIMIT, Data, Interest, make_data, parse_data
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
@@ -207,16 +208,19 @@ class SyncAnnouncer:
     """A publisher's Announcer: its member of the group.
 
     Args:
-        member: of the feed's group.
-        bootstrap: the feed's bootstrap time, s since 1970.
+        feed: the feed's name.
+        member: of its group.
     """
 
-    def __init__(self, member: Member, bootstrap: int) -> None:
+    def __init__(self, feed: bytes, member: Member) -> None:
+        self._feed = feed
         self._member = member
-        self._bootstrap = bootstrap
+        self._bootstrap = 0
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """See Announcer."""
+        if seq == 1:
+            self._bootstrap = bootstrap_time(Message.from_text(open_item(self._feed, seq, item).message))
         self._member.published(self._bootstrap, seq, now)
 
     def on_interest(self, interest: Interest, now: int) -> None:

@@ -4,7 +4,7 @@ The calls have the names that they have in stock peers where these have them: wh
 createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_bytes
 
@@ -30,6 +30,7 @@ class Commands:
         clock: the time, ms since 1970.
         running: the peer, if it is running, and the clock of its network, ns.
         address: where the peer can be reached, for invites.
+        more: returns what is to be added to the status.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Commands:
         clock: Callable[[], float],
         running: tuple[LocalPeer, Callable[[], int]] | None = None,
         address: PeerAddress | None = None,
+        more: Callable[[], Mapping[str, Value]] | None = None,
     ) -> None:
         self._account = account
         self._clock = clock
         self._running = running
         self._address = address
+        self._more = more
 
     def answer(self, name: Sequence[str], arguments: Sequence[Value]) -> Value:
         """Answer a call of form async; raise CommandError and StoreError."""
@@ -153,6 +156,8 @@ class Commands:
                 if connection.remote
             ]
             status["refused"] = dict(peer.peer.refused)
+        if self._more is not None:
+            status |= self._more()
         return status
 
 

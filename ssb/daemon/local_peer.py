@@ -92,7 +92,7 @@ class LocalPeer:
         self._door = _AccountDoor(account)
         self._events: list[PeerEvent] = []
         wanted = sorted(account.graph.replicated())
-        blobs = Blobs(account.blobs)
+        self.blobs = Blobs(account.blobs)
         self.peer = Peer(
             account.identity,
             account.feeds,
@@ -101,7 +101,7 @@ class LocalPeer:
             options,
             random,
             epoch_ms,
-            blobs,
+            self.blobs,
             self._door,
             announcements,
         )
@@ -115,6 +115,7 @@ class LocalPeer:
     def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
         """Write a message and pass it on; raise InvalidMessage and StoreError."""
         message = self._account.publish(content, self._now_ms(now), recipients)
+        self._events.append(PeerEvent(now, "stored", message=message))
         self.peer.appended(message.author, now)
         self._learn(message, now)
         return message
@@ -170,6 +171,7 @@ class LocalPeer:
     def _take_in(self, now: int) -> None:
         """Follow and leave feeds by what has been learnt."""
         for message in self._door.take_followed():
+            self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.appended(message.author, now)
             self._learn(message, now)
         events = self.peer.take_events()

@@ -9,27 +9,52 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import SystemRandom
+from typing import Protocol
 
 from forwarder.faces.netif import interfaces
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
 from ssb.daemon.local_peer import LocalPeer
-from ssb.peer.peer import BROADCAST, PORT, PeerOptions
+from ssb.peer.peer import BROADCAST, PORT, PeerEvent, PeerOptions
 from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Called, CallEvent, Calls, Finished
 from ssb.transport.muxrpc import ProtocolError
-from topologies.endpoint import GroupPort, Program, StreamPort
+from topologies.endpoint import GroupPort, Program, StreamEndpoint, StreamPort
 from topologies.model import Attachment
 from topologies.sockets import Sockets
 
 _logger = logging.getLogger("feednet.ssb")
 
 _LOG_EVERY_S = 0.2
+
+
+class Surroundings(Protocol):
+    """What runs around a peer: a gateway."""
+
+    def around(self, peer: LocalPeer, now: int) -> "PeerProgram":
+        """Return the program in the peer's place."""
+        ...
+
+    def status(self) -> Mapping[str, Value]:
+        """Return what is to be added to the peer's status."""
+        ...
+
+    async def run(self, settle: Callable[[], None]) -> None:
+        """Do the rest until it is cancelled; call `settle` when the program has been told something."""
+        ...
+
+
+class PeerProgram(StreamEndpoint, Protocol):
+    """A peer, or what stands in its place."""
+
+    def take_events(self) -> list[PeerEvent]:
+        """Return what has happened since the last call."""
+        ...
 
 
 async def run(
@@ -41,6 +66,7 @@ async def run(
     external: str = "",
     *,
     announces: bool = False,
+    surroundings: Surroundings | None = None,
 ) -> None:
     """Run an account's peer until it is cancelled.
 
@@ -52,8 +78,9 @@ async def run(
         external: the host by which others reach it, for invites; by default `host`,
             or this machine's first address if that is `0.0.0.0`.
         announces: whether it tells the local networks of all interfaces that it is there, and hears others.
+        surroundings: what runs around the peer.
 
-    Raises OSError if it cannot listen there.
+    Raises OSError if it cannot listen there, and what the surroundings raise.
     """
     clock = time.monotonic_ns
     epoch_ms = time.time() * 1000 - clock() / 1e6
@@ -64,26 +91,40 @@ async def run(
     }
     peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announcements)
     address = PeerAddress(external or _reachable(host), port, account.identity.ref)
-    sockets = Sockets([Program(peer, {1: StreamPort(port), **media})], host, clock)
-    commands = Commands(account, lambda: epoch_ms + clock() // 1_000_000, (peer, clock), address)
+    program: PeerProgram = peer if surroundings is None else surroundings.around(peer, clock())
+    sockets = Sockets([Program(program, {1: StreamPort(port), **media})], host, clock)
+    more = None if surroundings is None else surroundings.status
+    commands = Commands(account, lambda: epoch_ms + clock() // 1_000_000, (peer, clock), address, more)
+
+    def settle() -> None:
+        program.wake(clock())
+        sockets.settle()
+
     path = account.path / "socket"
     path.unlink(missing_ok=True)  # of one that was killed: the account is this process's
     mask = os.umask(0o177)
     try:
         server = await asyncio.get_running_loop().create_unix_server(
-            lambda: _CommandSocket(commands, sockets.settle), str(path)
+            lambda: _CommandSocket(commands, settle), str(path)
         )
     finally:
         os.umask(mask)
+    beside: asyncio.Task[None] | None = None
     try:
         await sockets.start()
+        if surroundings is not None:
+            beside = asyncio.create_task(surroundings.run(sockets.settle))
+            await asyncio.sleep(0)
         on_ready(address)
-        while True:
-            for event in peer.take_events():
+        while beside is None or not beside.done():
+            for event in program.take_events():
                 if event.event != "stored":
                     _logger.info("%s %s %s", event.event, event.remote, event.detail)
             await asyncio.sleep(_LOG_EVERY_S)
+        await beside
     finally:
+        if beside is not None:
+            beside.cancel()
         sockets.close()
         server.close()
         path.unlink(missing_ok=True)

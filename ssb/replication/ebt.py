@@ -254,6 +254,15 @@ class Ebt:
                 self._dismiss(session, feed, now)
                 self._replace_source(number, feed, now)
 
+    def left(self, feed: str, peer: str) -> None:
+        """Take note that a peer replicates a feed no more, as stock peers do not tell by themselves."""
+        for session in self._sessions.values():
+            if session.remote == peer:
+                session.clock[feed] = -1
+                session.ready.pop(feed, None)
+                if feed in session.exchanges:
+                    session.exchanges[feed].sends = False
+
     def show(self, feed: str, peer: str) -> None:
         """Take `hide` back, for connections to come."""
         self._hidden.get(feed, set()).discard(peer)
@@ -481,12 +490,18 @@ class Ebt:
         self._charge(session, len(notes), now)
         if not session.has_started:
             self._start(number, session, now)
+        wishes = 0
         for feed, number_of_note in notes.items():
             try:
                 parse_feed(feed)
             except InvalidRef:
                 continue  # other formats of feeds: stock peers send them, too
-            self._take_note(number, session, feed, Note.read(number_of_note), now)
+            note = Note.read(number_of_note)
+            wishes += (session.clock.get(feed, -1) < 0) != (note.sequence is None)
+            self._take_note(number, session, feed, note, now)
+        if wishes and self._behalf is not None:
+            # The remote will not say so again, even if this peer is killed before the connection ends.
+            self._clocks.set_remote_clock(session.remote, session.clock)
 
     def _take_note(self, number: int, session: _Session, feed: str, note: Note, now: int) -> None:
         if note.sequence is None:

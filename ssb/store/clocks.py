@@ -10,10 +10,14 @@ from ssb.store.feeds import StoreError
 
 
 class MemoryClocks:
-    """Clocks in memory; they outlive connections."""
+    """Clocks in memory; they outlive connections.
 
-    def __init__(self) -> None:
-        self._clocks: dict[str, dict[str, int]] = {}
+    Args:
+        clocks: peer -> its clock; kept up to date.
+    """
+
+    def __init__(self, clocks: dict[str, dict[str, int]] | None = None) -> None:
+        self._clocks = {} if clocks is None else clocks
 
     def remote_clock(self, peer: str) -> Mapping[str, int]:
         """Return feed -> sequence number, -1 for a feed that the peer does not replicate."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,11 @@ def _commands(settings: _Settings) -> Iterator[Any]:
 @click.option(
     "--connections", type=click.IntRange(1), default=200, show_default=True, help="Most connections at once."
 )
+@click.option(
+    "--ndn",
+    metavar="LAYERING",
+    help="Be a gateway: feeds of peers that connect cross NDN by this layering, and so do those they want.",
+)
 @click.pass_obj
 def peer(
     settings: _Settings,
@@ -97,6 +103,7 @@ def peer(
     hops: int,
     network: str | None,
     connections: int,
+    ndn: str | None,
 ) -> None:
     """Run the peer until interrupted.
 
@@ -128,10 +135,31 @@ def peer(
                 lambda address: click.echo(f"feednet: ready, {address}"),
                 external,
                 announces=lan,
+                surroundings=None if ndn is None else _gateway(account, ndn),
             )
         )
     finally:
         account.close()
+
+
+def _gateway(account: Any, layering: str) -> Any:
+    """Return the gateway around an account's peer."""
+    from feednet.gateway import GatewayProgram
+    from testbed.layerings.ndn import NDN_LAYERINGS
+
+    # What multicasts Interests needs routes of its own for each feed, in all forwarders on the way.
+    known = {name: kind for name, kind in NDN_LAYERINGS.items() if kind.multicast is None}
+    if layering not in known:
+        raise UserError(f"--ndn: {layering!r} is none of {', '.join(known)}")
+    kind = known[layering]
+    parameters = kind.parameters.model_validate({}).model_dump()
+    announcer = kind.announcer
+    return GatewayProgram(
+        account,
+        layering,
+        partial(kind.subscription, **parameters),
+        lambda feed, rng: None if announcer is None else announcer(feed, rng, parameters),
+    )
 
 
 @ssb.command()
@@ -240,6 +268,14 @@ def status(settings: _Settings, as_json: bool) -> None:
         console.print(
             f"connected    {one['peer']}  {direction}, {one['seconds']} s, {way}, {one['new']} new messages"
         )
+    if "gateway" in state:
+        gateway = state["gateway"]
+        served, followed = len(gateway["homes"]), len(gateway["follows"])
+        console.print(
+            f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed"
+        )
+        for trouble, times in gateway["troubles"].items():
+            console.print(f"trouble      {times} x {trouble}")
     for reason, times in state.get("refused", {}).items():
         console.print(f"refused      {times} x {reason}")
 

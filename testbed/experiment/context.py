@@ -1,5 +1,7 @@
 """What the nodes of a run are built from, as a scenario says it."""
 
+from testbed.layerings import gateway
+from testbed.layerings.ndn_node import NdnLayering
 from testbed.layerings.node import AppState, Context, Node, Transfer
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
@@ -36,7 +38,11 @@ def build(
         plan=plan,
         transfers=tuple(transfers),
         strategies=scenario.strategies,
+        gateways=scenario.gateways,
         state=state or AppState(),
         since=since,
     )
-    return LAYERINGS[layering].build(context)
+    kind = LAYERINGS[layering]
+    if scenario.gateways and isinstance(kind, NdnLayering):
+        return gateway.build(context, kind)
+    return kind.build(context)

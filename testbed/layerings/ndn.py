@@ -12,11 +12,10 @@ from random import Random
 from pydantic import Field, model_validator
 
 from forwarder.lli.upstream import Recovery
-from ssb.message import Message
 from ssb_over_ndn import notify, persistent, pull, sync
 from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.lookahead import Lookahead
-from ssb_over_ndn.naming import log_name, notify_prefix, sync_prefix
+from ssb_over_ndn.naming import notify_prefix, sync_prefix
 from ssb_over_ndn.server import Announcer
 from testbed.layerings.ndn_node import FollowParameters, Multicast, NdnLayering
 
@@ -112,27 +111,27 @@ class LliParameters(FollowParameters):
     """How long a long-lived Interest lasts."""
 
 
-def _pusher(first: Message, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    return persistent.Pusher(log_name(first.author))
+def _pusher(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+    return persistent.Pusher(feed)
 
 
-def _notifier(first: Message, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
     return notify.Notifier(
-        log_name(first.author),
+        feed,
         rng=rng,
         lifetime_ms=parameters["lifetime_ms"],
         heartbeat_ms=parameters["heartbeat_ms"],
     )
 
 
-def _sync_announcer(first: Message, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+def _sync_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
     member = sync.Member(
-        log_name(first.author),
+        feed,
         rng=rng,
         periodic_ms=parameters["periodic_ms"],
         suppression_ms=parameters["suppression_ms"],
     )
-    return sync.SyncAnnouncer(member, sync.bootstrap_time(first))
+    return sync.SyncAnnouncer(feed, member)
 
 
 def _lli(title: str, recovery: Recovery) -> NdnLayering:

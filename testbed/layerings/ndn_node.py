@@ -64,8 +64,8 @@ class NdnLayering(NamedTuple):
         title: for people, a few words.
         parameters: model of its parameters.
         subscription: (feed name, rng=, and the parameters) -> a Subscription.
-        announcer: (the feed's first message, source of nonces, parameters) -> what tells subscribers of new
-            items; None if they find out by themselves.
+        announcer: (feed name, source of nonces, parameters) -> what tells subscribers of new items; None if
+            they find out by themselves.
         controlled_push: forwarders know LLIs.
         recovery: and repair gaps, or not.
         persistent: forwarders know persistent Interests.
@@ -75,7 +75,7 @@ class NdnLayering(NamedTuple):
     title: str
     parameters: type[FollowParameters]
     subscription: Callable[..., Subscription]
-    announcer: Callable[[Message, Random, Mapping[str, int]], Announcer] | None = None
+    announcer: Callable[[bytes, Random, Mapping[str, int]], Announcer] | None = None
     controlled_push: bool = False
     recovery: Recovery = Recovery.IN_NETWORK
     persistent: bool = False
@@ -106,7 +106,9 @@ class NdnLayering(NamedTuple):
         **parameters: int,
     ) -> Publisher:
         """Return the publishing end of a feed; times and `stop` in ns."""
-        announcer = None if self.announcer is None else self.announcer(messages[0], rng, parameters)
+        announcer = (
+            None if self.announcer is None else self.announcer(log_name(messages[0].author), rng, parameters)
+        )
         return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop)
 
 
@@ -134,7 +136,7 @@ class NdnNode:
         }
         self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
         self._face_toward = {interface.peer: face for face, interface in faces.items()}
-        self._followed: dict[bytes, Subscription] = {}
+        self._followed: set[bytes] = set()
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
@@ -199,16 +201,17 @@ class NdnNode:
                 return
             plan = plan._replace(start=max(plan.start, since))
         feeds = self._workload.follows[self.name]
-        self._followed = {
+        subscriptions = {
             name: self._layering.subscription(name, rng=self._rng, **self._context.parameters)
             for name in (log_name(feed.key) for feed in feeds)
         }
+        self._followed = {*subscriptions}
         if self.name != self._workload.archive:
-            self._follower = self._attach(Subscriber(self._followed, plan))
+            self._follower = self._attach(Subscriber(subscriptions, plan))
             return
         (feed,) = feeds
         kept = feed.messages[: self.state.delivered[feed.key]]
-        ((name, subscription),) = self._followed.items()
+        ((name, subscription),) = subscriptions.items()
         self._follower = self._attach(Archivist(name, subscription, plan, kept))
 
     def _add_bulk(self) -> None:

@@ -30,10 +30,12 @@ class AppState:
     Attributes:
         published: feed key -> items whose publication has been reported.
         delivered: feed key -> items that the subscriber has.
+        clocks: peer -> how far it said it was, of a Scuttlebutt peer.
     """
 
     published: Counter[str] = field(default_factory=Counter)
     delivered: Counter[str] = field(default_factory=Counter)
+    clocks: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 class EventRows:
@@ -99,6 +101,7 @@ class Context:
         plan: when this node follows feeds; None if it does not.
         transfers: the cross traffic.
         strategies: name prefix -> forwarding strategy, for layerings over NDN.
+        gateways: node with a Scuttlebutt peer -> the node by whose gateway it reaches an NDN network.
         state: what the node's applications know from before a restart, and are to keep.
         since: when the node was restarted, ns; None at the run's start.
     """
@@ -114,6 +117,7 @@ class Context:
     plan: Plan | None
     transfers: tuple[Transfer, ...] = ()
     strategies: Mapping[str, str] = field(default_factory=dict)
+    gateways: Mapping[str, str] = field(default_factory=dict)
     state: AppState = field(default_factory=AppState)
     since: int | None = None
 

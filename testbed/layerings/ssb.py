@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -64,10 +64,15 @@ class SsbLayering(NamedTuple):
 class SsbNode:
     """A node: a peer, and the application that publishes and follows.
 
+    Args:
+        context: see Context.
+        home: the node whose peer is the only one that this one calls, and the way to all feeds; None if there
+            is none such.
+
     Attributes: see Node.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, home: str | None = None) -> None:
         self.name = context.name
         self.state = context.state
         self._rows = EventRows(context.name, context.state)
@@ -114,9 +119,9 @@ class SsbNode:
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
         self._peer = Peer(
-            _identity(context, context.name),
+            peer_identity(context, context.name),
             store,
-            MemoryClocks(),
+            MemoryClocks(context.state.clocks),
             sorted({feed.key for feed in workload.feeds} if is_everywhere else published),
             options,
             Random(seed.digest()),
@@ -127,14 +132,16 @@ class SsbNode:
             called = [other for other in others if context.name < other]
         else:
             called = sorted({feed.publisher for feed in self._follows.values()} - {context.name})
+        if home is not None:
+            called = [home]
         for other in called:
-            self._calls[_identity(context, other).ref] = (network.address(other), PORT)
-        self._calls_at: int | None = (context.since or 0) if is_everywhere else self._start
+            self._calls[peer_identity(context, other).ref] = (network.address(other), PORT)
+        self._stays_connected = is_everywhere or home is not None
+        self._calls_at: int | None = (context.since or 0) if self._stays_connected else self._start
         if not called:
             self._calls_at = None
         self._joins_at: int | None = self._start if self._follows else None
         self._stops_at: int | None = self._stop if self._follows else None
-        self._is_everywhere = is_everywhere
         self.programs = [Program(self, {1: StreamPort(PORT)})]
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
@@ -185,7 +192,7 @@ class SsbNode:
             self._follows = {}
             for key in self._replicated:
                 self._peer.unwant(key, now)
-            if not self._is_everywhere:
+            if not self._stays_connected:
                 for remote in self._calls:
                     self._peer.remove(remote, now)
         self._peer.wake(now)
@@ -212,15 +219,7 @@ class SsbNode:
 
     def held(self) -> dict[str, Held]:
         """Return what the node holds: connections, feeds on them, and messages for other nodes."""
-        connections = len(self._peer.connections)
-        exchanges = self._peer.replication.exchanges()
-        tips = self._store.tips()
-        others = [(tips[key], self._store.bytes(key)) for key in tips if key not in self._own]
-        return {
-            "connections": Held(connections, CONNECTION_BYTES * connections),
-            "exchanges": Held(exchanges, EXCHANGE_BYTES * exchanges),
-            "messages": Held(sum(tip for tip, _ in others), sum(size for _, size in others)),
-        }
+        return held_by(self._peer, self._store, self._own)
 
     def counters(self) -> dict[str, Any]:
         """Return how many connections were closed for a fault."""
@@ -241,10 +240,23 @@ class SsbNode:
         self._events += [Event(now, event, key, detail=detail) for key in self._follows]
 
 
+def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
+    """Return what a peer holds by kind; messages of the feeds in `own` are not held for others."""
+    connections = len(peer.connections)
+    exchanges = peer.replication.exchanges()
+    tips = store.tips()
+    others = [(tips[key], store.bytes(key)) for key in tips if key not in own]
+    return {
+        "connections": Held(connections, CONNECTION_BYTES * connections),
+        "exchanges": Held(exchanges, EXCHANGE_BYTES * exchanges),
+        "messages": Held(sum(tip for tip, _ in others), sum(size for _, size in others)),
+    }
+
+
 def _delivered(time: int, message: Message) -> Event:
     return Event(time, "delivered", message.author, message.sequence, len(message.encoded))
 
 
-def _identity(context: Context, node: str) -> Identity:
+def peer_identity(context: Context, node: str) -> Identity:
     """Return the identity of a node's peer: the same for all who ask, and in all runs with a seed."""
     return Identity.from_seed(hashlib.sha256(f"peer {context.seed} {node}".encode()).digest())

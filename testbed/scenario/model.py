@@ -37,6 +37,7 @@ from testbed.scenario.sections import (
     Change,
     CrossTraffic,
     Fork,
+    NodeSpec,
     PlanSpec,
     Section,
     Sessions,
@@ -76,6 +77,7 @@ class Scenario(Section):
     events: tuple[Change, ...] = ()
     plans: dict[str, PlanSpec] = Field(default_factory=dict)
     sessions: Sessions | None = None
+    nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     fork: Fork | None = None
     archive: Archive | None = None
     cross_traffic: tuple[CrossTraffic, ...] = ()
@@ -126,9 +128,15 @@ class Scenario(Section):
         return self.workload.feeds or len(self.sources)
 
     @cached_property
+    def gateways(self) -> dict[str, str]:
+        """The nodes that have a gateway, each with that node."""
+        return {node: spec.gateway for node, spec in self.nodes.items() if spec.gateway is not None}
+
+    @cached_property
     def roles(self) -> dict[str, str]:
-        """Every node's role: publisher, subscriber, peer (which is both), archive or forwarder."""
+        """Every node's role: publisher, subscriber, peer (which is both), archive, gateway or forwarder."""
         roles = dict.fromkeys(self.network.nodes, "forwarder")
+        roles |= dict.fromkeys(self.gateways.values(), "gateway")
         roles |= dict.fromkeys(self.subscribers, "subscriber")
         if self.archive is not None:
             roles[self.archive.node] = "archive"
@@ -300,6 +308,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_paths(whole)
     _check_events(whole)
     _check_plans(whole)
+    _check_gateways(whole)
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))
@@ -313,6 +322,19 @@ def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...], key: K
             raise InvalidScenario(f"{what} {name!r} is not a node; there are {known}", key, ("topology",))
         if names.count(name) > 1:
             raise InvalidScenario(f"{what} {name!r} is named twice", key)
+
+
+def _check_gateways(scenario: Scenario) -> None:
+    _check_nodes("nodes:", [*scenario.nodes], scenario.network.nodes, ("nodes",))
+    _check_nodes("gateway", [*{*scenario.gateways.values()}], scenario.network.nodes, ("nodes",))
+    for node, gateway in scenario.gateways.items():
+        where = ("nodes", node, "gateway")
+        if scenario.roles[gateway] != "gateway" or gateway in scenario.gateways:
+            said = f"nodes.{node}.gateway: {gateway!r} publishes, follows or has a gateway itself"
+            raise InvalidScenario(said, where)
+        if scenario.roles[node] not in ("publisher", "subscriber", "peer"):
+            said = f"nodes.{node}.gateway: {node!r} neither publishes nor follows"
+            raise InvalidScenario(said, where)
 
 
 def _check_feeds(scenario: Scenario) -> None:
@@ -408,11 +430,12 @@ def _check_features(scenario: Scenario) -> None:
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
     }
     for layering in scenario.layerings:
+        carried, who = LAYERINGS[layering].carries, layering
+        if scenario.gateways:
+            carried, who = carried & LAYERINGS["ssb"].carries, f"{layering} with gateways"
         for feature, place in wanted.items():
-            if place is not None and feature not in LAYERINGS[layering].carries:
-                said = (
-                    f"{layering} cannot carry {feature.value}, which the scenario has; leave one of both out"
-                )
+            if place is not None and feature not in carried:
+                said = f"{who} cannot carry {feature.value}, which the scenario has; leave one of both out"
                 raise InvalidScenario(said, ("layerings",), place)
 
 

@@ -123,6 +123,17 @@ class Schedule(Section):
     idle_limit_ms: float = Field(default=1000.0, gt=0, le=DAY_MS, allow_inf_nan=False)
 
 
+class NodeSpec(Section):
+    """What runs on a node, where that does not follow from its role.
+
+    Attributes:
+        gateway: the node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under
+            layerings that are not over NDN.
+    """
+
+    gateway: str | None = None
+
+
 class FollowGraph(Section):
     """Who follows whom among people: a graph that grows, by testbed.scenario.follow_graph.
 

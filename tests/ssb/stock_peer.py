@@ -108,15 +108,21 @@ class StockPeer:
 
 
 class OurPeer:
-    """`feednet ssb peer` in a process of its own."""
+    """`feednet ssb peer` in a process of its own.
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    Args:
+        directory: of its account.
+        options: of the command.
+        forwarder: FaceUri of an NDN forwarder, for a gateway.
+    """
+
+    def __init__(self, directory: Path, *options: str, forwarder: str = "") -> None:
         self.directory = directory
         self.port = free_port()
         command = [sys.executable, "-m", "testbed.cli", "ssb", "--path", directory, "peer"]
         self._process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(self.port), *options],
-            env=nobody.environment(),
+            env=nobody.environment() | {"NDN_CLIENT_TRANSPORT": forwarder},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

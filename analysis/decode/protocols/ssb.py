@@ -136,8 +136,10 @@ class _Framer:
                     way.unboxer = Unboxer(*StreamSecrets.of(secret))
 
     def _is_hello(self, from_opener: bool, part: bytes) -> bool:
-        """Tell whether a direction begins with a handshake: by the network's key or, in other networks, by the
-        opener's ephemeral key, which the key log has."""
+        """Tell whether a direction begins with a handshake.
+
+        The network's key shows it or, in other networks, the opener's ephemeral key, which the key log has.
+        """
         is_main = is_hello(part, MAIN_NETWORK)
         if from_opener:
             self._identifier = part[HELLO_BYTES // 2 :]

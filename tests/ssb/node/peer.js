@@ -59,6 +59,7 @@ const actions = {
     return ids
   },
   request: async ({ feeds }) => feeds.forEach((feed) => sbot.ebt.request(feed, true)),
+  unrequest: async ({ feeds }) => feeds.forEach((feed) => sbot.ebt.request(feed, false)),
   connect: ({ address }) => promised((done) => sbot.connect(address, done)).then(() => true),
   heads: () => promised((done) => sbot.getVectorClock(done)),
   ids: ({ feed }) =>

@@ -1,0 +1,102 @@
+"""A sans-IO application at the forwarder that a python-ndn application is connected to."""
+
+import asyncio
+import time
+from collections.abc import Callable, Set
+from typing import Any
+
+from ndn.appv2 import NDNApp
+
+from forwarder.host import Application
+from forwarder.wire.name import to_uri
+
+
+class Attachment:
+    """Passes packets between an application and the forwarder, wakes it, and registers its prefixes.
+
+    Args:
+        application: see forwarder.host.Application.
+        prefixes: returns the prefixes for which it wants Interests, as the bytes of their components.
+        after: called when the application has taken in a packet, or was woken.
+        on_problem: told, in a line, what the forwarder refuses.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        prefixes: Callable[[], Set[bytes]],
+        after: Callable[[], None],
+        on_problem: Callable[[str], None],
+    ) -> None:
+        self._application = application
+        self._prefixes = prefixes
+        self._after = after
+        self._on_problem = on_problem
+        self._app: NDNApp | None = None
+        self._registered: set[bytes] = set()
+        self._registering: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Connect to the forwarder, and work until it closes the connection; raises OSError."""
+        app = NDNApp()
+        app.face.callback = self._receive_around(app.face.callback)
+        self._registered.clear()
+        try:
+            if not await app.main_loop(self._begin(app)):
+                raise asyncio.CancelledError  # which python-ndn keeps to itself
+        finally:
+            self._app = None
+            if self._registering is not None:
+                self._registering.cancel()
+
+    def settle(self) -> None:
+        """Send what the application has put out, and set its alarm."""
+        app = self._app
+        packets = self._application.take_outputs()
+        if app is None:
+            return  # lost, as on any link that is down
+        for packet in packets:
+            app.face.send(packet)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        due = self._application.next_deadline()
+        if due is not None:
+            delay = max(due - time.monotonic_ns(), 0) / 1e9
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._wake)
+        if self._registering is None and self._prefixes() != self._registered:
+            self._registering = asyncio.get_running_loop().create_task(self._register(app))
+
+    async def _begin(self, app: NDNApp) -> None:
+        self._app = app
+        self.settle()
+
+    def _receive_around(self, pass_on: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
+        """Return what takes a packet for the application first, and for python-ndn's commands then."""
+
+        async def receive(kind: int, wire: Any) -> None:
+            self._application.receive(bytes(wire), time.monotonic_ns())
+            self._after()
+            self.settle()
+            await pass_on(kind, wire)
+
+        return receive
+
+    def _wake(self) -> None:
+        self._application.wake(time.monotonic_ns())
+        self._after()
+        self.settle()
+
+    async def _register(self, app: NDNApp) -> None:
+        """Register the prefixes that are new, and unregister those that are over."""
+        try:
+            while (wanted := set(self._prefixes())) != self._registered:
+                for name in wanted - self._registered:
+                    if not await app.register(to_uri(name)):
+                        self._on_problem(f"the forwarder does not let {to_uri(name)} be served")
+                    self._registered.add(name)
+                for name in self._registered - wanted:
+                    await app.unregister(to_uri(name))
+                    self._registered.discard(name)
+        finally:
+            self._registering = None

@@ -1,0 +1,93 @@
+"""The gateway as a program: a user's Scuttlebutt peer, attached to the NDN forwarder of its machine."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import SystemRandom
+
+from feednet.attachment import Attachment
+from ssb.canonical import Value
+from ssb.daemon.account import Account
+from ssb.daemon.local_peer import LocalPeer
+from ssb_over_ndn.gateway import Gateway
+from ssb_over_ndn.naming import BLOBS, SHA256, log_name
+from ssb_over_ndn.server import Announcer
+from ssb_over_ndn.subscriptions import Subscription
+
+_logger = logging.getLogger("feednet.ssb")
+
+_AGAIN_S = 1.0
+
+
+class GatewayProgram:
+    """What runs around an account's peer; see ssb.daemon.service.Surroundings.
+
+    The account's own feed is at home at the gateway, too.
+
+    Args:
+        account: see Account.
+        layering: the layering's name.
+        subscribe, announce: see Gateway; both get a SystemRandom as source of nonces.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        layering: str,
+        subscribe: Callable[..., Subscription],
+        announce: Callable[..., Announcer | None],
+    ) -> None:
+        self._account = account
+        self._layering = layering
+        self._subscribe = subscribe
+        self._announce = announce
+
+    def around(self, peer: LocalPeer, now: int) -> Gateway:
+        """See Surroundings."""
+        random = SystemRandom()
+        account = self._account
+        self._gateway = Gateway(
+            peer,
+            peer.peer,
+            account.feeds,
+            peer.blobs,
+            lambda feed, after: self._subscribe(feed, rng=random, after=after),
+            lambda feed: self._announce(feed, random),
+            random,
+            self._settle,
+        )
+        self._attachment: Attachment | None = None
+        self._gateway.application.add_home(account.identity.ref, now)
+        return self._gateway
+
+    def status(self) -> dict[str, Value]:
+        """See Surroundings."""
+        side = self._gateway.application
+        return {
+            "gateway": {
+                "layering": self._layering,
+                "homes": [*side.homes],
+                "follows": [*side.follows],
+                "troubles": dict(self._gateway.counters),
+            }
+        }
+
+    async def run(self, settle: Callable[[], None]) -> None:
+        """See Surroundings: stay connected to the forwarder; raises OSError if there is none at the start."""
+        self._attachment = Attachment(self._gateway.application, self._prefixes, settle, _logger.warning)
+        await self._attachment.run()
+        while True:
+            _logger.warning("the NDN forwarder has closed the connection")
+            await asyncio.sleep(_AGAIN_S)
+            try:
+                await self._attachment.run()
+            except OSError as error:
+                _logger.warning("the NDN forwarder cannot be reached: %s", error)
+
+    def _settle(self, now: int) -> None:
+        if self._attachment is not None:
+            self._attachment.settle()
+
+    def _prefixes(self) -> frozenset[bytes]:
+        homes = (log_name(feed) for feed in self._gateway.application.homes)
+        return frozenset((*homes, SHA256, BLOBS))

@@ -1,0 +1,128 @@
+"""Two stock peers that meet nowhere but across NDN: each has a gateway, and each gateway a forwarder."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from daemon_process import CONFIG, DaemonProcess, running
+from stock_peer import OurPeer, StockPeer, node_modules, until
+
+LAYERINGS = ("lli", "pull", "persistent")
+REST = ("poll", "long-lived", "lli-go-back-n", "lli-selective")
+"""The others that need no multicast routes; the emulator has them all (tests/testbed)."""
+
+
+@pytest.fixture(autouse=True)
+def _needs_node() -> None:
+    node_modules()
+
+
+def free_udp_ports() -> list[int]:
+    with socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as two:
+        for each in (one, two):
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in (one, two)]
+
+
+@pytest.fixture
+def forwarders(tmp_path: Path) -> Iterator[list[DaemonProcess]]:
+    """Two forwarders, with a link between them."""
+    ports = free_udp_ports()
+    with ExitStack() as stack:
+        processes = []
+        for number, (own, other) in enumerate((ports, ports[::-1])):
+            directory = tmp_path / f"forwarder{number}"
+            directory.mkdir()
+            config = CONFIG.replace(
+                '[udp]\naddresses = ["127.0.0.1"]\nport = 0',
+                f'[udp]\naddresses = ["127.0.0.1"]\nport = {own}',
+            )
+            assert str(own) in config
+            face = f'[[faces]]\nuri = "udp4://127.0.0.1:{other}"\nroutes = ["/ssb"]\n'
+            processes.append(stack.enter_context(running(directory, config + face)))
+        yield processes
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> Iterator[list[StockPeer]]:
+    with StockPeer(tmp_path / "ann") as ann, StockPeer(tmp_path / "ben") as ben:
+        yield [ann, ben]
+
+
+def gateways(
+    stack: ExitStack, tmp_path: Path, forwarders: list[DaemonProcess], layering: str
+) -> list[OurPeer]:
+    return [
+        stack.enter_context(
+            OurPeer(
+                tmp_path / f"gateway{number} {layering}",
+                "--ndn",
+                layering,
+                forwarder=f"unix://{forwarder.path}",
+            )
+        )
+        for number, forwarder in enumerate(forwarders)
+    ]
+
+
+def wait_for(peer: StockPeer, feed: str, count: int) -> None:
+    until(lambda: peer.do("heads").get(feed) == count)
+
+
+@pytest.mark.parametrize("layerings", [LAYERINGS, pytest.param(REST, marks=pytest.mark.slow)])
+def test_their_feeds_cross_by_any_layering(
+    tmp_path: Path, forwarders: list[DaemonProcess], peers: list[StockPeer], layerings: tuple[str, ...]
+) -> None:
+    ann, ben = peers
+    ann.do("request", feeds=[ben.id])
+    ben.do("request", feeds=[ann.id])
+    for number, layering in enumerate(layerings, start=1):
+        with ExitStack() as stack:
+            for peer, gateway in zip(peers, gateways(stack, tmp_path, forwarders, layering), strict=True):
+                peer.do("connect", address=gateway.address)
+                peer.do("publish", count=20, size=500)
+            for peer, other in ((ann, ben), (ben, ann)):
+                wait_for(peer, other.id, 20 * number)
+                assert peer.do("ids", feed=other.id) == other.do("ids", feed=other.id)
+
+
+def test_a_feed_comes_for_as_long_as_it_is_followed(
+    tmp_path: Path, forwarders: list[DaemonProcess], peers: list[StockPeer]
+) -> None:
+    ann, ben = peers
+
+    def follow(following: bool) -> None:
+        ben.do("request" if following else "unrequest", feeds=[ann.id])
+        ben.do("create", content={"type": "contact", "contact": ann.id, "following": following})
+
+    with ExitStack() as stack:
+        home, away = gateways(stack, tmp_path, forwarders, "lli")
+        ann.do("connect", address=home.address)
+        ben.do("connect", address=away.address)
+        ann.do("publish", count=5, size=50)
+        follow(True)
+        wait_for(ben, ann.id, 5)
+        assert away.do("status")["gateway"]["follows"] == [ann.id]
+        follow(False)
+        until(lambda: away.do("status")["gateway"]["follows"] == [])
+        ann.do("publish", count=5, size=50)
+        until(lambda: len(home.ids(ann.id)) == 10)
+        assert len(away.ids(ann.id)) == 5
+        follow(True)
+        wait_for(ben, ann.id, 10)
+
+
+def test_a_blob_crosses(tmp_path: Path, forwarders: list[DaemonProcess], peers: list[StockPeer]) -> None:
+    ann, ben = peers
+    with ExitStack() as stack:
+        home, away = gateways(stack, tmp_path, forwarders, "lli")
+        ann.do("connect", address=home.address)
+        ben.do("connect", address=away.address)
+        ben.do("request", feeds=[ann.id])
+        blob = ann.do("addBlob", size=2_000_000, letter="b")
+        ann.do("create", content={"type": "post", "text": "look", "mentions": [{"link": blob}]})
+        until(lambda: ben.do("heads").get(ann.id) == 1)
+        assert ben.do("wantBlob", blob=blob)
+        assert ben.do("blobSize", blob=blob) == 2_000_000
