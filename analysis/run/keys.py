@@ -74,6 +74,7 @@ PARAMETERS = {
     "window": Words("window", "items"),
     "poll_ms": Words("time between polls", "ms"),
     "connect": Words("whom peers call"),
+    "hops": Words("follows to a feed that is replicated", "follows"),
     "encrypt": Words("encryption"),
     "note_delay_ms": Words("delay of notes", "ms"),
     "patience_ms": Words("patience with a silent peer", "ms"),
@@ -86,11 +87,6 @@ PARAMETERS = {
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
-    "connect": Words("who calls whom"),
-    "hops": Words("follows to a feed that is replicated", "follows"),
-    "encrypt": Words("encryption"),
-    "note_delay_ms": Words("delay of notes that tell progress", "ms"),
-    "patience_ms": Words("patience with a silent peer", "ms"),
 }
 """The parameters of layerings, by name."""
 

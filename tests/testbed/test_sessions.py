@@ -1,6 +1,7 @@
 """Sessions: a link is down whenever one of its ends is offline, and mended in the end."""
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_times_have_the_means_that_are_asked_for() -> None:
     table = {"items": 20_000, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
     downs = downtimes(people(workload=table, subscribers=("ann",), publishers=("ben",)))["ann r1"]
     offline = [end - begin for begin, end in downs]
-    online = [after[0] - before[1] for before, after in zip(downs, downs[1:], strict=False)]
+    online = [after[0] - before[1] for before, after in pairwise(downs)]
     assert len(offline) > 300
     assert 85 < sum(offline) / len(offline) < 115
     assert 170 < sum(online) / len(online) < 230

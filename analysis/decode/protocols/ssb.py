@@ -136,8 +136,8 @@ class _Framer:
                     way.unboxer = Unboxer(*StreamSecrets.of(secret))
 
     def _is_hello(self, from_opener: bool, part: bytes) -> bool:
-        """Tell whether a direction begins with a handshake: by the network's key or, in other networks, by the
-        opener's ephemeral key, which the key log has."""
+        """Tell whether a direction begins with a handshake: by the network's key, or by the opener's
+        ephemeral key if the key log has it, as in other networks."""
         is_main = is_hello(part, MAIN_NETWORK)
         if from_opener:
             self._identifier = part[HELLO_BYTES // 2 :]
