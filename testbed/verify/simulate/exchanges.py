@@ -289,9 +289,8 @@ class Exchanges:
         if frame.reason == DUPLICATE and is_again:
             if record is not None and record.nonces == {frame.nonce} and by_nonce.received[peer] == 1:
                 record.answered = now  # what goes round a loop does not wait
-            elif record is not None and record.passed:
-                # Or it has ended, and the same Data answer the next one.
-                record.repeatable = set(record.passed)
+            else:
+                _allow_repetition(record)
             return
         if certain:
             raise Violation(
@@ -299,6 +298,8 @@ class Exchanges:
             )
         if record is not None and record.last_nonce == frame.nonce:
             record.answered = now
+        else:
+            _allow_repetition(record)
 
     def _check_first(
         self, record: _InRecord, by_nonce: _NonceRecord, node: str, peer: str, frame: Frame
@@ -307,6 +308,12 @@ class Exchanges:
         is_certain = not record.is_doubtful and by_nonce.received[peer] == 1 and not record.passed
         if record.answered >= 0 and is_certain and frame.nonce in record.nonces:
             raise Violation("refusal", node, f"sends {peer} a Nack for an Interest that has been answered")
+
+
+def _allow_repetition(record: _InRecord | None) -> None:
+    """Note that a persistent Interest may have ended with a refusal: the same Data answer the next one."""
+    if record is not None and record.passed:
+        record.repeatable = set(record.passed)
 
 
 def is_application(peer: str) -> bool:
