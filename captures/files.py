@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, Protocol
 
 from captures.blocks import BlockReader
-from captures.key_log import SECRETS_TYPE
+from captures.key_log import SECRETS_TYPE, Secrets, from_lines
 from captures.pcapng import CaptureError, Interface
 from captures.records import (
     PCAP_HEADER,
@@ -223,6 +223,17 @@ class _Replayed:
             self._head = self._head[size:]
             return size
         return self._file.readinto(room)  # type: ignore[attr-defined, no-any-return]
+
+
+def secrets_in(path: str | os.PathLike[str]) -> Secrets:
+    """Return the secrets that a capture has in it.
+
+    Raises OSError, and CaptureError for a file that is no capture.
+    """
+    with open_capture(path) as capture:
+        for _ in capture.windows():
+            pass
+        return from_lines(b"".join(capture.secrets))
 
 
 @contextmanager

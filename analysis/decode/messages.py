@@ -92,6 +92,49 @@ class Found:
         self.kinds: Counter[tuple[str, str]] = Counter()
 
 
+class Streams:
+    """The TCP connections of a run, and the messages of those that have a framer.
+
+    Args:
+        rows: gives the segments anew each time it is called, in order of time.
+        secrets: of the run.
+
+    Attributes:
+        connections: all of them.
+        framed: the messages, by the id() of their connection; there once read() is through.
+    """
+
+    def __init__(self, rows: Callable[[], Iterable[Row]], secrets: Secrets) -> None:
+        self._rows = rows
+        self._by_key: dict[tuple[Any, ...], Connection] = {}
+        tracker = Tracker(self._by_key)
+        for row in rows():
+            connection, way, place = tracker.find(row)
+            connection.view(way, place).take(row)
+        self.connections = list(self._by_key.values())
+        for connection in self.connections:
+            for view in connection.views.values():
+                view.finish()
+        self.framed = {id(each): _Framed(each, secrets) for each in self.connections if each.is_framed}
+
+    def interfaces(self) -> list[str]:
+        """Return the names of the interfaces at which streams are read, sorted."""
+        return sorted({interface for each in self.framed.values() for interface in each.interfaces()})
+
+    def read(self) -> Iterator[tuple[Row, Message]]:
+        """Yield each message, read once, with the segment that completed it. Can be called once."""
+        if not self.framed:
+            return
+        tracker = Tracker(self._by_key)
+        for row in self._rows():
+            connection, way, place = tracker.find(row)
+            if connection.is_framed:
+                for message in self.framed[id(connection)].take(row, way, place):
+                    yield row, message
+        for framed in self.framed.values():
+            yield from framed.finish()
+
+
 def read(
     layering: str,
     rows: Callable[[], Iterable[Row]],
@@ -103,28 +146,15 @@ def read(
     `rows` gives them anew each time it is called, in order of time; `keep` is given each row of a protocol's
     table, with the protocol's name.
     """
-    connections: dict[tuple[Any, ...], Connection] = {}
-    tracker = Tracker(connections)
-    for row in rows():
-        connection, way, place = tracker.find(row)
-        connection.view(way, place).take(row)
-    for connection in connections.values():
-        for view in connection.views.values():
-            view.finish()
-    framed = {id(each): _Framed(each, secrets) for each in connections.values() if each.is_framed}
-    if framed:
-        tracker = Tracker(connections)
-        for row in rows():
-            connection, way, place = tracker.find(row)
-            if connection.is_framed:
-                framed[id(connection)].take(row, way, place)
+    streams = Streams(rows, secrets)
+    for _ in streams.read():
+        pass
     found, layers = Found(), Counter[tuple[Any, ...]]()
-    found.count = len(connections)
-    for connection in connections.values():
+    found.count = len(streams.connections)
+    for connection in streams.connections:
         found.connections += connection.rows(layering)
-        messages = framed.get(id(connection))
+        messages = streams.framed.get(id(connection))
         if messages is not None:
-            messages.finish()
             found.kinds.update((connection.protocol, kind) for kind in messages.kinds())
         for (way, place), view in connection.views.items():
             source = connection.opener if way else connection.acceptor
@@ -155,18 +185,21 @@ class _Direction:
         self.at = 0  # where the next message begins
         self.end = 0  # of the bytes so far
         self.is_readable = True
+        self.last: Row | None = None
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message) -> Message:
+        """Keep a message but for its content, and return it."""
         if message.size <= 0 or self.at + message.size > self.end:
             raise ValueError(f"a message of {message.size} bytes of {self.end - self.at}")
         self.starts.append(self.at)
-        self.messages.append(message)
+        self.messages.append(message._replace(plain=b"") if message.plain else message)
         self.at += message.size
+        return message
 
-    def give_up(self) -> None:
+    def give_up(self) -> Iterator[Message]:
         """Let the bytes that belong to no message be unread."""
         if self.end > self.at:
-            self.add(Message(UNREAD, ((UNREAD, self.end - self.at),)))
+            yield self.add(Message(UNREAD, ((UNREAD, self.end - self.at),)))
 
 
 class _Framed:
@@ -179,35 +212,41 @@ class _Framed:
         self._best: Mapping[bool, Place] = connection.best()
         self._ways = {True: _Direction(), False: _Direction()}
 
-    def take(self, row: Row, way: bool, place: Place) -> None:
-        """Read a segment, if it was seen at the place where its direction is read."""
-        if self._best[way] == place:
-            self._read(way, row)
+    def interfaces(self) -> Iterator[str]:
+        """Yield the names of the interfaces at which it is read."""
+        yield from (interface for _, interface, _ in self._best.values())
 
-    def finish(self) -> None:
-        """Read what is still held back."""
-        for way in self._ways:
-            self._read(way, None)
-            self._ways[way].give_up()
+    def take(self, row: Row, way: bool, place: Place) -> Iterator[Message]:
+        """Yield what a segment completes, if it was seen at the place where its direction is read."""
+        if self._best[way] == place:
+            self._ways[way].last = row
+            yield from self._read(way, row)
+
+    def finish(self) -> Iterator[tuple[Row, Message]]:
+        """Yield what is still held back, with the last segment of its direction."""
+        for way, read in self._ways.items():
+            for message in (*self._read(way, None), *read.give_up()):
+                assert read.last is not None  # it had bytes
+                yield read.last, message
 
     def kinds(self) -> Iterator[str]:
         """Yield the kinds of the messages."""
         for direction in self._ways.values():
             yield from (message.kind for message in direction.messages if message.kind != UNREAD)
 
-    def _read(self, way: bool, row: Row | None) -> None:
+    def _read(self, way: bool, row: Row | None) -> Iterator[Message]:
         read = self._ways[way]
         chunks = read.stream.finish() if row is None else read.stream.receive(row.segment(row.payload))
         for chunk in chunks:
             if chunk.at > read.end:
-                read.give_up()
+                yield from read.give_up()
                 read.at = chunk.at
                 self._framer.lose(way)
             read.end = chunk.at + len(chunk.data)
             if read.is_readable and chunk.data:
                 try:
                     for message in self._framer.receive(way, chunk.data):
-                        read.add(message)
+                        yield read.add(message)
                 except ValueError:
                     read.is_readable = False
 

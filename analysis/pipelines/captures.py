@@ -21,6 +21,7 @@ from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
 from analysis.spark.parquet import BY, at_least_empty, directories
 from analysis.spark.to_parquet import Report, extract
 from captures.files import EMPTY_FILE, cut
+from captures.key_log import Secrets
 from captures.layers import Ports
 from captures.pcapng import CaptureError
 
@@ -47,6 +48,7 @@ class Choices(NamedTuple):
             "" for all.
         packets_only: make no tables but packets.
         engine, master: analysis.spark.engine.choose's.
+        secrets: by which encrypted streams are read, besides those in the captures.
     """
 
     rule: NodeRule
@@ -55,6 +57,7 @@ class Choices(NamedTuple):
     packets_only: bool
     engine: str
     master: str | None
+    secrets: Secrets = frozenset()
 
 
 class Analysis(NamedTuple):
@@ -102,9 +105,9 @@ def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analy
         packets = partial / "packets"
         packets.mkdir()
         # A small capture is decoded while the engine starts.
-        early = aside.submit(extract, readings, packets, BY, None) if here else None
+        early = aside.submit(extract, readings, packets, BY, None, choices.secrets) if here else None
         spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
-        reports = early.result() if early else extract(readings, packets, BY, spark)
+        reports = early.result() if early else extract(readings, packets, BY, spark, choices.secrets)
         reports += unread
         if not any(packets.rglob("*.parquet")):  # no frame at all
             at_least_empty(packets, PACKETS, [readings[0].run], BY)

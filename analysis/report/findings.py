@@ -1,7 +1,8 @@
 """Findings: sentences computed from the comparison, honest whichever way the numbers fall.
 
 Every layering is told of alike: on each axis which is first, and where all others are. What differs by less
-than another seed would change it is no finding.
+than another seed would change it is no finding. To do a part of the work costs less than to do all of it, so
+layerings that did not deliver all, or not in time, are compared with none.
 """
 
 from collections import Counter
@@ -110,22 +111,35 @@ def joined(names: Sequence[str]) -> str:
 
 def _headline(axes: list[Axis], values: Values, manifest: Manifest) -> str:
     layerings = manifest.layerings
-    left = [x for x in layerings if values.get(("fell_behind", x)) or values.get(("cut_off", x))]
+    unfair = unranked(values, layerings)
+    left = [x for x in unfair if values.get(("fell_behind", x)) or values.get(("cut_off", x))]
+    lacking = [x for x in unfair if x not in left]
     said = f"{joined(left)} did not keep up." if left else ""
+    if lacking:
+        said = f"{said} {joined(lacking)} {'lacks' if len(lacking) == 1 else 'lack'} items.".strip()
     if len(layerings) == 1:
         late = values["latency_p50", layerings[0]]
         if left or late is None:
             return said or "Nothing was delivered."
         return f"Half of what {layerings[0]} delivered took at most {with_unit(late, 'ms')}."
-    decided = [axis for axis in axes if axis.decides]
-    wins = Counter(one.layering for axis in decided for one in axis.standings if one.rank == 1)
+    rivals = [x for x in layerings if x not in unfair]
+    if unfair and len(rivals) < 2:
+        return f"{said} Only {rivals[0]} delivered what was expected." if rivals else said
+    wins: Counter[str] = Counter()
+    decided = 0
+    for axis in axes:
+        ranks = {one.layering: one.rank for one in axis.standings if one.rank and one.layering in rivals}
+        if len(set(ranks.values())) > 1:
+            decided += 1
+            wins.update(x for x, place in ranks.items() if place == min(ranks.values()))
     if not wins:
-        return f"{said} No layering is ahead of another.".strip()
+        return f"{said} {'None of the others' if unfair else 'No layering'} is ahead of another.".strip()
+    among = "Of the others, " if unfair else ""
     order = sorted(wins, key=lambda x: (-wins[x], layerings.index(x)))
     counts = [f"{x} on {wins[x]}" for x in order[1:4]]
     rest = f"; {joined(counts)}" if counts else ""
-    axis = "the one axis" if len(decided) == 1 else f"{wins[order[0]]} of {len(decided)} axes"
-    return f"{said} {order[0]} is first on {axis}{rest}.".strip()
+    on = "the one axis" if decided == 1 else f"{wins[order[0]]} of {decided} axes"
+    return f"{said} {among}{order[0]} is first on {on}{rest}.".strip()
 
 
 def _delivery(values: Values, manifest: Manifest) -> Finding:
@@ -212,7 +226,8 @@ def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Finding]:
 
 def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Iterator[Finding]:
     """Say who is first on an axis and where all others are, if that is worth a sentence."""
-    ranked = [(one.layering, one.value) for one in axis.standings if one.rank is not None]
+    unfair = unranked(values, manifest.layerings)
+    ranked = [(one.layering, one.value) for one in axis.standings if one.rank and one.layering not in unfair]
     ranked.sort(key=lambda pair: pair[1] or 0.0, reverse=axis.metric.better == "higher")
     if not ranked:
         return

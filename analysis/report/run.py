@@ -132,8 +132,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
             row["layering"]: row["deliveries"] for row in tables["latency_quantiles"] if row["node"] == ALL
         },
         "hops": {row["layering"]: row["hops"] for row in tables["hop_delays"] if row["sender"] == ALL},
-        "first_items": _counts(tables["first_items"], "wait_ns", manifest),
-        "losses": _counts(tables["losses"], "recovery_ns", manifest),
+        "first_items": _counts(tables["first_items"], "wait_ns", manifest.layerings),
+        "losses": _counts(tables["losses"], "recovery_ns", manifest.over_ndn),
         "entries": {row["layering"]: row["entries"] for row in ended},
     }
     return page(
@@ -378,10 +378,10 @@ def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[
     ]
 
 
-def _counts(rows: Rows, value: str, manifest: Manifest) -> dict[str, int]:
+def _counts(rows: Rows, value: str, layerings: list[str]) -> dict[str, int]:
     """Return how many rows of each layering have a value."""
     found = Counter(row["layering"] for row in rows if row[value] is not None)
-    return {layering: found[layering] for layering in manifest.layerings}
+    return {layering: found[layering] for layering in layerings}
 
 
 def _versions(manifest: Manifest, engine: str) -> dict[str, str]:

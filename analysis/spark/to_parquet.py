@@ -95,11 +95,18 @@ def beside(out: Path, name: str) -> Path:
     return out.with_name(name + out.suffix)
 
 
-def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession | None") -> list[Report]:
+def extract(
+    readings: Sequence[Reading],
+    out: Path,
+    by: By,
+    spark: "SparkSession | None",
+    secrets: Secrets = frozenset(),
+) -> list[Report]:
     """Write the packets of some readings as Parquet under `out`, and tables_beside(); return a report for
     each capture.
 
-    Without Spark the work is done here. Raises OSError, and CaptureError for a file that is no capture.
+    `secrets` read encrypted streams, as do those in the captures of a run. Without Spark the work is done
+    here. Raises OSError, and CaptureError for a file that is no capture.
     """
     out.mkdir(parents=True, exist_ok=True)
     given = readings
@@ -121,8 +128,8 @@ def extract(readings: Sequence[Reading], out: Path, by: By, spark: "SparkSession
         runs = list(aside)
 
         def join(number: int) -> dict[str, Any]:
-            secrets = from_lines("".join(key_logs[runs[number]]).encode())
-            return _write_streams(runs[number], aside[runs[number]], secrets, out, by, number)
+            known = secrets | from_lines("".join(key_logs[runs[number]]).encode())
+            return _write_streams(runs[number], aside[runs[number]], known, out, by, number)
 
         for run, found in zip(runs, each(spark, join, len(runs)), strict=True):
             for path, counts in found["captures"].items():

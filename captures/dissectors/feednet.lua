@@ -1,10 +1,10 @@
--- NDN, NDNLPv2 and the packets of controlled push, for Wireshark and tshark (3.6 or newer, Lua 5.2 to 5.4).
+-- NDN, NDNLPv2 and the packets of controlled push, and muxrpc, for Wireshark and tshark (3.6 or newer, Lua 5.2 to 5.4).
 --
 -- SPDX-License-Identifier: MIT
 --
 -- Put this file into Wireshark's folder for personal Lua plugins, or name it: tshark -X lua_script:feednet.lua ...
 -- Formats: NDN packet format 0.3; NDN naming conventions, revision 3; NFD wiki, "NDNLPv2", revision 63; feednet's
--- docs/controlled-push.md. captures/dissectors/summary.py writes the same fields and lines; a test compares them.
+-- docs/controlled-push.md; Scuttlebutt Protocol Guide, "RPC protocol". captures/dissectors/summary.py writes the same fields and lines; a test compares them.
 --
 -- A packet is read from a Lua string and shown by ranges of the buffer. What is malformed is raised as a table, so
 -- that it cannot be taken for a mistake in this file, and is shown as expert information where it happened.
@@ -962,3 +962,216 @@ DissectorTable.get("tcp.port"):add(6363, ndn)
 DissectorTable.get("ws.port"):add(9696, websocket)
 DissectorTable.get("ethertype"):add(0x8624, ndn)
 DissectorTable.get("ppp.protocol"):add(0x0077, ndn)
+
+------------------------------------------------------------------------------------------------------------------
+-- muxrpc, the calls of Secure Scuttlebutt's peers: a header of 9 bytes and a body. `feednet decrypt` writes the packets
+-- of encrypted streams as exported PDUs for the dissector `muxrpc`. `ssb` reads streams that are not encrypted: each side
+-- begins them with a mark and its public key.
+
+local muxrpc = Proto("muxrpc", "muxrpc of Secure Scuttlebutt")
+local ssb = Proto("ssb", "Secure Scuttlebutt without encryption")
+
+local MUXRPC_HEADER, LARGEST_BODY = 9, 4194304
+local MARK, HELLO = "SSB0", 36
+local BODY_TYPES = { [0] = "binary", [1] = "text", [2] = "JSON" }
+local GOODBYE = rep("\0", MUXRPC_HEADER)
+
+local M = {
+    flags = ProtoField.uint8("muxrpc.flags", "Flags", base.HEX),
+    stream = ProtoField.bool("muxrpc.stream", "Stream", 8, nil, 0x08),
+    last = ProtoField.bool("muxrpc.end", "End or error", 8, nil, 0x04),
+    body_type = ProtoField.uint8("muxrpc.body_type", "Body type", base.DEC, BODY_TYPES, 0x03),
+    length = ProtoField.uint32("muxrpc.length", "Length of the body"),
+    request = ProtoField.int32("muxrpc.request", "Request"),
+    kind = ProtoField.string("muxrpc.kind", "Kind"),
+    method = ProtoField.string("muxrpc.method", "Method"),
+    text = ProtoField.string("muxrpc.text", "Body"),
+    body = ProtoField.bytes("muxrpc.body", "Body"),
+    notes = ProtoField.uint32("muxrpc.notes", "Notes"),
+    note = ProtoField.string("muxrpc.note", "Note"),
+    author = ProtoField.string("muxrpc.author", "Author"),
+    sequence = ProtoField.uint64("muxrpc.sequence", "Sequence number"),
+    content = ProtoField.string("muxrpc.content", "Type of the content"),
+}
+local fields_of_muxrpc = {}
+for _, each in pairs(M) do fields_of_muxrpc[#fields_of_muxrpc + 1] = each end
+muxrpc.fields = fields_of_muxrpc
+local NO_MUXRPC = ProtoExpert.new("muxrpc.malformed", "Malformed packet of muxrpc", expert.group.MALFORMED,
+    expert.severity.ERROR)
+muxrpc.experts = { NO_MUXRPC }
+local HELLO_KEY = ProtoField.bytes("ssb.key", "Public key")
+ssb.fields = { HELLO_KEY }
+
+local stream_of = Field.new("tcp.stream")
+
+-- The methods of calls by connection and number, as they are in the first pass; and of packets, by frame and place.
+local called, methods, is_plain = {}, {}, {}
+
+function muxrpc.init()
+    called, methods, is_plain = {}, {}, {}
+end
+
+local function ends(pinfo)
+    return tostring(pinfo.src) .. " " .. pinfo.src_port, tostring(pinfo.dst) .. " " .. pinfo.dst_port
+end
+
+-- Returns the method that a packet is about, "" if its call was not seen.
+local function method_of(pinfo, place, number, body)
+    local at = pinfo.number .. " " .. place
+    if methods[at] then return methods[at] end
+    local source, target = ends(pinfo)
+    local caller, callee = source, target
+    if number < 0 then caller, callee = target, source end
+    local key = caller .. " " .. callee .. " " .. math.abs(number)
+    if number > 0 and body:find('^%s*{%s*"name"') then
+        local words = body:match('^%s*{%s*"name"%s*:%s*%[(.-)%]') or body:match('^%s*{%s*"name"%s*:%s*(".-")') or ""
+        local name = {}
+        for word in words:gmatch('"(.-)"') do name[#name + 1] = word end
+        called[key] = table.concat(name, ".")
+    end
+    methods[at] = called[key] or ""
+    return methods[at]
+end
+
+local function short_ref(ref)
+    return sub(ref, 1, 9) .. "…"
+end
+
+local function note_text(number)
+    if number == -1 then return "not wanted" end
+    return "at " .. math.floor(number / 2) .. (number % 2 == 0 and ", receives" or ", does not receive")
+end
+
+-- Shows what a body of JSON says, if it is of a kind that is known; returns its kind and a line.
+local function show_value(body, range, method, tree)
+    if body:find('"signature"%s*:%s*"') and body:find('"author"%s*:') then
+        local author = body:match('"author"%s*:%s*"(.-)"') or ""
+        local sequence = body:match('"sequence"%s*:%s*(%d+)')
+        local content = body:match('"content"%s*:%s*{%s*"type"%s*:%s*"(.-)"')
+            or (body:find('"content"%s*:%s*"') and "private") or ""
+        tree:add(M.author, range, author):set_generated()
+        if sequence and #sequence < 16 then
+            tree:add(M.sequence, range, UInt64(tonumber(sequence))):set_generated()
+        end
+        if content ~= "" then tree:add(M.content, range, content):set_generated() end
+        return "message", "message " .. short_ref(author) .. " " .. (sequence or "?")
+            .. (content ~= "" and " " .. content or "")
+    end
+    if method == "ebt.replicate" or (method == "" and body:find('^%s*{%s*"@')) then
+        local count, said = 0, {}
+        for ref, number in body:gmatch('"(@[^"]*)"%s*:%s*(-?%d+)') do
+            count = count + 1
+            local text = ref .. " " .. note_text(tonumber(number))
+            tree:add(M.note, range, text):set_generated()
+            if count <= 3 then said[count] = short_ref(ref) .. " " .. note_text(tonumber(number)) end
+        end
+        tree:add(M.notes, range, count):set_generated()
+        if count > 3 then said[4] = (count - 3) .. " more" end
+        return "notes", "notes" .. (count > 0 and " [" .. table.concat(said, "] [") .. "]" or ", none")
+    end
+end
+
+-- Shows a packet; returns its line.
+local function show_muxrpc(tvb, pinfo, root)
+    local size = tvb:len()
+    local tree = root:add(muxrpc, tvb())
+    if size < MUXRPC_HEADER then
+        tree:add_proto_expert_info(NO_MUXRPC, "shorter than a header")
+        return "malformed, " .. size .. " bytes"
+    end
+    local flags, length, number = tvb(0, 1):uint(), tvb(1, 4):uint(), tvb(5, 4):int()
+    tree:add(M.flags, tvb(0, 1))
+    tree:add(M.stream, tvb(0, 1))
+    tree:add(M.last, tvb(0, 1))
+    tree:add(M.body_type, tvb(0, 1))
+    tree:add(M.length, tvb(1, 4))
+    tree:add(M.request, tvb(5, 4))
+    local kind, line
+    if tvb:raw(0, MUXRPC_HEADER) == GOODBYE then
+        kind, line = "end", "goodbye"
+    elseif flags > 14 or flags % 4 == 3 or number == 0 or length > LARGEST_BODY then
+        tree:add_proto_expert_info(NO_MUXRPC, "no header of muxrpc")
+        kind, line = "malformed", "malformed, " .. size .. " bytes"
+    end
+    if kind then
+        tree:append_text(", " .. line)
+        tree:add(M.kind, tvb(0, MUXRPC_HEADER), kind):set_generated()
+        return line
+    end
+    local there = math.min(length, size - MUXRPC_HEADER)
+    local body = there > 0 and tvb:raw(MUXRPC_HEADER, there) or ""
+    local range = there > 0 and tvb(MUXRPC_HEADER, there) or tvb(0, MUXRPC_HEADER)
+    local method = method_of(pinfo, tvb:offset(), number, body)
+    local is_end, body_type = math.floor(flags / 4) % 2 == 1, flags % 4
+    if method ~= "" then tree:add(M.method, range, method):set_generated() end
+    local about = (method ~= "" and method or "call") .. " " .. math.abs(number)
+    if is_end then
+        kind = "end"
+        line = "end of " .. about .. ((body == "true" or body == "") and "" or ": " .. sub(body, 1, 80))
+    elseif number > 0 and body:find('^%s*{%s*"name"') then
+        kind, line = "request", "call " .. about .. " " .. (body:match('"type"%s*:%s*"(.-)"') or "")
+    elseif body_type == 2 then
+        kind, line = show_value(body, range, method, tree)
+    end
+    if not kind then
+        kind = (method == "blobs.get" and "blob") or (method == "blobs.createWants" and "wants") or "answer"
+        line = kind .. ", " .. about .. ", " .. length .. " bytes"
+    end
+    tree:append_text(", " .. line)
+    tree:add(M.kind, range, kind):set_generated()
+    if there < length then tree:append_text(" [" .. (length - there) .. " bytes of it are missing]") end
+    if there > 0 then
+        if body_type == 0 then
+            tree:add(M.body, range)
+        else
+            tree:add(M.text, range, range:string(ENC_UTF_8))
+        end
+        -- Objects only: Wireshark's dissector calls a bare string or number malformed.
+        if body_type == 2 and there == length and sub(body, 1, 1) == "{" then
+            local _, json = pcall(Dissector.get, "json")
+            if json then pcall(json.call, json, range:tvb(), pinfo, tree) end
+        end
+    end
+    return line
+end
+
+function muxrpc.dissector(tvb, pinfo, root)
+    if tvb:len() == 0 then return 0 end
+    local line = show_muxrpc(tvb, pinfo, root)
+    pinfo.cols.protocol = "muxrpc"
+    pinfo.cols.info = line
+    return tvb:len()
+end
+
+-- Returns how long what begins at a place of a plain stream is: a side's mark and key, or a packet.
+local function length_of(tvb, _, at)
+    if tvb:raw(at, 4) == MARK then return HELLO end
+    local flags, length = tvb(at, 1):uint(), tvb(at + 1, 4):uint()
+    if flags > 14 or length > LARGEST_BODY then return tvb:len() - at end
+    return MUXRPC_HEADER + length
+end
+
+function ssb.dissector(tvb, pinfo, root)
+    local size = tvb:len()
+    if size == 0 then return 0 end
+    local side = tostring(stream_of()) .. " " .. pinfo.src_port
+    if size >= 4 and tvb:raw(0, 4) == MARK then is_plain[side] = true end
+    if not is_plain[side] then return 0 end
+    local lines = {}
+    dissect_tcp_pdus(tvb, root, MUXRPC_HEADER, length_of, function(part, info, tree)
+        if part:len() >= HELLO and part:raw(0, 4) == MARK then
+            tree:add(ssb, part()):add(HELLO_KEY, part(4, 32))
+            lines[#lines + 1] = "hello, without encryption"
+        else
+            lines[#lines + 1] = show_muxrpc(part, info, tree)
+        end
+        return part:len()
+    end)
+    if #lines > 0 then
+        pinfo.cols.protocol = "muxrpc"
+        pinfo.cols.info = table.concat(lines, "; ")
+    end
+    return size
+end
+
+DissectorTable.get("tcp.port"):add(8008, ssb)

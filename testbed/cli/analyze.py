@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from testbed.cli.options import engine_option
+from testbed.cli.options import engine_option, keys_option, read_keys
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     multiple=True,
     help="Port of NDN; default 6363, and 9696 for WebSocket.",
 )
+@keys_option
 def analyze(
     captures: tuple[str, ...],
     out: Path,
@@ -78,6 +79,7 @@ def analyze(
     local: tuple[str, ...],
     udp: tuple[int, ...],
     tcp: tuple[int, ...],
+    key_logs: tuple[Path, ...],
 ) -> None:
     """Analyse captures: packets, transactions, PITs, feeds, latency, overhead and events, as Parquet
     (docs/tables.md has the columns).
@@ -109,6 +111,7 @@ def analyze(
         packets_only,
         engine,
         master,
+        read_keys(key_logs),
     )
     try:
         analysis = analyse(files, place, choices)

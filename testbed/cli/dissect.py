@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from captures.files import secrets_in
+from captures.key_log import Secrets
+from captures.pcapng import CaptureError
+from testbed.cli.options import keys_option, read_keys
 from testbed.cli.usage import exclude, require
 from testbed.errors import UserError, shown
 
@@ -42,6 +47,7 @@ _STYLES = {
 @click.option("--packet", type=click.IntRange(min=1), metavar="N", help="Show frame N in full.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a packet, for programs.")
 @click.option("--fields", "field_names", metavar="NAMES", help="Print these fields, e.g. ndn.name,ndn.type.")
+@keys_option
 @click.option("--wireshark-plugin", is_flag=True, help="Print where the plugin for Wireshark is.")
 @click.option("--install", is_flag=True, help="With --wireshark-plugin: copy it to where Wireshark looks.")
 def dissect(
@@ -50,6 +56,7 @@ def dissect(
     packet: int | None,
     as_json: bool,
     field_names: str | None,
+    key_logs: tuple[Path, ...],
     wireshark_plugin: bool,
     install: bool,
 ) -> None:
@@ -60,14 +67,14 @@ def dissect(
     """
     if wireshark_plugin or install:
         require("install", "wireshark_plugin")
-        exclude("wireshark_plugin", "capture", "filter_text", "packet", "as_json", "field_names")
+        exclude("wireshark_plugin", "capture", "filter_text", "packet", "as_json", "field_names", "key_logs")
         _plugin(install)
         return
     if capture is None:
         raise click.UsageError("Missing argument 'CAPTURE'.")
     if sum((packet is not None, as_json, field_names is not None)) > 1:
         raise click.UsageError("--packet, --json and --fields exclude each other.")
-    rows = _rows(capture, filter_text)
+    rows = _rows(capture, filter_text, read_keys(key_logs))
     try:
         if packet is not None:
             _show_packet(rows, packet, capture)
@@ -98,10 +105,10 @@ def _plugin(install: bool) -> None:
     click.echo(target)
 
 
-def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
+def _rows(capture: Path, filter_text: str | None, secrets: Secrets) -> "Iterator[Row]":
     from captures.dissectors.filter import InvalidFilter, compile_filter, interfaces_in
     from captures.dissectors.reading import UnreadableCapture, read_rows
-    from testbed.cli.dissect_streams import StreamLines, secrets_of
+    from testbed.cli.dissect_streams import StreamLines
 
     try:
         wanted = compile_filter(filter_text) if filter_text is not None else None
@@ -109,7 +116,9 @@ def _rows(capture: Path, filter_text: str | None) -> "Iterator[Row]":
         raise UserError(f"--filter {shown(filter_text)}: {error}") from error
     interfaces = set()
     try:
-        streams = StreamLines(secrets_of(capture))
+        with suppress(CaptureError):  # what it is, reading it says
+            secrets |= secrets_in(capture)
+        streams = StreamLines(secrets)
         for row in map(streams.tell, read_rows(capture)):
             interfaces.add(row.interface)
             if wanted is None or wanted(row.fields):

@@ -1,7 +1,6 @@
 """Messages of protocols over TCP for `feednet dissect`: read as frames come, at each interface by itself."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scapy.layers.inet import IP, TCP
@@ -11,10 +10,8 @@ from analysis.decode.protocols.protocol import UNREAD, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS, protocol_of
 from analysis.decode.reference import NDN_PORTS
 from captures.dissectors.summary import short_name
-from captures.files import open_capture
-from captures.key_log import Secrets, from_lines
+from captures.key_log import Secrets
 from captures.layers import Carried, Tcp
-from captures.pcapng import CaptureError
 from captures.streams import Stream
 
 if TYPE_CHECKING:
@@ -24,21 +21,11 @@ _SAID = 3
 """Of how many feeds a line says what a message says."""
 
 
-def secrets_of(capture: Path) -> Secrets:
-    """Return the secrets that a capture has before its packets. Raises OSError."""
-    try:
-        with open_capture(capture) as opened:
-            next(opened.windows(), None)
-            return from_lines(b"".join(opened.secrets))
-    except CaptureError:
-        return frozenset()
-
-
 class StreamLines:
     """Says of TCP segments what messages they complete, of those that complete none how long they are.
 
     Args:
-        secrets: of the capture.
+        secrets: by which streams are read.
     """
 
     def __init__(self, secrets: Secrets) -> None:

@@ -1,7 +1,7 @@
 """The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
 here.
 
-The others (analyze, dissect, forward, simulate, status, watch) have modules of their own.
+The others (analyze, decrypt, dissect, forward, simulate, status, watch) have modules of their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -39,6 +39,7 @@ from analysis.errors import of_system
 from forwarder.strategies import STRATEGIES
 from testbed.cli import interrupts
 from testbed.cli.analyze import analyze
+from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
 from testbed.cli.forward import forward
 from testbed.cli.options import all_tables_option, engine_option
@@ -502,7 +503,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, dissect, forward, simulate, ssb, status, watch):
+for _command in (analyze, decrypt, dissect, forward, simulate, ssb, status, watch):
     feednet.add_command(_command)
 
 

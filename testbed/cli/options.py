@@ -1,6 +1,11 @@
 """Options that several commands have."""
 
+from pathlib import Path
+
 import click
+
+from captures.key_log import Secret, Secrets, from_lines
+from testbed.errors import UserError, shown
 
 _ENGINES = ("auto", "spark", "sail")
 
@@ -19,3 +24,23 @@ all_tables_option = click.option(
     help="Write the tables that the report does not show, too: transactions, entries and occupancy of PITs,"
     " progress of feeds, events.",
 )
+
+keys_option = click.option(
+    "--keys",
+    "key_logs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Key log of encrypted streams, such as a run's keys.log (repeatable); a run's capture has its keys"
+    " in it.",
+)
+
+
+def read_keys(key_logs: tuple[Path, ...]) -> Secrets:
+    """Return the secrets of some key logs; raise UserError for one that has none, and OSError."""
+    secrets: set[Secret] = set()
+    for path in key_logs:
+        found = from_lines(path.read_bytes())
+        if not found:
+            raise UserError(f"--keys {shown(str(path))}: no key log: no line in it has a label and a secret")
+        secrets |= found
+    return frozenset(secrets)

@@ -128,8 +128,8 @@ class SsbNode:
         )
         self._calls: dict[str, Address] = {}
         if is_everywhere:
-            others = [end.peer for end in network.link_ends if end.node == context.name]
-            called = [other for other in others if context.name < other]
+            neighbours = {hop.into.node for hop in network.hops if hop.out.node == context.name}
+            called = sorted(other for other in neighbours if context.name < other)
         else:
             called = sorted({feed.publisher for feed in self._follows.values()} - {context.name})
         if home is not None:
@@ -231,7 +231,8 @@ class SsbNode:
             message = event.message
             if message is not None and self._joins_at is None and message.author in self._follows:
                 self._events.append(_delivered(event.time, message))
-            elif event.event == "refused":
+            elif event.event == "refused" and event.remote:
+                # A handshake that takes too long, over a bad link or to a node that starts anew, is no error.
                 self._events += [
                     Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
                 ]

@@ -247,6 +247,8 @@ def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
     # What is missing makes nothing faster: lli has no place where times are compared.
     assert any(note.startswith("lli delivered 66.7 % of what was expected") for note in told.notes)
     assert not any("atency" in t.lead for t in told.sentences)
+    assert told.headline == "lli lacks items. Only poll delivered what was expected."
+    assert not any("fewest" in t.lead for t in told.sentences), "to deliver less costs less"
     assert any(note.startswith(f"The capture of lli lost 7{NARROW_SPACE}frames") for note in told.notes)
 
 
@@ -286,7 +288,7 @@ def test_a_layering_that_did_not_keep_up_is_said_to_and_not_ranked_by_latency():
     told = told_of(
         late, behind=[BEHIND, BEHIND | {"layering": "lli", "fell_behind": False, "cut_off": False}]
     )
-    assert told.headline.startswith("poll did not keep up. ")
+    assert told.headline == "poll did not keep up. Only lli delivered what was expected."
     said = sentences(told)
     assert said["poll did not keep up, so no latency is ranked there."].endswith(
         "from the first quarter of items to the last: 120 of 150 under poll (at s, from 2.24 s to 19.2 s)."
@@ -360,7 +362,7 @@ def test_state_is_told_of_where_a_layering_has_no_pit():
 
 def test_the_page_says_what_links_did_to_frames_beside_what_was_set():
     page = render(made_manifest(), made_tables())
-    every, each = (page.split(f'<table id="table-{name}">')[1] for name in ("link-frames", "each-link"))
+    every, each = (page.split(f'id="table-{name}">')[1] for name in ("link-frames", "each-link"))
     figures = r'class="number">([\d.]+|–)</td><td class="number set">([\d.]+|–)</td>'
     for table in (every, each):
         found = re.findall(figures, table.partition("</table>")[0])
@@ -458,6 +460,26 @@ def wide_manifest(layerings):
     made = made_manifest(layerings=layerings)
     made.runs.update(dict.fromkeys(layerings, made.runs["lli"]))
     return made
+
+
+def test_layerings_that_did_not_deliver_all_in_time_are_compared_with_none():
+    layerings = ["pull", "poll", "lli", "sync"]
+    comparison = wide_comparison(
+        layerings,
+        fell_behind=(1.0, 0.0, 0.0, 0.0),
+        delivered_share=(50.0, 100.0, 100.0, 90.0),
+        latency_p50=(5.0, 30.0, 20.0, 20.1),
+        interests_per_item=(0.01, 1.0, 0.1, 0.1),
+        pit_bytes_mean=(0.1, 4.0, 2.0, 1.0),
+    )
+    told = told_of(comparison, wide_manifest(layerings))
+    assert told.headline == (
+        "pull did not keep up. sync lacks items. Of the others, lli is first on 3 of 3 axes."
+    )
+    assert (
+        "Interests for each item delivered: fewest under lli, 10 times fewer than under poll."
+        in sentences(told)
+    )
 
 
 def test_findings_are_told_of_every_layering():

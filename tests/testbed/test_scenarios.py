@@ -41,13 +41,15 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "line",
         "many-feeds",
         "slow-consumer",
+        "social",
     }
 
 
 @pytest.mark.parametrize("name", available())
 def test_each_compares_all_layerings_over_ndn_in_bearable_time(name: str) -> None:
     wanted = load(name)
-    assert wanted.layerings == (("poll", "lli") if name == "fanout" else tuple(LAYERINGS))
+    few = {"fanout": ("poll", "lli"), "social": ("ssb", "poll", "lli")}
+    assert wanted.layerings == few.get(name, tuple(LAYERINGS))
     assert available()[name].read_text().startswith("# ")
     assert "\n\n" not in wanted.title
     timeline = Timeline.of(wanted, workload.load(wanted), 0)

@@ -155,10 +155,10 @@ def test_feeds_so_many_follows_away_are_replicated(hops: int, held: dict[str, in
 
 def test_a_peer_that_has_unsubscribed_gets_no_more_messages_though_others_call_it() -> None:
     both = ("ann", "ben")
-    result = people(publishers=both, subscribers=both, plans={"ben": {"stop_ms": 600.0}})
+    result = people(publishers=both, subscribers=both, plans={"ben": {"stop_ms": 170.0}})
     delivered = [event for event in result.events["ben"] if event["event"] == "delivered"]
     assert 0 < len(delivered) < 10
-    assert max(event["time"] for event in delivered) <= 600 * MS
+    assert max(event["time"] for event in delivered) <= 170 * MS
     assert result.delivered("ann") == list(range(1, 11)), "Ben goes on writing"
     assert messages_for_others(result) == {}
     assert result.nodes["ben"].held()["connections"].entries == 1
@@ -212,7 +212,7 @@ def test_whatever_happens_on_the_way_all_have_all_in_the_end(connect: str, seed:
         subscribers=("s1", "s3", "s4"),
         workload={"items": 30, "feeds": 3, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
         events=tuple(events),
-        settle_ms=90_000,
+        settle_ms=300_000,
     )
     for node in ("s1", "s3", "s4"):
         for number, feed in enumerate(result.load.feeds):

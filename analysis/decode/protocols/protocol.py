@@ -29,7 +29,7 @@ class Message(NamedTuple):
     kind: one of its protocol's kinds; parts: (layer, bytes) in the order of the stream, so that the parts of
     all messages of a direction make up its bytes; feed, seq: of the item that it brings or is about; fields:
     values of the protocol's own columns; said: what it says of feeds, as (feed, words) for readers of
-    single messages.
+    single messages; plain: its bytes without encryption, for other programs, or nothing.
     """
 
     kind: str
@@ -38,6 +38,7 @@ class Message(NamedTuple):
     seq: int | None = None
     fields: Mapping[str, Any] = {}
     said: tuple[tuple[str, str], ...] = ()
+    plain: bytes = b""
 
     @property
     def size(self) -> int:
@@ -89,6 +90,7 @@ class Declaration:
         layers: of overhead, besides PAYLOAD, UNREAD and ENCRYPTED.
         columns: of its own table, besides those that all have.
         framer: makes a connection's framer; None if it has none.
+        dissector: what reads Message.plain in the plugin for Wireshark, by its name there; "" for nothing.
     """
 
     name: str
@@ -98,3 +100,4 @@ class Declaration:
     layers: Sequence[Layer] = ()
     columns: tuple[Column, ...] = ()
     framer: Callable[[Ends, Secrets], Framer] | None = None
+    dissector: str = ""

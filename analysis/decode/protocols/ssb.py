@@ -31,7 +31,7 @@ from ssb.replication.ebt import REPLICATE, Note, ProtocolError
 from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES
 from ssb.transport.box_stream import Unboxer
 from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES, MAIN_NETWORK, is_hello
-from ssb.transport.muxrpc import HEADER_BYTES, Packet, PacketReader
+from ssb.transport.muxrpc import GOODBYE, HEADER_BYTES, Packet, PacketReader, encode
 from ssb.transport.secure_stream import CLIENT_SECRET, PLAIN_BYTES, PLAIN_MARK, SERVER_SECRET, StreamSecrets
 from ssb_over_ndn.naming import log_name
 
@@ -136,10 +136,8 @@ class _Framer:
                     way.unboxer = Unboxer(*StreamSecrets.of(secret))
 
     def _is_hello(self, from_opener: bool, part: bytes) -> bool:
-        """Tell whether a direction begins with a handshake.
-
-        The network's key shows it or, in other networks, the opener's ephemeral key, which the key log has.
-        """
+        """Tell whether a direction begins with a handshake: by the network's key, or by the opener's
+        ephemeral key if the key log has it, as in other networks."""
         is_main = is_hello(part, MAIN_NETWORK)
         if from_opener:
             self._identifier = part[HELLO_BYTES // 2 :]
@@ -165,13 +163,14 @@ class _Framer:
         for packet in way.packets.receive(plain):
             yield self._message(from_opener, way, packet)
         if way.packets.has_ended and not had_ended:
-            yield Message(_END, way.parts(("muxrpc", HEADER_BYTES)))
+            yield Message(_END, way.parts(("muxrpc", HEADER_BYTES)), plain=GOODBYE)
 
     def _message(self, from_opener: bool, way: _Direction, packet: Packet) -> Message:
         call = (from_opener if packet.number > 0 else not from_opener, abs(packet.number))
         told = self._read(call, packet)
         layer = PAYLOAD if told.kind == ITEM else _LAYERS[told.kind]
-        return told._replace(parts=way.parts(("muxrpc", HEADER_BYTES), (layer, len(packet.body))))
+        parts = way.parts(("muxrpc", HEADER_BYTES), (layer, len(packet.body)))
+        return told._replace(parts=parts, plain=encode(packet))
 
     def _read(self, call: tuple[bool, int], packet: Packet) -> Message:
         """Return what a packet is and says; its parts are still missing."""
@@ -265,4 +264,5 @@ DECLARATION = Declaration(
         Column("notes", "int64", "", "of notes: the feeds that they are about"),
     ),
     framer=_Framer,
+    dissector="muxrpc",
 )

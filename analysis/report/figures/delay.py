@@ -72,8 +72,11 @@ def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
 
 def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the share of lost items that were there again within a time, None if nothing was lost."""
-    times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
+    """Return the share of lost items that were there again within a time, None if nothing was lost.
+
+    Only NDN's packets are followed over links; what TCP lost and sent again is among its bytes.
+    """
+    times: dict[str, list[float]] = {layering: [] for layering in manifest.over_ndn}
     for row in rows:
         if row["recovery_ns"] is not None:
             times[row["layering"]].append(row["recovery_ns"] / 1e6)

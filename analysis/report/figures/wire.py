@@ -189,8 +189,12 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
 
 
 def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: Manifest) -> Figure | None:
-    """Return the control messages sent over links per delivered item, stacked by kind, of all protocols."""
-    looks: dict[str, tuple[str, str]] = {}
+    """Return the control messages sent over links per delivered item, stacked by kind, of all protocols.
+
+    A kind that is a layer of its protocol, too, has the colour of the layer.
+    """
+    names: dict[str, str] = {}
+    of_layers = layer_looks()
     amounts: Counter[tuple[str, str]] = Counter()
     for rows, amount in ((traffic, "frames"), (messages, "messages")):
         for row in rows:
@@ -200,10 +204,15 @@ def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: 
             kind = row["kind"]
             if protocol.framer is not None:
                 kind = f"{protocol.name}: {protocol.kinds[kind]}"
-                looks.setdefault(kind, (kind, f"--own-{len(looks) % _OWN_SHADES}"))
+                names[kind] = layer_name(protocol.name, row["kind"])
             amounts[row["layering"], kind] += row[amount]
     if not amounts:
         return None
+    shades = {kind: of_layers[layer][1] for kind, layer in names.items() if layer in of_layers}
+    free = [shade for shade in map("--own-{}".format, range(_OWN_SHADES)) if shade not in shades.values()]
+    others = [kind for kind in names if kind not in shades]
+    shades |= {kind: free[place % len(free)] for place, kind in enumerate(others)}
+    looks = {kind: (kind, shades[kind]) for kind in names}
     stack = [(kind, *of) for kind, of in (KINDS | looks).items()]
     axis = "control messages per delivered item"
     data, layout = stacked_bars(amounts, stack, carried, manifest, "messages", axis)

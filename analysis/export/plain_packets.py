@@ -1,0 +1,90 @@
+"""What streams of a capture carry, without their encryption, as a pcapng that Wireshark reads.
+
+Each packet of a protocol that has a dissector (Declaration.dissector) becomes an exported PDU, with the
+addresses, the time and the interface of the segment that completed it. A connection is read once, where most
+of it was captured, as in all of the analysis.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.decode.connections import Row
+from analysis.decode.messages import Streams
+from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
+from analysis.decode.protocols.registry import PROTOCOLS
+from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.files import whole_file
+from captures.exported_pdu import LINKTYPE, MOST_BYTES, tcp_tags
+from captures.files import cut
+from captures.key_log import Secrets
+from captures.pcapng import Direction, Interface, Writer
+from captures.records import Damage
+
+_DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
+
+
+@dataclass
+class Written:
+    """What was found and written.
+
+    Attributes:
+        connections: of protocols that have a dissector.
+        packets: written, by dissector.
+        unread: bytes of streams that are in none of these, ENCRYPTED or UNREAD.
+        damages: of the capture.
+    """
+
+    connections: int = 0
+    packets: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    damages: list[Damage] = field(default_factory=list)
+
+
+def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> Written:
+    """Write the packets that streams of a capture carry into the pcapng file `out`.
+
+    Without a packet there is no file. Raises OSError, and CaptureError for a file that is no capture.
+    """
+    written = Written()
+    pieces = list(cut(capture))
+
+    def rows() -> Iterator[Row]:
+        written.damages.clear()
+        for piece in pieces:
+            findings = Findings(damages=written.damages)
+            for _ in read_packets(Reading("", piece), findings):
+                for batch in findings.segments:
+                    columns = [column.to_pylist() for column in batch.columns]
+                    for row in map(Row._make, zip(*columns, strict=True)):
+                        if row.protocol in PROTOCOLS and PROTOCOLS[row.protocol].dissector:
+                            yield row
+                findings.segments.clear()
+
+    streams = Streams(rows, secrets)
+    written.connections = len(streams.connections)
+    interfaces = [Interface(name, link_type=LINKTYPE) for name in streams.interfaces()]
+    places = {interface.name: place for place, interface in enumerate(interfaces)}
+    with suppress(_Nothing), whole_file(out) as new, new.open("wb") as file:
+        writer = Writer(file, interfaces, application="feednet")
+        for row, message in streams.read():
+            for layer, size in message.parts:
+                if layer in (ENCRYPTED, UNREAD):
+                    written.unread[layer] += size
+            if not message.plain:
+                continue
+            dissector = PROTOCOLS[row.protocol].dissector
+            tags = tcp_tags(dissector, (row.src, row.src_port), (row.dst, row.dst_port), row.frame)
+            pdu = tags + message.plain
+            direction = _DIRECTIONS.get(row.direction or "", Direction.UNKNOWN)
+            writer.write(places[row.interface], row.time, pdu[:MOST_BYTES], direction, len(pdu))
+            written.packets[dissector] += 1
+        if not written.packets:
+            raise _Nothing
+    return written
+
+
+class _Nothing(Exception):
+    """There is nothing to be written."""
