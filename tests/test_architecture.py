@@ -20,7 +20,7 @@ def layered(place: str, *rooms: str) -> dict[str, set[str]]:
     }
 
 
-NDN = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
+NDN = {"feednet", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
 DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files", "topologies.link"}
 ANALYSIS = layered(
     "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
@@ -60,9 +60,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/replication": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.store", "ssb.transport.muxrpc"},
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
-    "ssb_over_ndn": {"forwarder", "ssb"},
+    "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
     "ndn_over_ssb": {"forwarder", "ssb"},
-    "feednet": {"forwarder", "ssb"},
+    "feednet": {"forwarder", "ssb", "ssb_over_ndn"},
     "captures": {"forwarder.wire"},
     "topologies": {"forwarder.faces"},
     "topologies/emulator": {"topologies", "captures"},

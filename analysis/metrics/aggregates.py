@@ -156,7 +156,7 @@ def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
             "asked": sum(
                 row["frames"]
                 for row in interests
-                if roles.get((layering, row["node"])) in ("subscriber", "peer")
+                if roles.get((layering, row["node"])) in ("subscriber", "peer", "gateway")
             ),
         }
     return totals

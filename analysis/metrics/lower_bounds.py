@@ -36,6 +36,12 @@ def item_sizes(messages: DataFrame) -> DataFrame:
     )
 
 
+def least_sizes(sizes: DataFrame) -> DataFrame:
+    """Return one row for each item that links carry by several protocols, as on both sides of a gateway."""
+    columns = ("wire_bytes", "alone_bytes", "hop_bytes")
+    return sizes.groupBy(*_ITEM).agg(*(F.min(column).alias(column) for column in columns))
+
+
 def with_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataFrame:
     """Return `latencies` (analysis.tables.latency) with bound_ns, null where it is unknown.
 

@@ -32,7 +32,7 @@ from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates, bottleneck, delivery, state
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
-from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
+from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
 from analysis.metrics.registry import compare, measure
 from analysis.metrics.saturation import keeping_up
 from analysis.pit import files, levels
@@ -255,7 +255,10 @@ def _prepared(
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        found = item_sizes(messages).unionByName(protocol_messages.item_sizes(protocol_messages.items(seen)))
+        over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
+        found = item_sizes(messages).unionByName(over_streams)
+        if any(case.run.manifest.nodes("gateway") for case in cases.values()):
+            found = least_sizes(found)
         sizes = settle(found, tables / "items.parquet", here=small)
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet", here=small)

@@ -61,7 +61,7 @@ from_ns, until_ns: what means over time are taken over, from the first publicati
 end if there is but one. cpu_ns: processor time of all nodes, null in the emulator."""
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
-"""A row a node: its role is "publisher", "subscriber", "peer" for one that is both, "archive" or
+"""A row a node: its role is "publisher", "subscriber", "peer" for one that is both, "archive", "gateway" or
 "forwarder"."""
 
 FEEDS = pa.schema(

@@ -27,8 +27,8 @@ _OF_A_LAYERING = ("capture.pcapng", "events.jsonl", "counters.jsonl")
 
 
 class Node(BaseModel):
-    """A node of the topology; role is "publisher", "subscriber", "peer" for one that is both, "archive" or
-    "forwarder"."""
+    """A node of the topology; role is "publisher", "subscriber", "peer" for one that is both, "archive",
+    "gateway" or "forwarder"."""
 
     name: str
     role: str

@@ -37,6 +37,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "fanout",
         "fanout-all",
         "fork",
+        "gateways",
         "late-join",
         "line",
         "many-feeds",
@@ -48,7 +49,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
 @pytest.mark.parametrize("name", available())
 def test_each_compares_all_layerings_over_ndn_in_bearable_time(name: str) -> None:
     wanted = load(name)
-    few = {"fanout": ("poll", "lli"), "social": ("ssb", "poll", "lli")}
+    few = {"fanout": ("poll", "lli"), "social": ("ssb", "poll", "lli"), "gateways": ("lli", "pull", "ssb")}
     assert wanted.layerings == few.get(name, tuple(LAYERINGS))
     assert available()[name].read_text().startswith("# ")
     assert "\n\n" not in wanted.title
