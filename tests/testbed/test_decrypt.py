@@ -198,6 +198,7 @@ def test_a_packet_that_wireshark_would_refuse_is_cut(tmp_path: Path) -> None:
     assert each.captured.original_length == len(each.captured.frame) - len(each.packet) + 9 + len(body)
 
 
+@pytest.mark.spark
 def test_dissect_and_analyze_take_a_key_log(capture: Path, bare: Path, tmp_path: Path) -> None:
     keys = capture.with_name("keys.log")
     assert said("dissect", bare, "--keys", keys) == said("dissect", capture)
@@ -210,5 +211,7 @@ def test_dissect_and_analyze_take_a_key_log(capture: Path, bare: Path, tmp_path:
     (line,) = [line for line in with_keys if line.startswith("  messages of ssb: ")]
     assert int(line.split()[3]) >= ITEMS + FOLLOWED_BY_TWO
     assert any(re.match(r"  messages of ssb: \d+ handshake, \d+ sealed", line) for line in without), without
+    tables = said("analyze", bare, "--keys", keys, "--engine", "sail", "--out", tmp_path / "tables")
+    assert not any("Interest" in line for line in tables)
     items = pq.read_table(tmp_path / "with" / "ssb").to_pylist()
     assert {row["method"] for row in items if row["kind"] == "data"} == {"ebt.replicate"}
