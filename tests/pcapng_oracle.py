@@ -19,6 +19,7 @@ _OBSOLETE_PACKET = 2
 _SIMPLE_PACKET = 3
 _INTERFACE_STATISTICS = 5
 _ENHANCED_PACKET = 6
+_DECRYPTION_SECRETS = 10
 _UNREADABLE = 0  # reserved by the draft; stands here for any block of a section whose version we do not know
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _READABLE_VERSIONS = ((1, 0), (1, 2))  # a minor version of 2 MUST be read as 0 (section 4.1)
@@ -186,3 +187,14 @@ class _Reader:
 def _time(source: Source, high: int, low: int) -> int:
     """Return a stamp in nanoseconds."""
     return (high << 32 | low) * _SECOND // source.per_second + source.offset_ns
+
+
+def without_secrets(capture: bytes) -> bytes:
+    """Return a little-endian capture without its Decryption Secrets Blocks; there has to be one."""
+    at, kept = 0, b""
+    while at < len(capture):
+        kind, size = struct.unpack_from("<II", capture, at)
+        kept += b"" if kind == _DECRYPTION_SECRETS else capture[at : at + size]
+        at += size
+    assert len(kept) < len(capture)
+    return kept

@@ -1002,8 +1002,6 @@ muxrpc.experts = { NO_MUXRPC }
 local HELLO_KEY = ProtoField.bytes("ssb.key", "Public key")
 ssb.fields = { HELLO_KEY }
 
-local stream_of = Field.new("tcp.stream")
-
 -- The methods of calls by connection and number, as they are in the first pass; and of packets, by frame and place.
 local called, methods, is_plain = {}, {}, {}
 
@@ -1143,30 +1141,41 @@ function muxrpc.dissector(tvb, pinfo, root)
     return tvb:len()
 end
 
--- Returns how long what begins at a place of a plain stream is: a side's mark and key, or a packet.
-local function length_of(tvb, _, at)
-    if tvb:raw(at, 4) == MARK then return HELLO end
+-- Returns how long what begins at a place of a plain stream is: a side's mark and key, or a packet; nil if that is not
+-- there yet.
+local function length_of(tvb, at)
+    local there = tvb:len() - at
+    if there >= #MARK and tvb:raw(at, #MARK) == MARK then return HELLO end
+    if there < MUXRPC_HEADER then return nil end
     local flags, length = tvb(at, 1):uint(), tvb(at + 1, 4):uint()
-    if flags > 14 or length > LARGEST_BODY then return tvb:len() - at end
+    if flags > 14 or length > LARGEST_BODY then return there end
     return MUXRPC_HEADER + length
 end
 
 function ssb.dissector(tvb, pinfo, root)
     local size = tvb:len()
-    if size == 0 then return 0 end
-    local side = tostring(stream_of()) .. " " .. pinfo.src_port
-    if size >= 4 and tvb:raw(0, 4) == MARK then is_plain[side] = true end
-    if not is_plain[side] then return 0 end
-    local lines = {}
-    dissect_tcp_pdus(tvb, root, MUXRPC_HEADER, length_of, function(part, info, tree)
-        if part:len() >= HELLO and part:raw(0, 4) == MARK then
-            tree:add(ssb, part()):add(HELLO_KEY, part(4, 32))
+    local source, target = ends(pinfo)
+    local side = source .. " " .. target
+    if size >= #MARK and tvb:raw(0, #MARK) == MARK then is_plain[side] = true end
+    if size == 0 or not is_plain[side] then return 0 end
+    local at, lines = 0, {}
+    while at < size do
+        local length = length_of(tvb, at)
+        if not length or at + length > size then
+            if pinfo.can_desegment == 0 or tvb:reported_len() > size then break end
+            pinfo.desegment_offset = at
+            pinfo.desegment_len = length and at + length - size or DESEGMENT_ONE_MORE_SEGMENT
+            break
+        end
+        local part = tvb(at, length):tvb()
+        if length == HELLO and part:raw(0, #MARK) == MARK then
+            root:add(ssb, part()):add(HELLO_KEY, part(#MARK, HELLO - #MARK))
             lines[#lines + 1] = "hello, without encryption"
         else
-            lines[#lines + 1] = show_muxrpc(part, info, tree)
+            lines[#lines + 1] = show_muxrpc(part, pinfo, root)
         end
-        return part:len()
-    end)
+        at = at + length
+    end
     if #lines > 0 then
         pinfo.cols.protocol = "muxrpc"
         pinfo.cols.info = table.concat(lines, "; ")

@@ -290,11 +290,19 @@ class Ebt:
         return refused
 
     def appended(self, feed: str, now: int, by: int | None = None) -> None:
-        """Pass on that the store has newer messages of a feed; `by` is the connection that they came on."""
+        """Pass on that the store has newer messages of a feed; `by` is the connection that they came on.
+
+        Messages that came on none are those of this peer's user above all: nobody else need send that feed,
+        until somebody is ahead.
+        """
         tip = self._tips.get(feed, 0)
         source = self._sources.get(feed)
         if source is not None:
             self._see_what_is_owed(source, feed, now)
+            if by is None and not self._is_ahead(source, feed):
+                self._forgo_source(feed, now)
+                source = None
+        if source is not None:
             ahead = None if self._is_ahead(source, feed) else self._next_ahead(source, feed)
             if ahead is not None:
                 self._set_source(ahead, feed, now)
@@ -605,6 +613,13 @@ class Ebt:
                 exchange.receives = other == number
                 self._note(session, feed, exchange, now)
                 self._see_what_is_owed(other, feed, now)
+
+    def _forgo_source(self, feed: str, now: int) -> None:
+        """Receive a feed on no connection."""
+        session = self._sessions[self._sources.pop(feed)]
+        exchange = session.exchanges[feed]
+        exchange.receives = False
+        self._note(session, feed, exchange, now)
 
     def _replace_source(self, number: int, feed: str, now: int) -> None:
         """Have another remote send a feed that this one does not share any more."""

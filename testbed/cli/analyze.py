@@ -138,7 +138,10 @@ def analyze(
         figures = show(analysis, place)
     except AnalysisError as error:
         raise UserError(f"the tables are in {out}, but the report cannot be made: {error}") from error
+    with_messages = {report.run for report in analysis.reports if report.messages}
     for each in figures:
+        if each.run in with_messages and not each.requests:
+            continue  # it is not of NDN
         click.echo(str(each).replace(NARROW_SPACE, " "))
     click.echo(f"report   {out / REPORT}")
 

@@ -14,9 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pcapng_oracle
+
 from analysis.run.manifest import Run
 from captures.frames import udp_frame
-from captures.pcapng import DECRYPTION_SECRETS, Direction, Interface, Writer
+from captures.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, to_uri
@@ -241,13 +243,7 @@ def without_keys(run, directory, layering):
     shutil.copytree(run.directory, directory)
     (directory / layering / "keys.log").unlink()
     path = directory / layering / "capture.pcapng"
-    octets, at, kept = path.read_bytes(), 0, b""
-    while at < len(octets):
-        kind, size = (int.from_bytes(octets[at + k : at + k + 4], "little") for k in (0, 4))
-        kept += b"" if kind == DECRYPTION_SECRETS else octets[at : at + size]
-        at += size
-    assert len(kept) < len(octets)
-    path.write_bytes(kept)
+    path.write_bytes(pcapng_oracle.without_secrets(path.read_bytes()))
     manifest = json.loads((directory / "manifest.json").read_text())
     del manifest["files"][f"{layering}/keys.log"]
     (directory / "manifest.json").write_text(json.dumps(manifest))

@@ -107,6 +107,26 @@ def test_a_message_crosses_each_peer_once_when_trees_stand() -> None:
     assert sum(peer.messages for peer in swarm.peers) - before == 5 * 29
 
 
+def test_who_writes_a_feed_does_not_get_it_back() -> None:
+    swarm = Swarm(3)
+    for peer in swarm.peers:
+        peer.ebt.want(KEYS[0], 0)
+    swarm.connect(0, 1)
+    swarm.connect(0, 2)
+    swarm.connect(1, 2)
+    swarm.run(SECOND)
+    for message in FEEDS[0]:
+        swarm.publish(0, [message])
+        swarm.run(swarm.now + SECOND)
+    assert {peer.tips()[KEYS[0]] for peer in swarm.peers} == {30}
+    assert sum(peer.messages for peer in swarm.peers) == 2 * 30
+    swarm.restart(0)  # a store that was lost is filled by the others
+    swarm.peers[0].ebt.want(KEYS[0], swarm.now)
+    swarm.connect(0, 1)
+    swarm.run(swarm.now + SECOND)
+    assert swarm.peers[0].tips() == {KEYS[0]: 30}
+
+
 def test_peers_that_meet_again_tell_only_what_differs() -> None:
     swarm = Swarm(2)
     for peer in swarm.peers:
@@ -177,7 +197,7 @@ def test_notes_that_tell_progress_wait_for_each_other() -> None:
     ebt.take_output(1, ROOM, 0)
     for message in FEEDS[0][1:4]:
         ebt._feeds.append([message], 0.0)
-        ebt.appended(KEYS[0], MS)
+        ebt.appended(KEYS[0], MS, by=2)
     assert ebt.take_output(1, ROOM, MS) == []
     assert ebt.output_due(1) == 21 * MS
     assert len(ebt.take_output(1, ROOM, 21 * MS)) == 1

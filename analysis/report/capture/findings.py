@@ -156,7 +156,7 @@ def _payload(given: "Contents") -> Iterator[Finding]:
         said = across(shares, given, _percent)
         yield Finding(
             "On the wire:",
-            f"of the bytes, {said} are what applications sent; the rest is names, signatures and headers.",
+            f"of the bytes, {said} are what applications sent; the rest is what protocols add.",
         )
 
 
