@@ -62,6 +62,11 @@ def read(path: str | os.PathLike[str]) -> Identity:
     return identity
 
 
+def text_of(identity: Identity) -> str:
+    """Return what the file of an identity holds."""
+    return _TEXT.format(public=identity.ref[1:], private=identity.secret(), id=identity.ref)
+
+
 def is_private(path: str | os.PathLike[str]) -> bool:
     """Whether nobody but its owner may read or write a file."""
     return not os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
@@ -74,7 +79,7 @@ def create(path: str | os.PathLike[str], seed: bytes | None = None) -> Identity:
     """
     path = Path(path)
     identity = Identity.from_seed(seed or token_bytes(32))
-    text = _TEXT.format(public=identity.ref[1:], private=identity.secret(), id=identity.ref)
+    text = text_of(identity)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,9 +1,10 @@
 """What the nodes of a run are built from, as a scenario says it."""
 
-from testbed.layerings import gateway
+from testbed.layerings import gateway, stock_peer
 from testbed.layerings.ndn_node import NdnLayering
-from testbed.layerings.node import AppState, Context, Node, Transfer
+from testbed.layerings.node import AppState, Context, Node, Process, Transfer
 from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.stock_peer import StockNode
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import PlanSpec
@@ -39,10 +40,21 @@ def build(
         transfers=tuple(transfers),
         strategies=scenario.strategies,
         gateways=scenario.gateways,
+        stock=scenario.stock_peers,
         state=state or AppState(),
         since=since,
     )
     kind = LAYERINGS[layering]
+    if kind.protocol == "ssb" and name in scenario.stock_peers:
+        return StockNode(context)
     if scenario.gateways and isinstance(kind, NdnLayering):
         return gateway.build(context, kind)
     return kind.build(context)
+
+
+def processes(scenario: Scenario, layering: str, name: str) -> list[Process]:
+    """Return what runs on a node beside its own program."""
+    is_peer = LAYERINGS[layering].protocol == "ssb" or name in scenario.gateways
+    if name in scenario.stock_peers and is_peer:
+        return [stock_peer.process(scenario.network, scenario.seed, name)]
+    return []

@@ -23,12 +23,13 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
 from captures.key_log import Secret
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
-from testbed.experiment.context import build
+from testbed.experiment.context import build, processes
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
@@ -41,6 +42,7 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
+from testbed.experiment.processes import ProcessEnded, Running, running
 from testbed.layerings.node import AppState, Node, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario import workload
@@ -55,6 +57,7 @@ from topologies.sockets import Sockets
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0
+_START_S = 90.0  # programs beside a node's own may take their time
 
 
 class RunError(Exception):
@@ -69,8 +72,9 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
     with (
         MininetNetwork(scenario.network, scenario.seed, impairment, directory=output) as network,
         _recording(scenario, network, output) as capture,
+        TemporaryDirectory() as homes,
     ):
-        nodes = _Nodes(scenario, layering, load, network)
+        nodes = _Nodes(scenario, layering, load, network, Path(homes))
         timeline = nodes.run(output)
     write_secrets(output, nodes.secrets)
     result = {
@@ -126,8 +130,11 @@ class _Nodes:
         cpu_ns: processor time, user and system, of each node from the timeline's start to its end.
     """
 
-    def __init__(self, scenario: Scenario, layering: str, load: Workload, network: MininetNetwork) -> None:
+    def __init__(
+        self, scenario: Scenario, layering: str, load: Workload, network: MininetNetwork, homes: Path
+    ) -> None:
         self._scenario = scenario
+        self._homes = homes
         self._layering = layering
         self._load = load
         self._network = network
@@ -147,7 +154,7 @@ class _Nodes:
             for name in self._scenario.network.nodes:
                 self._start(name)
             for name in self._processes:
-                self._expect(name, "ready", _GRACE_S)
+                self._expect(name, "ready", _START_S)
             timeline = Timeline.of(self._scenario, self._load, time.time_ns() + _LEAD_NS)
             for name in self._processes:
                 self._processes[name].connection.send((timeline, None, None))
@@ -169,7 +176,15 @@ class _Nodes:
         here, there = self._fork.Pipe()
         process = self._fork.Process(
             target=_node,
-            args=(self._scenario, self._layering, name, self._load, self._network.netns(name), there),
+            args=(
+                self._scenario,
+                self._layering,
+                name,
+                self._load,
+                self._network.netns(name),
+                self._homes / name,
+                there,
+            ),
             name=name,
         )
         process.start()
@@ -185,7 +200,7 @@ class _Nodes:
         state = self._collect(change.restart, _GRACE_S)
         self._processes[change.restart].process.join()
         self._start(change.restart)
-        self._expect(change.restart, "ready", _GRACE_S)
+        self._expect(change.restart, "ready", _START_S)
         self._processes[change.restart].connection.send((timeline, state, at))
 
     def _collect(self, name: str, seconds: float) -> AppState:
@@ -213,24 +228,33 @@ class _Nodes:
 
 
 def _node(
-    scenario: Scenario, layering: str, name: str, load: Workload, netns: str, connection: Connection
+    scenario: Scenario,
+    layering: str,
+    name: str,
+    load: Workload,
+    netns: str,
+    home: Path,
+    connection: Connection,
 ) -> None:
     """Be one node: the process that is forked for it, until the end of the run or its next restart."""
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.SIG_DFL)  # the parent's handlers are not for its children
     try:
-        with inside(netns):
+        with inside(netns), running(processes(scenario, layering, name), home) as beside:
             connection.send(("ready", None))
             timeline, state, since = connection.recv()
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            samples, cpu_ns = asyncio.run(_drive(node, scenario, timeline, since))
+            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since))
+            beside.check()
         connection.send(("report", (node.take_events(), samples, cpu_ns, node.state, node.take_secrets())))
+    except ProcessEnded as error:
+        connection.send(("error", str(error)))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
 async def _drive(
-    node: Node, scenario: Scenario, timeline: Timeline, since: int | None
+    node: Node, beside: Running, scenario: Scenario, timeline: Timeline, since: int | None
 ) -> tuple[list[dict[str, Any]], int]:
     """Run a node in real time until the run's end or its next restart.
 
@@ -248,7 +272,7 @@ async def _drive(
 
     def begin() -> None:
         nonlocal cpu_before
-        cpu_before = time.process_time_ns()
+        cpu_before = time.process_time_ns() + beside.cpu_ns
 
     def observe() -> None:
         samples.append(sample(node, time.time_ns()))
@@ -275,7 +299,7 @@ async def _drive(
             await asyncio.sleep((at - time.time_ns()) / 1e9)
             action()
         await asyncio.sleep((end - time.time_ns()) / 1e9)
-        cpu_ns = time.process_time_ns() - cpu_before
+        cpu_ns = time.process_time_ns() + beside.cpu_ns - cpu_before
     finally:
         sockets.close()
     if failures:

@@ -26,6 +26,7 @@ from testbed.experiment.files import (
     write_json,
     write_load,
 )
+from testbed.layerings import stock_peer
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
@@ -85,6 +86,13 @@ def run(
     Mininet, it is `<directory>.partial`.
     """
     duration_s(scenario, load)
+    if scenario.stock_peers:
+        stock_peer.check()
+        if net == "emulated":
+            node = min(scenario.stock_peers)
+            raise UserError(
+                f"nodes.{node}.peer: {stock_peer.SSB_SERVER} runs in real time, in Mininet only; {net_reason}"
+            )
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     try:

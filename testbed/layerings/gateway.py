@@ -20,7 +20,9 @@ from ssb_over_ndn.server import Announcer
 from ssb_over_ndn.subscriptions import Subscription
 from testbed.layerings.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.node import Context, Held, Node
-from testbed.layerings.ssb import SsbNode, SsbParameters, held_by, peer_identity
+from testbed.layerings.peer_role import peer_identity
+from testbed.layerings.ssb import SsbNode, SsbParameters, held_by
+from testbed.layerings.stock_peer import StockNode
 from testbed.layerings.workload import Feed, Workload
 from topologies.endpoint import Program, StreamPort
 
@@ -33,7 +35,8 @@ def build(context: Context, layering: NdnLayering) -> Node:
     home = gateways.get(context.name)
     if home is not None:
         parameters = SsbParameters(hops=1).model_dump()
-        return SsbNode(replace(context, parameters=parameters), home=home)
+        kind = StockNode if context.name in context.stock else SsbNode
+        return kind(replace(context, parameters=parameters), home)
     seen = replace(context, workload=_behind(context.workload, gateways))
     if context.name in gateways.values():
         return GatewayNode(seen, layering)
@@ -71,7 +74,7 @@ class GatewayNode(NdnNode):
         for feed in context.workload.feeds:
             feeds.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
         self._peer = Peer(
-            peer_identity(context, name),
+            peer_identity(context.seed, name),
             feeds,
             MemoryClocks(context.state.clocks),
             sorted(feed.key for feed in context.workload.feeds if feed.publisher == name),

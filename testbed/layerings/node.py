@@ -86,6 +86,20 @@ class Transfer:
     plan: Plan
 
 
+class Process(NamedTuple):
+    """A program that runs on a node beside the node's own, with sockets of its own; in Mininet only.
+
+    Attributes:
+        argv: its words; it runs in a directory of its own, which is its HOME, too.
+        files: what is in the directory at first: name -> text.
+        ready: the address and TCP port at which it listens when it is ready.
+    """
+
+    argv: tuple[str, ...]
+    files: Mapping[str, str]
+    ready: tuple[str, int]
+
+
 @dataclass(frozen=True)
 class Context:
     """What a layering builds a node from.
@@ -102,6 +116,7 @@ class Context:
         transfers: the cross traffic.
         strategies: name prefix -> forwarding strategy, for layerings over NDN.
         gateways: node with a Scuttlebutt peer -> the node by whose gateway it reaches an NDN network.
+        stock: nodes whose Scuttlebutt peer is a stock one.
         state: what the node's applications know from before a restart, and are to keep.
         since: when the node was restarted, ns; None at the run's start.
     """
@@ -118,6 +133,7 @@ class Context:
     transfers: tuple[Transfer, ...] = ()
     strategies: Mapping[str, str] = field(default_factory=dict)
     gateways: Mapping[str, str] = field(default_factory=dict)
+    stock: frozenset[str] = frozenset()
     state: AppState = field(default_factory=AppState)
     since: int | None = None
 

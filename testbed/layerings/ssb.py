@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +10,6 @@ from pydantic import Field
 
 from captures.key_log import Secret
 from ssb.application import Event
-from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.peer import PORT, Peer, PeerOptions
 from ssb.peer.scheduler import SchedulerOptions
@@ -18,7 +17,8 @@ from ssb.replication.ebt import Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
-from testbed.layerings.workload import Feature, Feed
+from testbed.layerings.peer_role import Role, peer_identity
+from testbed.layerings.workload import Feature
 from topologies.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 
 CONNECTION_BYTES = 40 + 2 * 56 + 32
@@ -66,8 +66,7 @@ class SsbNode:
 
     Args:
         context: see Context.
-        home: the node whose peer is the only one that this one calls, and the way to all feeds; None if there
-            is none such.
+        home: see Role.
 
     Attributes: see Node.
     """
@@ -77,36 +76,16 @@ class SsbNode:
         self.state = context.state
         self._rows = EventRows(context.name, context.state)
         self._events: list[Event] = []
-        workload = context.workload
-        parameters = context.parameters
-        self._feeds = [feed for feed in workload.feeds if feed.publisher == context.name]
-        plan = context.plan
-        follows: Sequence[Feed] = workload.follows.get(context.name, ()) if plan is not None else ()
-        is_over = plan is None or (context.since is not None and context.since >= plan.stop)
-        self._follows = {} if is_over else {feed.key: feed for feed in follows}
-        self._own = {feed.key for feed in (*self._feeds, *follows)}
-        self._start = max(plan.start, context.since or 0) if plan is not None else 0
-        self._stop = plan.stop if plan is not None else 0
-        self._due = deque(
-            sorted(
-                (context.start + time, number, seq)
-                for number, feed in enumerate(self._feeds)
-                for seq, time in enumerate(feed.times, start=1)
-                if seq > context.state.published[feed.key]
-            )
-        )
+        self._role = role = Role(context, home)
+        self._follows = role.follows
+        self._due = deque(role.due)
         store = MemoryFeeds()
-        for feed in self._feeds:
+        for feed in role.feeds:
             store.append(feed.messages[: context.state.published[feed.key]], 0.0)
-        for feed in self._follows.values():
+        for feed in role.follows.values():
             store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
         self._store = store
-        is_everywhere = parameters["connect"] == "neighbours"
-        published = {feed.key for feed in self._feeds}
-        self._replicated: list[str] = []  # from the start of the subscription to its stop
-        if self._follows and not is_everywhere:
-            self._replicated = [feed.key for feed in workload.within(context.name, parameters["hops"])]
-        network = context.network
+        parameters, network = context.parameters, context.network
         # People meet few others at a time, and no bound of theirs may decide about an experiment.
         most = 2 * len(network.nodes)
         options = PeerOptions(
@@ -119,29 +98,17 @@ class SsbNode:
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
         self._peer = Peer(
-            peer_identity(context, context.name),
+            peer_identity(context.seed, context.name),
             store,
             MemoryClocks(context.state.clocks),
-            sorted({feed.key for feed in workload.feeds} if is_everywhere else published),
+            sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
             options,
             Random(seed.digest()),
         )
-        self._calls: dict[str, Address] = {}
-        if is_everywhere:
-            neighbours = {hop.into.node for hop in network.hops if hop.out.node == context.name}
-            called = sorted(other for other in neighbours if context.name < other)
-        else:
-            called = sorted({feed.publisher for feed in self._follows.values()} - {context.name})
-        if home is not None:
-            called = [home]
-        for other in called:
-            self._calls[peer_identity(context, other).ref] = (network.address(other), PORT)
-        self._stays_connected = is_everywhere or home is not None
-        self._calls_at: int | None = (context.since or 0) if self._stays_connected else self._start
-        if not called:
-            self._calls_at = None
-        self._joins_at: int | None = self._start if self._follows else None
-        self._stops_at: int | None = self._stop if self._follows else None
+        self._calls: dict[str, Address] = {
+            peer_identity(context.seed, other).ref: (network.address(other), PORT) for other in role.called
+        }
+        self._calls_at, self._joins_at, self._stops_at = role.calls_at, role.joins_at, role.stops_at
         self.programs = [Program(self, {1: StreamPort(PORT)})]
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
@@ -158,7 +125,7 @@ class SsbNode:
         """Return when wake() is due, ns."""
         deadlines = [self._peer.next_deadline(), self._calls_at, self._joins_at, self._stops_at]
         if self._due:
-            deadlines.append(self._due[0][0])
+            deadlines.append(self._due[0].time)
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
@@ -171,28 +138,28 @@ class SsbNode:
                 here = self._store.tips().get(key, 0)
                 for message in feed.messages[self.state.delivered[key] : here]:
                     self._events.append(_delivered(now, message))
-            for key in self._replicated:
+            for key in self._role.replicated:
                 self._peer.want(key, now)
         if self._calls_at is not None and now >= self._calls_at:
             self._calls_at = None
             for remote, address in self._calls.items():
                 self._peer.add(remote, address, now, is_kept=True)
         published = []
-        while self._due and self._due[0][0] <= now:
-            _, number, seq = self._due.popleft()
-            feed = self._feeds[number]
-            message = feed.messages[seq - 1]
+        while self._due and self._due[0].time <= now:
+            message = self._due.popleft().message
             published.append(message)
-            self._events.append(Event(now, "published", feed.key, seq, len(message.encoded)))
+            self._events.append(
+                Event(now, "published", message.author, message.sequence, len(message.encoded))
+            )
         if published:
             self._peer.append(published, now)
         if self._stops_at is not None and now >= self._stops_at:
             self._stops_at = None
             self._tell_all(now, "stopped")
             self._follows = {}
-            for key in self._replicated:
+            for key in self._role.replicated:
                 self._peer.unwant(key, now)
-            if not self._stays_connected:
+            if not self._role.stays_connected:
                 for remote in self._calls:
                     self._peer.remove(remote, now)
         self._peer.wake(now)
@@ -219,7 +186,7 @@ class SsbNode:
 
     def held(self) -> dict[str, Held]:
         """Return what the node holds: connections, feeds on them, and messages for other nodes."""
-        return held_by(self._peer, self._store, self._own)
+        return held_by(self._peer, self._store, self._role.own)
 
     def counters(self) -> dict[str, Any]:
         """Return how many connections were closed for a fault."""
@@ -256,8 +223,3 @@ def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
 
 def _delivered(time: int, message: Message) -> Event:
     return Event(time, "delivered", message.author, message.sequence, len(message.encoded))
-
-
-def peer_identity(context: Context, node: str) -> Identity:
-    """Return the identity of a node's peer: the same for all who ask, and in all runs with a seed."""
-    return Identity.from_seed(hashlib.sha256(f"peer {context.seed} {node}".encode()).digest())

@@ -20,6 +20,7 @@ from testbed.errors import UserError, shown
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
 from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.stock_peer import SSB_SERVER
 from testbed.layerings.workload import Feature
 from testbed.scenario.overrides import (
     SHORT_KEYS,
@@ -131,6 +132,11 @@ class Scenario(Section):
     def gateways(self) -> dict[str, str]:
         """The nodes that have a gateway, each with that node."""
         return {node: spec.gateway for node, spec in self.nodes.items() if spec.gateway is not None}
+
+    @cached_property
+    def stock_peers(self) -> frozenset[str]:
+        """The nodes whose Scuttlebutt peer is a stock one."""
+        return frozenset(node for node, spec in self.nodes.items() if spec.peer == SSB_SERVER)
 
     @cached_property
     def roles(self) -> dict[str, str]:
@@ -309,6 +315,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_events(whole)
     _check_plans(whole)
     _check_gateways(whole)
+    _check_stock_peers(whole)
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))
@@ -335,6 +342,17 @@ def _check_gateways(scenario: Scenario) -> None:
         if scenario.roles[node] not in ("publisher", "subscriber", "peer"):
             said = f"nodes.{node}.gateway: {node!r} neither publishes nor follows"
             raise InvalidScenario(said, where)
+
+
+def _check_stock_peers(scenario: Scenario) -> None:
+    for node in scenario.stock_peers:
+        for layering in scenario.layerings:
+            if LAYERINGS[layering].protocol != "ssb" and node not in scenario.gateways:
+                said = f"nodes.{node}.peer: under {layering}, a Scuttlebutt peer needs a gateway"
+                raise InvalidScenario(said, ("nodes", node, "peer"), ("layerings",))
+        if not scenario.layering_parameters("ssb").model_dump()["encrypt"]:
+            said = f"nodes.{node}.peer: {SSB_SERVER} speaks with those who encrypt only"
+            raise InvalidScenario(said, ("nodes", node, "peer"), ("parameters", "ssb", "encrypt"))
 
 
 def _check_feeds(scenario: Scenario) -> None:

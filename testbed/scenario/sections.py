@@ -127,10 +127,12 @@ class NodeSpec(Section):
     """What runs on a node, where that does not follow from its role.
 
     Attributes:
+        peer: the program that is its Scuttlebutt peer: feednet's, or npm's ssb-server, in Mininet only.
         gateway: the node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under
             layerings that are not over NDN.
     """
 
+    peer: Literal["feednet", "ssb-server"] = "feednet"
     gateway: str | None = None
 
 
