@@ -21,11 +21,7 @@ class ProcessEnded(Exception):
 
 
 class Running:
-    """Programs that run.
-
-    Attributes:
-        cpu_ns: processor time that they have taken, user and system.
-    """
+    """Programs that run."""
 
     def __init__(self, started: Sequence["tuple[subprocess.Popen[bytes], Path]"]) -> None:
         self._started = started
@@ -41,6 +37,7 @@ class Running:
 
     @property
     def cpu_ns(self) -> int:
+        """Processor time that they have taken, user and system."""
         return sum(_cpu_ns(process.pid) for process, _ in self._started)
 
 

@@ -22,26 +22,27 @@ from processes import free_port
 from ssb.daemon.service import RunningPeer
 from ssb.transport.address import parse_address
 
-HERE = Path(__file__).parent / "node"
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent / "ssb"
+ROOT = Path(__file__).parents[1]
 
 
 @cache
-def node_modules() -> Path:
-    """Return where the packages of node/package-lock.json are, or skip the test and say why."""
+def node_modules(packages: str = "node") -> Path:
+    """Return where the packages of <packages>/package-lock.json are, or skip the test and say why."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("no Node.js here, which runs stock peers")
-    lock = (HERE / "package-lock.json").read_bytes()
-    place = ROOT / ".make" / f"node-{sha256(lock).hexdigest()[:8]}"
+    here = HERE / packages
+    lock = (here / "package-lock.json").read_bytes()
+    place = ROOT / ".make" / f"{packages}-{sha256(lock).hexdigest()[:8]}"
     place.parent.mkdir(exist_ok=True)
-    with (place.parent / "node.lock").open("w") as mine:
+    with (place.parent / f"{packages}.lock").open("w") as mine:
         fcntl.flock(mine, fcntl.LOCK_EX)
         if not place.exists():
             new = place.with_suffix(".new")
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, new)
+                shutil.copy(here / name, new)
             install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
             ran = subprocess.run(install, cwd=new, capture_output=True, text=True, check=False)
             if ran.returncode != 0:
@@ -70,7 +71,7 @@ class StockPeer:
         directory.mkdir(exist_ok=True)
         self.port = free_port()
         self._process = subprocess.Popen(
-            ["node", HERE / "peer.js", directory, str(self.port), way],
+            ["node", HERE / "node" / "peer.js", directory, str(self.port), way],
             env=os.environ | {"NODE_PATH": str(node_modules())},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,0 +1,74 @@
+"""ssb-server 16, as its users run it, and our peer, as its users run it."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ssb_server_program
+from processes import free_port
+from stock_peer import OurPeer, until
+
+from ssb import key_file
+from ssb.keys import encode_base64
+
+
+class SsbServer:
+    """A running ssb-server; its commands are those of its own command line."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self.identity = key_file.create(directory / "secret")
+        self.port = free_port()
+        self._options = ["--", "--path", directory, "--host", "127.0.0.1", "--port", self.port]
+        self._options += ["--ws.port", free_port(), "--local", "false"]
+        self._process = self._run(["start"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        key = encode_base64(self.identity.public_key)
+        self.address = f"net:127.0.0.1:{self.port}~shs:{key}"
+        until(lambda: self._run(["whoami"]).wait() == 0)
+
+    def _run(self, words: list[Any], **more: Any) -> "subprocess.Popen[bytes]":
+        more = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL} | more
+        argv = [ssb_server_program.command(), *words, *self._options]
+        return subprocess.Popen([str(word) for word in argv], **more)
+
+    def do(self, *words: str) -> Any:
+        """Give a command; return the JSON values that it prints."""
+        out, _ = self._run([*words]).communicate()
+        decoder, text, values = json.JSONDecoder(), out.decode().strip(), []
+        while text:
+            value, end = decoder.raw_decode(text)
+            values.append(value)
+            text = text[end:].strip()
+        return values
+
+    def ids(self, feed: str) -> list[str]:
+        return [entry["key"] for entry in self.do("createUserStream", "--id", feed)]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SsbServer]:
+    ssb_server_program.command()
+    running = SsbServer(tmp_path / "stock")
+    yield running
+    running.close()
+
+
+def test_messages_cross_both_ways(tmp_path: Path, server: SsbServer) -> None:
+    with OurPeer(tmp_path / "ours") as ours:
+        ours.follow(server.identity.ref)
+        ours.publish(149)
+        for number in range(3):
+            server.do("publish", "--type", "post", "--text", f"{number} é")
+        # It replicates whom it follows.
+        server.do("publish", "--type", "contact", "--contact", ours.id, "--following")
+        server.do("gossip.connect", ours.address)
+        until(lambda: len(server.ids(ours.id)) == 150 and len(ours.ids(server.identity.ref)) == 4)
+        assert server.ids(ours.id) == ours.ids(ours.id)
+        assert server.ids(server.identity.ref) == ours.ids(server.identity.ref)
