@@ -34,6 +34,7 @@ TESTBED = layered(
         "watch",
         "verify",
         "verify/simulate",
+        "verify/swarms",
         "cli",
         "verify/soak",
         "verify/fuzz",

@@ -112,7 +112,7 @@ def words(key: str) -> Words:
         return Words(f"{known.what} of {layering}", known.unit)
     if first == "strategies":
         return Words(f"forwarding strategy of {rest}")
-    if first == "plans":
+    if first in ("plans", "nodes"):
         node, _, name = rest.partition(".")
         known = _read(name)
         return Words(f"{known.what} of {node}", known.unit)

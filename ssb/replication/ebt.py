@@ -390,7 +390,7 @@ class Ebt:
                 room -= len(stored.compact)
                 if room <= 0:
                     break
-            if exchange.sent < self._tips.get(feed, 0):
+            if read and exchange.sent < self._tips.get(feed, 0):
                 session.ready[feed] = None
         return bodies
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -24,15 +25,38 @@ from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS
 from testbed.verify.simulate.classic_story import make_classic
 from testbed.verify.simulate.exhaust import cover_all
 from testbed.verify.simulate.explore import ExplorationResult, explore_all
-from testbed.verify.simulate.search import SearchResult, search
+from testbed.verify.simulate.search import SearchResult, play_classic, play_one, search
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.story import Story, make_story
-from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, play
+from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, Outcome, play
+from testbed.verify.swarms.world import CATCH_UP_NS as SWARM_CATCH_UP_NS
+from testbed.verify.swarms.world import play_swarm
 
 _console = Console(highlight=False, soft_wrap=True)
 
 _SAY_EVERY = 10
 """Seconds between two lines of progress where there is no terminal."""
+
+
+class _Family(NamedTuple):
+    """What seeds make.
+
+    Attributes:
+        play: plays one.
+        allowed: how long it may take to catch up, ns.
+        option: that names the family.
+        make: makes a story that can be drawn, shrunk and saved; None if there is no such.
+    """
+
+    play: Callable[[int], Outcome]
+    allowed: int
+    option: str
+    make: Callable[[int], Story] | None
+
+
+_PUSH = _Family(play_one, CATCH_UP_NS, "", make_story)
+_CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic)
+_PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
 
 
 @click.command()
@@ -41,6 +65,7 @@ _SAY_EVERY = 10
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; default one a core.")
 @click.option("--seed", type=click.IntRange(min=0), help="Play this one seed.")
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
+@click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
@@ -67,6 +92,7 @@ def simulate(
     jobs: int | None,
     seed: int | None,
     classic: bool,
+    peers: bool,
     story: Path | None,
     save: Path | None,
     shrinking: bool,
@@ -80,11 +106,12 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
-    exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", "classic")
-    exclude("explore", "story", "seed", "seeds", "keep_going", "classic")
-    exclude("story", "seed", "seeds", "first", "jobs", "keep_going", "classic")
+    exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", "classic", "peers")
+    exclude("explore", "story", "seed", "seeds", "keep_going", "classic", "peers")
+    exclude("story", "seed", "seeds", "first", "jobs", "keep_going", "classic", "peers")
+    exclude("peers", "classic", "save")
     exclude("seed", "seeds", "first", "jobs", "keep_going")
-    make = make_classic if classic else make_story
+    family = _PEERS if peers else _CLASSIC if classic else _PUSH
     workers = jobs or os.cpu_count() or 1
     if exhaustive:
         failed = _cover(frames, faults, workers, save=save)
@@ -93,25 +120,31 @@ def simulate(
     elif story is not None:
         failed = _show(_load(story), shrinking=shrinking, save=save)
     elif seed is not None:
-        failed = _show(make(seed), shrinking=shrinking, save=save)
+        failed = _replay(family, seed, shrinking=shrinking, save=save)
     else:
-        result = _search(first, seeds, workers, make, keep_going=keep_going)
+        result = _search(first, seeds, workers, family, keep_going=keep_going)
         failed = bool(result.failures)
         _summarise(result)
         for failure in result.failures if keep_going else result.failures[:1]:
             _console.print(f"seed {failure.seed}: {failure.text}", markup=False)
-            _console.print(f"  replay: feednet simulate {'--classic ' * classic}--seed {failure.seed}")
+            _console.print(f"  replay: feednet simulate {family.option}--seed {failure.seed}")
         if failed:
-            _show(make(result.failures[0].seed), shrinking=shrinking, save=save)
+            _replay(family, result.failures[0].seed, shrinking=shrinking, save=save)
     if failed:
         sys.exit(1)
 
 
-def _search(
-    first: int, seeds: int, jobs: int, make: Callable[[int], Story], *, keep_going: bool
-) -> SearchResult:
+def _replay(family: _Family, seed: int, *, shrinking: bool, save: Path | None) -> bool:
+    """Play one seed and show what becomes of it; return whether it fails."""
+    if family.make is not None:
+        return _show(family.make(seed), shrinking=shrinking, save=save)
+    outcome = family.play(seed)
+    _console.print(f"seed {seed}: {outcome.violation or _everything(outcome)}", markup=False)
+    return outcome.violation is not None
+
+
+def _search(first: int, seeds: int, jobs: int, family: _Family, *, keep_going: bool) -> SearchResult:
     result = SearchResult()
-    allowed = CLASSIC_CATCH_UP_NS if make is make_classic else CATCH_UP_NS
     begun = time.monotonic()
     columns = (
         TextColumn("{task.description}"),
@@ -122,7 +155,7 @@ def _search(
     )
     with (
         Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress,
-        closing(search(first, seeds, jobs, make)) as batches,
+        closing(search(first, seeds, jobs, family.play)) as batches,
     ):
         task = progress.add_task("simulating", total=seeds, speed="")
         said = begun
@@ -138,10 +171,10 @@ def _search(
                 if result.failures and not keep_going:
                     break
         except KeyboardInterrupt:
-            _conclude(result, first, begun, allowed)
+            _conclude(result, first, begun, family.allowed)
             _console.print(f"stopped   the rest begins at --first {first + result.seeds}, or a little before")
             raise
-    _conclude(result, first, begun, allowed)
+    _conclude(result, first, begun, family.allowed)
     return result
 
 
@@ -198,12 +231,16 @@ def _summarise(result: SearchResult) -> None:
     _console.print(table)
 
 
+def _everything(outcome: Outcome) -> str:
+    coverage = ", ".join(f"{what} {times}" for what, times in sorted(outcome.coverage.items()))
+    return f"everything holds ({coverage})"
+
+
 def _show(story: Story, *, shrinking: bool, save: Path | None) -> bool:
     """Play one story and draw it if it fails; return whether it does."""
     outcome = play(story)
     if outcome.violation is None:
-        coverage = ", ".join(f"{what} {times}" for what, times in sorted(outcome.coverage.items()))
-        _console.print(f"seed {story.seed}: everything holds ({coverage})", markup=False)
+        _console.print(f"seed {story.seed}: {_everything(outcome)}", markup=False)
         return False
     if shrinking:
         story = shrink(story)

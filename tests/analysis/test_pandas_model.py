@@ -11,9 +11,17 @@ from short_runs import HARD
 
 from analysis.metrics.registry import METRICS
 from analysis.run.manifest import Run
-from testbed.scenario.model import available
+from testbed.layerings.registry import LAYERINGS
+from testbed.scenario.model import available, load
 
 pytestmark = pytest.mark.spark
+
+RUNS = [
+    name
+    for name in (*available(), *HARD)
+    if name not in available() or {LAYERINGS[each].protocol for each in load(name).layerings} == {"ndn"}
+]
+"""Those over NDN alone: the model reads no TCP, whose metrics test_over_tcp.py has."""
 
 
 def differences(
@@ -45,7 +53,7 @@ def step_of(runs: Mapping[str, Run]) -> int:
     return max((turn.end_ns - turn.start_ns) // 400 for turn in turns)
 
 
-@pytest.mark.parametrize("name", [*available(), *HARD])
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run(short_runs, name):
     assert_agrees(short_runs.runs[name], short_runs.of(name), step_of(short_runs.runs))
 
@@ -67,7 +75,7 @@ def test_a_run_measures_the_same_at_any_time(short_runs):
 
 def test_every_metric_is_put_to_the_test(short_runs):
     """What is nothing everywhere would agree with anything."""
-    rows = short_runs.rows
+    rows = [row for name in RUNS for row in short_runs.of(name)]
     nothing = [metric.key for metric in METRICS if not any(row[metric.key] for row in rows)]
     assert nothing == ["connections"]  # test_over_tcp.py has these
 

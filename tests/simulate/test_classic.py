@@ -14,7 +14,7 @@ from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.classic_mutants import CLASSIC_MUTANTS
 from testbed.verify.simulate.classic_story import make_classic
 from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
+from testbed.verify.simulate.search import play_classic, play_seeds
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.story import Story, make_story
 from testbed.verify.simulate.world import play
@@ -39,7 +39,7 @@ HAPPENS = {
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), make_classic)
+    found = play_seeds(range(first, first + count), play_classic)
     if found.failures:
         short = shrink(make_classic(found.failures[0].seed))
         pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")

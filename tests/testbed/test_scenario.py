@@ -260,7 +260,7 @@ def test_nodes_that_a_topology_file_lacks_are_told_of_it(
 
 def test_the_scenario_of_the_document_runs(tmp_path: Path) -> None:
     document = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    text, *_ = re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
     scenario = load(write(tmp_path, text))
     assert scenario.network.nodes == ("pub", "gw", "s1", "s2")
     output = tmp_path / "run"

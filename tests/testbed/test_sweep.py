@@ -289,7 +289,16 @@ def keys(table, prefix=""):
 
 
 def test_people_have_words_for_all_that_can_be_set():
-    known = {*keys(Scenario)} - {"name", "title", "layerings", "seed", "parameters", "strategies", "plans"}
+    known = {*keys(Scenario)} - {
+        "name",
+        "title",
+        "layerings",
+        "seed",
+        "parameters",
+        "strategies",
+        "plans",
+        "nodes",
+    }
     assert {"workload.schedule.speed", "topology.link.loss_percent", "fork.after", "events"} <= known
     shapes = [name for make in GENERATORS.values() for name in inspect.signature(make).parameters]
     known |= {f"topology.{name}" for name in shapes if name != "link"}

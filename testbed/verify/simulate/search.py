@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from testbed.experiment.workers import work_off
-from testbed.verify.simulate.story import Story, make_story
-from testbed.verify.simulate.world import play
+from testbed.verify.simulate.classic_story import make_classic
+from testbed.verify.simulate.story import make_story
+from testbed.verify.simulate.world import Outcome, play
 
 _BATCH = 50
 
@@ -45,11 +46,21 @@ class SearchResult:
             self.slowest, self.slowest_seed = other.slowest, other.slowest_seed
 
 
-def play_seeds(seeds: Sequence[int], make: Callable[[int], Story] = make_story) -> SearchResult:
-    """Play each seed's story, of the family that `make` makes."""
+def play_one(seed: int) -> Outcome:
+    """Play a seed's story of controlled push."""
+    return play(make_story(seed))
+
+
+def play_classic(seed: int) -> Outcome:
+    """Play a seed's story of classic NDN."""
+    return play(make_classic(seed))
+
+
+def play_seeds(seeds: Sequence[int], play_seed: Callable[[int], Outcome] = play_one) -> SearchResult:
+    """Play each seed's story, of the family that `play_seed` plays."""
     result = SearchResult()
     for seed in seeds:
-        outcome = play(make(seed))
+        outcome = play_seed(seed)
         result.seeds += 1
         result.coverage += outcome.coverage
         result.stories += Counter(outcome.coverage.keys())
@@ -61,13 +72,13 @@ def play_seeds(seeds: Sequence[int], make: Callable[[int], Story] = make_story) 
 
 
 def search(
-    first: int, count: int, jobs: int, make: Callable[[int], Story] = make_story
+    first: int, count: int, jobs: int, play_seed: Callable[[int], Outcome] = play_one
 ) -> Generator[SearchResult, None, None]:
     """Play `count` seeds from `first` on in `jobs` processes; yield what each batch has shown, as it comes.
 
     Whoever has seen enough closes the generator, which ends the processes.
     """
-    work = partial(play_seeds, make=make)
+    work = partial(play_seeds, play_seed=play_seed)
     end = first + count
     batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))
     if jobs == 1:

@@ -1,0 +1,227 @@
+"""The peers of a swarm as programs: honest ones that are watched, and hostile ones."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from random import Random
+
+from ssb.canonical import stringify
+from ssb.message import Message
+from ssb.peer.peer import Peer
+from ssb.store.feeds import Stored
+from ssb.store.memory import MemoryFeeds
+from testbed.verify.swarms.story import SECOND, Hostility
+from topologies.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    Opened,
+    Pause,
+    Received,
+    Send,
+    StreamAction,
+    StreamEvent,
+)
+
+
+class Member:
+    """A peer. It notes what is sent; `watch` looks at it after each event.
+
+    Attributes:
+        peer: the peer.
+        sent: bytes that it has sent.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.sent = 0
+
+    def watch(self, now: int) -> None:
+        """See what has become of the peer; a hostile one is not looked at."""
+        self.peer.take_events()
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return []
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        return self.peer.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        self.peer.wake(now)
+        self.watch(now)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        self.peer.on_stream(event, now)
+        self.watch(now)
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions = self.peer.take_actions()
+        self.sent += sum(len(action.data) for action in actions if isinstance(action, Send))
+        return actions
+
+
+class Deaf(Member):
+    """A peer that takes nothing once a stream is open: what others send has to wait."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(peer)
+        self._paused: set[int] = set()
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        new = {number for number, connection in self.peer.connections.items() if connection.remote}
+        new -= self._paused
+        self._paused |= new
+        return [*super().take_actions(), *(Pause(number) for number in sorted(new))]
+
+
+class Replayer(Member):
+    """A peer that says on each later stream that it opens what it has said on the first one."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(peer)
+        self._first: int | None = None
+        self._said: list[bytes] = []
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions: list[StreamAction] = []
+        for action in super().take_actions():
+            if not isinstance(action, Send) or action.stream < 0:
+                actions.append(action)
+            elif self._first in (None, action.stream):
+                self._first = action.stream
+                self._said.append(action.data)
+                actions.append(action)
+            elif self._said:
+                actions += [Send(action.stream, data) for data in self._said[:20]]
+                self._said.clear()
+        return actions
+
+
+class Babbler:
+    """Opens streams and says something that means nothing, or nothing at all.
+
+    Args:
+        others: where the others listen.
+        is_silent: whether it says nothing.
+    """
+
+    peer = None
+
+    def __init__(self, others: Sequence[Address], random: Random, *, is_silent: bool) -> None:
+        self._others = others
+        self._random = random
+        self._is_silent = is_silent
+        self._numbers = count(1)
+        self._calls_at = 0
+        self._actions: list[StreamAction] = []
+
+    def watch(self, now: int) -> None:
+        """Do nothing."""
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return []
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        return self._calls_at
+
+    def wake(self, now: int) -> None:
+        """Call somebody."""
+        if now >= self._calls_at:
+            self._calls_at = now + self._random.randint(SECOND // 2, 4 * SECOND)
+            self._actions.append(Connect(next(self._numbers), self._random.choice(self._others)))
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        if isinstance(event, Opened | Received) and not self._is_silent:
+            data = self._random.randbytes(self._random.choice([1, 34, 64, 112, 5000]))
+            self._actions.append(Send(event.stream, data))
+            if self._random.random() < 0.2:
+                self._actions.append(Close(event.stream, abort=self._random.random() < 0.5))
+        elif isinstance(event, Closed):
+            self._calls_at = min(self._calls_at, now + SECOND)
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions, self._actions = self._actions, []
+        return actions
+
+
+class FalseFeeds(MemoryFeeds):
+    """A store that hands out something else than it holds."""
+
+    def __init__(self, kind: Hostility, random: Random) -> None:
+        super().__init__()
+        self._kind = kind
+        self._random = random
+
+    def tips(self) -> Mapping[str, int]:
+        """See FeedStore; one that lies has always more."""
+        tips = super().tips()
+        if self._kind != "lies":
+            return tips
+        return _More(tips)
+
+    def after(self, feed: str, sequence: int, limit: int) -> list[Stored]:
+        """See FeedStore."""
+        held = super().after(feed, sequence, limit)
+        if self._kind == "skips" and len(held) > 1 and self._random.random() < 0.5:
+            return held[1:]
+        if self._kind == "forges" and held and self._random.random() < 0.5:
+            at = self._random.randrange(len(held))
+            held[at] = self._forged(held[at])
+        return held
+
+    def _forged(self, stored: Stored) -> Stored:
+        """Return a message with other words, another signature, or another author."""
+        message: Message = stored.message
+        what = self._random.randrange(4)
+        text = message.text
+        if what == 0:
+            text = text.replace('"type": "post"', '"type": "pest"')
+        elif what == 1:
+            signature = text.index('"signature": "') + len('"signature": "')
+            text = text[:signature] + ("A" if text[signature] != "A" else "B") + text[signature + 1 :]
+        elif what == 2:
+            text = text.replace(f'"sequence": {message.sequence}', f'"sequence": {message.sequence + 1}')
+        else:
+            text = text.replace(message.previous or "null", stringify(None) if message.previous else "1", 1)
+        return stored._replace(text=text.encode())
+
+
+class _More(dict[str, int]):
+    """Sequence numbers, each seven higher than it is."""
+
+    def __init__(self, tips: Mapping[str, int]) -> None:
+        super().__init__()
+        self._tips = tips
+
+    def get(self, feed: str, default: int = 0) -> int:  # type: ignore[override]
+        """Return more than there is."""
+        return self._tips.get(feed, default) + 7
+
+    def __getitem__(self, feed: str) -> int:
+        return self._tips[feed] + 7
+
+    def __contains__(self, feed: object) -> bool:
+        return feed in self._tips

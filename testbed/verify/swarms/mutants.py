@@ -1,0 +1,77 @@
+"""Deliberate bugs of peers: what stories of swarms must find."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ssb.message import Message
+from ssb.peer.scheduler import Scheduler
+from ssb.peer.services import Services
+from ssb.replication.ebt import Ebt
+from ssb.store.memory import MemoryFeeds
+from testbed.verify.simulate.mutants import Patch, returns
+
+
+def _told_again(original: Any) -> Callable[..., Any]:
+    def take_stored(self: Ebt) -> list[Message]:
+        stored: list[Message] = original(self)
+        return [*stored, *stored[-1:]]
+
+    return take_stored
+
+
+def _eager_only(original: Any) -> Callable[..., Any]:
+    def note(self: Ebt, session: Any, feed: str, exchange: Any, due: int) -> None:
+        if exchange.noted is None or exchange.receives:
+            original(self, session, feed, exchange, due)
+
+    return note
+
+
+def _as_sent(original: Any) -> Callable[..., Any]:
+    def take_output(self: Ebt, number: int, *rest: Any) -> list[bytes]:
+        bodies: list[bytes] = original(self, number, *rest)
+        session = self._sessions[number]
+        for feed, exchange in session.exchanges.items():
+            session.clock[feed] = max(exchange.sent, session.clock.get(feed, 0))
+        return bodies
+
+    return take_output
+
+
+def _one_less(original: Any) -> Callable[..., Any]:
+    def after(self: MemoryFeeds, feed: str, sequence: int, limit: int) -> Any:
+        return original(self, feed, sequence + (sequence > 2), limit)
+
+    return after
+
+
+def _late_wish(original: Any) -> Callable[..., Any]:
+    def want(self: Ebt, feed: str, now: int) -> None:
+        if self._sessions:
+            self._wanted[feed] = None
+        else:
+            original(self, feed, now)
+
+    return want
+
+
+def _forever(original: Any) -> Callable[..., Any]:
+    def failed(self: Scheduler, peer: str, now: int) -> None:
+        original(self, peer, now)
+        self.remove(peer)
+
+    return failed
+
+
+MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "messages not verified": (Patch(Message, "verify", returns(None)),),
+    "messages told again": (Patch(Ebt, "take_stored", _told_again),),
+    "a message left out": (Patch(MemoryFeeds, "after", _one_less),),
+    "patience without end": (Patch(Ebt, "_next_ahead", returns(None)),),
+    "progress not told": (Patch(Ebt, "_note", _eager_only),),
+    "remote clock as sent": (Patch(Ebt, "take_output", _as_sent),),
+    "a wish kept quiet": (Patch(Ebt, "want", _late_wish),),
+    "called once": (Patch(Scheduler, "failed", _forever),),
+    "blocks unheard": (Patch(Ebt, "hide", returns(None)),),
+    "closed and kept": (Patch(Services, "close", returns(None)),),
+}

@@ -1,0 +1,176 @@
+"""What happens to a swarm of peers, drawn from a seed."""
+
+from functools import cache
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from ssb.generate import generate_feed
+from ssb.keys import Identity
+from ssb.message import Message
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+_POOL = 6  # different feeds
+_LONGEST = 16
+_FORKED_AT = 5
+
+Hostility = Literal["forges", "skips", "lies", "stalls", "babbles", "replays", "takes nothing"]
+HOSTILE: tuple[Hostility, ...] = (
+    "forges",
+    "skips",
+    "lies",
+    "stalls",
+    "babbles",
+    "replays",
+    "takes nothing",
+)
+
+
+class Step(NamedTuple):
+    """Something that happens at a time, ns.
+
+    Attributes:
+        do: "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer),
+            "cut" and "heal" (the two ends of a link), "restart" and "forget" (a peer; forgotten is how far
+            others were).
+    """
+
+    time: int
+    do: str
+    what: tuple[Any, ...]
+
+
+class Swarm(NamedTuple):
+    """A story.
+
+    Attributes:
+        seed: of the links and of what peers draw.
+        encrypts: whether streams are encrypted.
+        peers: their names; each is on a node of that name.
+        links: of the network: two nodes, and what the link is like.
+        calls: who calls whom.
+        feeds: a feed's number in the pool -> the peer that writes it, or two that each write a branch.
+        follows: peer -> feeds from the start.
+        hostile: peer -> what it does.
+        steps: in order.
+    """
+
+    seed: int
+    encrypts: bool
+    peers: tuple[str, ...]
+    links: tuple[dict[str, Any], ...]
+    calls: tuple[tuple[str, str], ...]
+    feeds: dict[int, tuple[str, ...]]
+    follows: dict[str, frozenset[int]]
+    hostile: dict[str, Hostility]
+    steps: tuple[Step, ...]
+
+    @property
+    def honest(self) -> tuple[str, ...]:
+        """The peers that are not hostile."""
+        return tuple(peer for peer in self.peers if peer not in self.hostile)
+
+
+@cache
+def messages(feed: int, branch: int = 0) -> tuple[Message, ...]:
+    """Return a feed of the pool; the two branches differ after some messages."""
+    rng = Random(f"swarm {feed}")
+    identity = Identity.from_seed(rng.randbytes(32))
+    common = generate_feed(rng, _FORKED_AT, identity)
+    rest = generate_feed(
+        Random(f"swarm {feed} {branch}"), _LONGEST - _FORKED_AT, tip=common[-1], identity=identity
+    )
+    return (*common, *rest)
+
+
+def make_swarm(seed: int) -> Swarm:
+    """Draw a story."""
+    rng = Random(f"swarms {seed}")
+    peers = tuple(f"p{number}" for number in range(rng.randint(2, 6)))
+    hostile = {}
+    if rng.random() < 0.5:
+        for peer in rng.sample(peers, rng.randint(1, max(1, len(peers) // 2))):
+            hostile[peer] = rng.choice(HOSTILE)
+    honest = [peer for peer in peers if peer not in hostile]
+    links = _links(rng, peers)
+    calls = _calls(rng, peers)
+    feeds: dict[int, tuple[str, ...]] = {}
+    for feed in range(rng.randint(1, _POOL)):
+        writers = rng.sample(honest, min(len(honest), 2 if rng.random() < 0.1 else 1))
+        feeds[feed] = tuple(writers) or (peers[0],)
+    follows = {
+        peer: frozenset(feed for feed, writers in feeds.items() if peer in writers or rng.random() < 0.75)
+        for peer in peers
+    }
+    steps = _steps(rng, peers, honest, links, feeds)
+    return Swarm(seed, rng.random() < 0.7, peers, links, calls, feeds, follows, hostile, steps)
+
+
+def _links(rng: Random, peers: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    """Join the nodes to one or two routers, by links that may be bad."""
+    routers = ["r0"] if rng.random() < 0.6 else ["r0", "r1"]
+    ends = [(peer, rng.choice(routers)) for peer in peers]
+    if len(routers) == 2:
+        ends.append(("r0", "r1"))
+    is_bad = rng.random() < 0.6
+    links = []
+    for a, b in ends:
+        link: dict[str, Any] = {"a": a, "b": b, "delay_ms": rng.choice([0.5, 5.0, 40.0])}
+        if is_bad and rng.random() < 0.7:
+            link |= {
+                "loss_percent": rng.choice([0.0, 1.0, 5.0]),
+                "reorder_percent": rng.choice([0.0, 2.0]),
+                "duplicate_percent": rng.choice([0.0, 2.0]),
+                "jitter_ms": rng.choice([0.0, 0.4]),
+            }
+        links.append(link)
+    return tuple(links)
+
+
+def _calls(rng: Random, peers: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Draw who calls whom: all are connected somehow, and some pairs call each other."""
+    calls = set()
+    for number, peer in enumerate(peers[1:], start=1):
+        pair = (peer, rng.choice(peers[:number]))
+        calls.add(pair if rng.random() < 0.5 else pair[::-1])
+    for one in peers:
+        for other in peers:
+            if one != other and rng.random() < 0.25:
+                calls.add((one, other))
+    return tuple(sorted(calls))
+
+
+def _steps(
+    rng: Random,
+    peers: tuple[str, ...],
+    honest: list[str],
+    links: tuple[dict[str, Any], ...],
+    feeds: dict[int, tuple[str, ...]],
+) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    last = rng.randint(2, 12) * SECOND
+
+    def at() -> int:
+        return rng.randint(0, last)
+
+    for feed, writers in feeds.items():
+        for writer in writers:
+            steps += [Step(at(), "write", (writer, feed)) for _ in range(rng.randint(1, _LONGEST))]
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        link = rng.choice(links)
+        time = at()
+        steps.append(Step(time, "cut", (link["a"], link["b"])))
+        steps.append(Step(time + rng.randint(1, 8) * SECOND, "heal", (link["a"], link["b"])))
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        if honest:
+            steps.append(Step(at(), rng.choice(["restart", "forget"]), (rng.choice(honest),)))
+    for _ in range(rng.choice([0, 1, 3, 6])):
+        peer, feed = rng.choice(peers), rng.choice([*feeds])
+        if peer not in feeds[feed]:
+            steps.append(Step(at(), rng.choice(["follow", "leave"]), (peer, feed)))
+    if rng.random() < 0.15:
+        peer, feed = rng.choice(peers), rng.choice([*feeds])
+        if peer not in feeds[feed]:
+            steps.append(Step(at(), "block", (feed, peer)))
+    return tuple(sorted(steps, key=lambda step: step.time))

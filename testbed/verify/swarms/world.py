@@ -1,0 +1,280 @@
+"""Plays a story of peers, and checks after every event what must hold."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from ssb.keys import Identity
+from ssb.message import Message, proves_fork
+from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.scheduler import SchedulerOptions
+from ssb.store.clocks import MemoryClocks
+from ssb.store.memory import MemoryFeeds
+from testbed.scenario.sections import TopologySpec
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.simulate.world import Outcome
+from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Member, Replayer
+from testbed.verify.swarms.story import SECOND, Step, Swarm, make_swarm, messages
+from topologies.emulator.network import EmulatedNetwork
+from topologies.endpoint import Program, StreamPort
+
+CATCH_UP_NS = 600 * SECOND
+"""Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
+_QUIET = 20 * SECOND
+_CONNECTIONS = 12
+_OPTIONS = PeerOptions(
+    connections=_CONNECTIONS, scheduler=SchedulerOptions(first_pause=SECOND, last_pause=8 * SECOND)
+)
+
+
+def play_swarm(seed: int) -> Outcome:
+    """Play a seed's story."""
+    return play(make_swarm(seed))
+
+
+def play(swarm: Swarm) -> Outcome:
+    """Play a story."""
+    world = _World(swarm)
+    outcome = Outcome()
+    try:
+        world.run(outcome)
+    except Violation as violation:
+        outcome.violation = violation
+    except RuntimeError as error:  # a node that wants to be woken for ever
+        outcome.violation = Violation("time", "the swarm", str(error))
+    outcome.time = world.network.now
+    outcome.digest = world.digest.hexdigest()
+    outcome.coverage = world.coverage
+    return outcome
+
+
+class _Watched(Member):
+    """An honest peer."""
+
+    def __init__(self, peer: Peer, look: Callable[[int], None]) -> None:
+        super().__init__(peer)
+        self._look = look
+
+    def watch(self, now: int) -> None:
+        self._look(now)
+
+
+class _World:
+    def __init__(self, swarm: Swarm) -> None:
+        self.swarm = swarm
+        self.coverage: Counter[str] = Counter()
+        self.digest = sha256()
+        self._topology = TopologySpec(links=swarm.links).build()
+        self._stores: dict[str, MemoryFeeds] = {
+            peer: FalseFeeds(swarm.hostile[peer], Random(f"{swarm.seed} {peer}"))
+            if peer in swarm.hostile
+            else MemoryFeeds()
+            for peer in swarm.peers
+        }
+        self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
+        self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
+        self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
+        self._told: dict[str, Counter[str]] = {peer: Counter() for peer in swarm.peers}
+        self._written: dict[tuple[str, int], int] = defaultdict(int)
+        self._blocked: dict[tuple[str, str], int] = {}
+        self._checked: dict[str, Counter[str]] = {peer: Counter() for peer in swarm.peers}
+        self._members: dict[str, Any] = {}
+        self._texts = {
+            self._key(feed): [
+                [message.text for message in messages(feed, branch)] for branch in range(len(writers))
+            ]
+            for feed, writers in swarm.feeds.items()
+        }
+        for peer in swarm.peers:
+            self._members[peer] = self._member(peer, 0)
+        programs = {peer: [Program(self._members[peer], {1: StreamPort(PORT)})] for peer in swarm.peers}
+        self.network = EmulatedNetwork(self._topology, programs, seed=swarm.seed, capture=None)
+        for step in swarm.steps:
+            self.network.change(step.time, lambda step=step: self._do(step))  # type: ignore[misc]
+
+    def run(self, outcome: Outcome) -> None:
+        """Play the story; raise Violation."""
+        end = max((step.time for step in self.swarm.steps), default=0)
+        self.network.run(end)
+        while not self._has_caught_up():
+            if self.network.now > end + CATCH_UP_NS:
+                raise self._missing()
+            self.network.run(self.network.now + SECOND)
+        outcome.caught_up = self.network.now - end
+        self._check_stores()
+        self._check_silence()
+
+    # Peers
+
+    def _key(self, feed: int) -> str:
+        return messages(feed)[0].author
+
+    def _identity(self, peer: str) -> Identity:
+        return Identity.from_seed(sha256(f"{self.swarm.seed} {peer}".encode()).digest())
+
+    def _member(self, name: str, now: int) -> Any:
+        swarm = self.swarm
+        random = Random(f"{swarm.seed} {name} {now}")
+        kind = swarm.hostile.get(name)
+        others = [(self._topology.address(peer), PORT) for peer in swarm.peers if peer != name]
+        if kind in ("stalls", "babbles"):
+            return Babbler(others, random, is_silent=kind == "stalls")
+        peer = Peer(
+            self._identity(name),
+            self._stores[name],
+            MemoryClocks(self._clocks[name]),
+            sorted(self._wanted[name]),
+            _OPTIONS._replace(encrypts=swarm.encrypts),
+            random,
+        )
+        for (author, blocked), _ in self._blocked.items():
+            peer.replication.hide(author, self._identity(blocked).ref, now)
+        for caller, called in swarm.calls:
+            if caller == name:
+                address = (self._topology.address(called), PORT)
+                peer.add(self._identity(called).ref, address, now, is_kept=True)
+        if kind is None:
+            return _Watched(peer, lambda time: self._look(name, time))
+        return {"takes nothing": Deaf, "replays": Replayer}.get(kind, Member)(peer)
+
+    # Steps
+
+    def _do(self, step: Step) -> None:
+        now = self.network.now
+        self.coverage[step.do] += 1
+        if step.do in ("cut", "heal"):
+            link = self._topology.link_between(*step.what)
+            self.network.set_link(link, step.do == "heal", signalled=False)
+        elif step.do in ("restart", "forget"):
+            (name,) = step.what
+            if step.do == "forget":
+                self._clocks[name].clear()
+            self._members[name] = self._member(name, now)
+            self.network.replace(name, [Program(self._members[name], {1: StreamPort(PORT)})])
+        else:
+            self._do_with_feed(step, now)
+
+    def _do_with_feed(self, step: Step, now: int) -> None:
+        if step.do == "block":
+            feed, name = step.what
+            written = max(self._written[writer, feed] for writer in self.swarm.feeds[feed])
+            self._blocked[self._key(feed), name] = written
+            for member in self._members.values():
+                if member.peer is not None:
+                    member.peer.replication.hide(self._key(feed), self._identity(name).ref, now)
+            return
+        name, feed = step.what
+        member, key = self._members[name], self._key(feed)
+        if member.peer is None:
+            return
+        if step.do == "write":
+            branch = self.swarm.feeds[feed].index(name)
+            written = self._written[name, feed]
+            self._written[name, feed] += 1
+            if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
+                return  # it has heard of the other branch
+            member.peer.append([messages(feed, branch)[written]], now)
+        elif step.do == "follow":
+            self._wanted[name].add(key)
+            self._ever[name].add(key)
+            member.peer.want(key, now)
+        else:
+            self._wanted[name].discard(key)
+            member.peer.unwant(key, now)
+        member.watch(now)
+
+    # What must hold
+
+    def _look(self, name: str, now: int) -> None:
+        """Check what an honest peer has told and stored."""
+        member = self._members[name]
+        told = self._told[name]
+        for event in member.peer.take_events():
+            self.coverage[event.event] += 1
+            self.digest.update(f"{now} {name} {event.event} {event.detail}".encode())
+            message: Message | None = event.message
+            if message is None:
+                continue
+            told[message.author] += 1
+            if message.sequence != told[message.author]:
+                what = f"{message.author[:5]} {message.sequence} after {told[message.author] - 1}"
+                raise Violation("told once, in order", name, what)
+            if message.author not in self._ever[name]:
+                raise Violation("wanted", name, f"stores {message.author[:5]}, which it has never wanted")
+            if not any(
+                message.sequence <= len(branch) and branch[message.sequence - 1] == message.text
+                for branch in self._texts[message.author]
+            ):
+                raise Violation(
+                    "authentic", name, f"stores {message.author[:5]} {message.sequence} of nobody's"
+                )
+        connections = len(member.peer.connections)
+        if connections > _CONNECTIONS:
+            raise Violation("bounded", name, f"has {connections} connections")
+        exchanges = member.peer.replication.exchanges()
+        if exchanges > connections * len(self._wanted[name]):
+            raise Violation("bounded", name, f"keeps {exchanges} exchanges on {connections} connections")
+
+    def _check_stores(self) -> None:
+        """Check every honest peer's store, message by message."""
+        for name in self.swarm.honest:
+            store = self._stores[name]
+            for key, tip in store.tips().items():
+                held = [stored.text.decode() for stored in store.after(key, 0, 1000)]
+                if len(held) != tip or not any(branch[:tip] == held for branch in self._texts[key]):
+                    raise Violation("whole", name, f"holds {len(held)} of {tip} of {key[:5]}, or others")
+            for key, (one, other) in store.forks().items():
+                if not proves_fork(one, other) or len(self._texts[key]) == 1:
+                    raise Violation("forks", name, f"has a proof against {key[:5]} that is none")
+
+            for (key, blocked), written in self._blocked.items():
+                if blocked == name and store.tips().get(key, 0) > written:
+                    raise Violation("blocked", name, f"goes on getting {key[:5]}")
+
+    def _expected(self) -> list[tuple[str, str, int]]:
+        """Return which honest peer must have how many messages of which feed in the end."""
+        expected = []
+        for feed, writers in self.swarm.feeds.items():
+            if len(writers) > 1 or writers[0] in self.swarm.hostile:
+                continue
+            key = self._key(feed)
+            reached, ahead = {writers[0]}, [writers[0]]
+            while ahead:
+                here = ahead.pop()
+                for pair in self.swarm.calls:
+                    if here in pair:
+                        other = pair[0] if pair[1] == here else pair[1]
+                        is_willing = (
+                            other not in self.swarm.hostile
+                            and key in self._wanted[other]
+                            and (key, other) not in self._blocked
+                        )
+                        if is_willing and other not in reached:
+                            reached.add(other)
+                            ahead.append(other)
+            written = self._written[writers[0], feed]
+            expected += [(name, key, written) for name in sorted(reached)]
+        return expected
+
+    def _has_caught_up(self) -> bool:
+        return all(self._stores[name].tips().get(key, 0) == tip for name, key, tip in self._expected())
+
+    def _missing(self) -> Violation:
+        for name, key, tip in self._expected():
+            held = self._stores[name].tips().get(key, 0)
+            if held != tip:
+                return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
+        raise AssertionError("nothing is missing")
+
+    def _check_silence(self) -> None:
+        """Check that peers who have all say nothing any more, if none of them is hostile."""
+        if self.swarm.hostile or any(len(writers) > 1 for writers in self.swarm.feeds.values()):
+            return
+        self.network.run(self.network.now + _QUIET)
+        before = {name: member.sent for name, member in self._members.items()}
+        self.network.run(self.network.now + _QUIET)
+        for name, member in self._members.items():
+            if member.sent != before[name]:
+                raise Violation("silence", name, f"goes on sending, {member.sent - before[name]} bytes")

@@ -1,0 +1,52 @@
+"""Swarms of whole peers: what must hold holds on many seeds, and deliberate bugs are found."""
+
+from collections import Counter
+
+import pytest
+from fresh_seeds import first_fresh_seed
+
+from testbed.verify.simulate.mutants import mutated
+from testbed.verify.simulate.search import play_seeds
+from testbed.verify.swarms.mutants import MUTANTS
+from testbed.verify.swarms.story import HOSTILE, make_swarm
+from testbed.verify.swarms.world import play, play_swarm
+
+SEEDS = 150
+FRESH = 150
+WITHIN = 400
+HAPPENS = {
+    *("write", "stored", "connected", "closed", "refused"),
+    *("cut", "heal", "restart", "forget", "follow", "leave", "block"),
+}
+"""What the seeds must have met at least once, or what holds has not been tried."""
+
+
+def played(first: int, count: int) -> Counter[str]:
+    found = play_seeds(range(first, first + count), play_swarm)
+    assert not found.failures, found.failures
+    return found.coverage
+
+
+def test_what_must_hold_holds_and_everything_has_happened() -> None:
+    coverage = played(0, SEEDS)
+    assert {what for what in HAPPENS if not coverage[what]} == set()
+    kinds = {kind for seed in range(SEEDS) for kind in make_swarm(seed).hostile.values()}
+    assert kinds == {*HOSTILE}
+
+
+def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
+    played(first_fresh_seed(), FRESH)
+
+
+@pytest.mark.parametrize("seed", range(0, 20, 4))
+def test_a_replay_is_exact(seed: int) -> None:
+    first, again = play_swarm(seed), play_swarm(seed)
+    assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name: str) -> None:
+    with mutated(name, MUTANTS):
+        caught = next((seed for seed in range(WITHIN) if play_swarm(seed).violation is not None), None)
+    assert caught is not None, f"{name!r} passes {WITHIN} seeds"
+    assert play(make_swarm(caught)).violation is None
