@@ -13,6 +13,7 @@ from testbed.verify.swarms.world import play, play_swarm
 
 SEEDS = 100
 FRESH = 100
+FIRST = 150
 WITHIN = 400
 HAPPENS = {
     *("write", "stored", "connected", "closed", "refused"),
@@ -47,6 +48,8 @@ def test_a_replay_is_exact(seed: int) -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
-        caught = next((seed for seed in range(150, 150 + WITHIN) if play_swarm(seed).violation is not None), None)
+        caught = next(
+            (seed for seed in range(150, 150 + WITHIN) if play_swarm(seed).violation is not None), None
+        )
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
     assert play(make_swarm(caught)).violation is None

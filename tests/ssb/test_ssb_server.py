@@ -2,12 +2,15 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nobody
 import pytest
 import ssb_server_program
+from patience import PATIENCE_S
 from processes import free_port
 from stock_peer import OurPeer, until
 
@@ -23,7 +26,7 @@ class SsbServer:
         self.identity = key_file.create(directory / "secret")
         self.port = free_port()
         self._options = ["--", "--path", directory, "--host", "127.0.0.1", "--port", self.port]
-        self._options += ["--ws.port", free_port(), "--local", "false"]
+        self._options += ["--ws.port", free_port(), "--local", "false", "--allowPrivate"]
         self._process = self._run(["start"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         key = encode_base64(self.identity.public_key)
         self.address = f"net:127.0.0.1:{self.port}~shs:{key}"
@@ -72,3 +75,23 @@ def test_messages_cross_both_ways(tmp_path: Path, server: SsbServer) -> None:
         until(lambda: len(server.ids(ours.id)) == 150 and len(ours.ids(server.identity.ref)) == 4)
         assert server.ids(ours.id) == ours.ids(ours.id)
         assert server.ids(server.identity.ref) == ours.ids(server.identity.ref)
+
+
+def accept(directory: Path, code: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "testbed.cli", "ssb", "--path", directory, "invite", "accept", code]
+    return subprocess.run(
+        command, env=nobody.environment(), capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+
+
+def test_its_invite_lets_us_in(tmp_path: Path, server: SsbServer) -> None:
+    (code,) = server.do("invite.create", "1")
+    with OurPeer(tmp_path / "ours") as ours:
+        ours.publish(3)
+        said = accept(ours.directory, code)
+        assert said.stdout == f"followed by {server.identity.ref}, and following it\n", said.stderr
+        until(lambda: len(server.ids(ours.id)) == 5 and len(ours.ids(server.identity.ref)) == 1)
+        assert server.ids(ours.id) == ours.ids(ours.id)
+        again = accept(ours.directory, code)
+        assert again.returncode == 1
+        assert len(again.stderr.splitlines()) == 1
