@@ -68,7 +68,7 @@ class EmulatedNetwork(VirtualTime):
     def change(self, time: int, action: Callable[[], None]) -> None:
         """Call `action` at a time (ns), before anything else that happens at that instant.
 
-        It may call set_link() and replace().
+        It may call set_link() and replace(), and settle() after talking to programs.
         """
         self.at(time, CHANGE, action)
 
@@ -94,6 +94,10 @@ class EmulatedNetwork(VirtualTime):
         self._install(node, programs)
         node.alarm.clear()
         self._settle(node)
+
+    def settle(self, name: str) -> None:
+        """Do what a node's programs ask for, after something that they were told by other ways."""
+        self._settle(self._nodes[name])
 
     def run(self, until: int) -> None:
         """Run all events up to and including a time (ns)."""

@@ -164,6 +164,8 @@ class _World:
             for member in self._members.values():
                 if member.peer is not None:
                     member.peer.replication.hide(self._key(feed), self._identity(name).ref, now)
+            for each in self.swarm.peers:
+                self.network.settle(each)
             return
         name, feed = step.what
         member, key = self._members[name], self._key(feed)
@@ -184,6 +186,7 @@ class _World:
             self._wanted[name].discard(key)
             member.peer.unwant(key, now)
         member.watch(now)
+        self.network.settle(name)
 
     # What must hold
 

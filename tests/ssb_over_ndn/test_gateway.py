@@ -1,0 +1,233 @@
+"""Two gateways in virtual time, a Scuttlebutt peer at home at each: feeds, blobs and messages cross NDN."""
+
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+import pytest
+
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.wire.lp import open_data
+from forwarder.wire.packet import make_interest
+from ssb.keys import Identity, blob_ref
+from ssb.message import Message
+from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.replication.blobs import Blobs
+from ssb.store.blobs import MemoryBlobs
+from ssb.store.clocks import MemoryClocks
+from ssb.store.memory import MemoryFeeds
+from ssb_over_ndn import gateway
+from ssb_over_ndn.gateway import Gateway
+from ssb_over_ndn.lli import LliSubscription
+from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name
+from testbed.scenario.sections import TopologySpec
+from topologies.emulator.network import EmulatedNetwork
+from topologies.endpoint import LinkPort, Program, StreamPort
+
+S = 1_000_000_000
+HOMES = {"ann": "g1", "ben": "g2"}
+
+
+class Asker:
+    """An application that asks, and keeps what comes."""
+
+    def __init__(self) -> None:
+        self.outputs: list[bytes] = []
+        self.got: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        opened = open_data(packet)
+        if opened is not None:
+            self.got.append(opened[0].content)
+
+    def take_outputs(self) -> list[bytes]:
+        outputs, self.outputs = self.outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        return None
+
+    def wake(self, now: int) -> None: ...
+
+
+class World:
+    """Ann and Ben, each with a gateway; the two gateways are neighbours."""
+
+    def __init__(self, loss: float = 0.0) -> None:
+        links = [("ann", "g1"), ("g1", "g2"), ("g2", "ben")]
+        spec = TopologySpec(
+            links=tuple({"a": a, "b": b, "delay_ms": 5.0, "loss_percent": loss} for a, b in links)
+        )
+        self.topology = spec.build()
+        self.identities = {
+            name: Identity.from_seed(sha256(name.encode()).digest()) for name in ("ann", "ben", "g1", "g2")
+        }
+        self.feeds = {name: MemoryFeeds() for name in self.identities}
+        self.blobs = {name: MemoryBlobs() for name in self.identities}
+        self.peers = {name: self._peer(name) for name in self.identities}
+        self.gateways: dict[str, Gateway] = {}
+        self.asker = Asker()
+        programs = {}
+        for name, peer in self.peers.items():
+            ports = {99: StreamPort(PORT)}
+            if name in HOMES:
+                address = (self.topology.address(HOMES[name]), PORT)
+                peer.add(self.identities[HOMES[name]].ref, address, 0, is_kept=True)
+                programs[name] = [Program(peer, ports)]
+            else:
+                host, links_of = self._host(name)
+                self.gateways[name] = made = self._gateway(name, host.settle)
+                face = host.attach(made.application)
+                for author, home in HOMES.items():
+                    there = face if home == name else links_of["g1" if name == "g2" else "g2"]
+                    host.forwarder.fib.add(log_name(self.identities[author].ref), there)
+                if name == "g2":
+                    host.attach(self.asker)
+                for prefix in (SHA256, BLOBS):
+                    host.forwarder.fib.add(prefix, links_of["g1"] if name == "g2" else face)
+                faces = {
+                    links_of[end.peer]: LinkPort(end) for end in self.topology.link_ends if end.node == name
+                }
+                programs[name] = [Program(host, faces), Program(made, ports)]
+        self.network = EmulatedNetwork(self.topology, programs, seed=1, capture=None)
+
+    def _peer(self, name: str) -> Peer:
+        identity = self.identities[name]
+        wanted = [identity.ref]
+        return Peer(
+            identity,
+            self.feeds[name],
+            MemoryClocks(),
+            wanted,
+            PeerOptions(),
+            Random(name),
+            blobs=Blobs(self.blobs[name]),
+        )
+
+    def _host(self, name: str) -> tuple[Host, dict[str, int]]:
+        host = Host(Forwarder(rng=Random(f"{name} forwarder"), controlled_push=True))
+        return host, {end.peer: host.add_link() for end in self.topology.link_ends if end.node == name}
+
+    def _gateway(self, name: str, settle: Callable[[int], None]) -> Gateway:
+        peer = self.peers[name]
+        blobs = peer._blobs
+        rng = Random(f"{name} nonces")
+
+        def subscribe(feed: bytes, after: int) -> LliSubscription:
+            return LliSubscription(feed, rng=rng, credit=16, lifetime_ms=60_000, after=after)
+
+        return Gateway(peer, peer, self.feeds[name], blobs, subscribe, lambda feed: None, rng, settle)
+
+    def change(self, act: Callable[[int], Any]) -> None:
+        """Have something done now."""
+        act(self.network.now)
+        for name in self.identities:
+            self.network.settle(name)
+
+    def write(self, name: str, **content: Any) -> Message:
+        """Write a message at a peer."""
+        message = self.feeds[name].publish(self.identities[name], {"type": "post"} | content, 1e12)
+        self.change(lambda now: self.peers[name].appended(message.author, now))
+        return message
+
+    def run(self, seconds: float) -> None:
+        self.network.run(self.network.now + int(seconds * S))
+
+    def tip(self, name: str, author: str) -> int:
+        return self.feeds[name].tips().get(self.identities[author].ref, 0)
+
+
+def follow(world: World, following: bool = True) -> None:
+    """Let Ben follow Ann, or leave her, by a message."""
+    world.write("ben", type="contact", contact=world.identities["ann"].ref, following=following)
+
+
+def test_a_message_of_type_contact_starts_and_ends_a_subscription() -> None:
+    world = World()
+    ann = world.identities["ann"].ref
+    world.write("ann", text="one")
+    world.run(1)
+    assert world.tip("g1", "ann") == 1
+    assert world.tip("g2", "ann") == 0
+    follow(world)
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.run(1)
+    assert world.gateways["g2"].application.follows == [ann]
+    assert world.tip("ben", "ann") == 1
+    world.change(lambda now: world.peers["ben"].unwant(ann, now))
+    follow(world, following=False)
+    world.run(1)
+    assert world.gateways["g2"].application.follows == []
+    world.write("ann", text="two")
+    world.run(1)
+    assert world.tip("g1", "ann") == 2
+    assert world.tip("g2", "ann") == 1
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    follow(world)
+    world.run(2)
+    assert world.tip("ben", "ann") == 2
+
+
+@pytest.mark.parametrize("loss", [0.0, 5.0])
+def test_a_blob_crosses_that_only_its_author_has(loss: float) -> None:
+    world = World(loss)
+    content = Random(1).randbytes(100_000)
+    blob = world.blobs["ann"].add(content)
+    world.write("ann", text="look", mentions=[{"link": blob}])
+    world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
+    world.run(20)
+    assert world.tip("ben", "ann") == 1
+    world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    world.run(60)
+    assert world.blobs["ben"].size(blob) == len(content)
+    assert world.blobs["ben"].read(blob) == content
+    assert world.gateways["g2"].counters.total() == 0
+
+
+def test_a_blob_that_nobody_has_is_given_up() -> None:
+    world = World()
+    blob = blob_ref(bytes(32))
+    world.run(1)
+    world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    world.run(100)
+    assert world.gateways["g2"].counters == {"blob: nobody answers": 1}
+    application = world.gateways["g1"].application
+    assert application.next_deadline() is None, "nothing is looked for any more"
+
+
+def test_a_message_is_served_by_its_hash() -> None:
+    world = World()
+    message = world.write("ann", text="one")
+    world.run(1)
+    world.asker.outputs.append(make_interest(hash_name(message.id), nonce=1, lifetime_ms=1000))
+    world.run(1)
+    (content,) = world.asker.got
+    assert message.encoded in content
+
+
+def test_there_is_a_bound_to_what_peers_may_want(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "_FOLLOWS", 3)
+    world = World()
+    authors = [Identity.from_seed(bytes([number]) * 32).ref for number in range(5)]
+    for author in authors:
+        world.change(partial(world.peers["ben"].want, author))
+    world.run(2)
+    assert len(world.gateways["g2"].application.follows) == 3
+    assert world.gateways["g2"].counters["too many follows"] >= 2
+    assert len(world.peers["g2"].replication.wanted) == 1 + 1 + 3
+
+
+def test_a_feed_that_comes_home_is_not_followed_any_more() -> None:
+    world = World()
+    world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
+    world.write("ann", text="one")
+    world.run(2)
+    side = world.gateways["g2"].application
+    assert side.follows == [world.identities["ann"].ref]
+    side.add_home(world.identities["ann"].ref, world.network.now)
+    world.write("ben", text="something happens at the gateway")
+    world.run(1)
+    assert side.follows == []
