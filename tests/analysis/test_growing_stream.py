@@ -308,6 +308,7 @@ def until_it_ends(query):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_through_spark_with_a_restart_from_the_checkpoint(jvm, tmp_path):
     """Another process appends to two captures; the query writes Parquet, is stopped half-way and started
     again."""

@@ -122,7 +122,9 @@ def test_what_analyses_stops_too(analysed, command, begun):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_sweep_on_spark_stops_too(tmp_path, number, status):
     out = tmp_path / "out"
     with Feednet(*LONG, "--on-spark", "--out", out, cwd=tmp_path) as sweep:
