@@ -42,7 +42,7 @@ test-mininet: $(STAMPS)/dev
 	@$(BIN)/pytest -m 'mininet and not slow'
 
 test-slow: $(STAMPS)/dev
-	@$(BIN)/pytest -m slow
+	@$(BIN)/pytest -m slow --timeout 3600
 
 test-compiled: $(STAMPS)/compiled
 	@if [ -d $(COMPILED) ]; then \

@@ -54,7 +54,7 @@ class Attachment:
         """Send what the application has put out, and set its alarm."""
         app = self._app
         packets = self._application.take_outputs()
-        if app is None:
+        if app is None or not app.face.running:
             return  # lost, as on any link that is down
         for packet in packets:
             app.face.send(packet)

@@ -1,10 +1,10 @@
 """The peers of a swarm as programs: honest ones that are watched, and hostile ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 
-from ssb.canonical import stringify
+from ssb.canonical import Value, parse, stringify
 from ssb.message import Message
 from ssb.peer.peer import Peer
 from ssb.store.feeds import Stored
@@ -69,6 +69,26 @@ class Member:
         actions = self.peer.take_actions()
         self.sent += sum(len(action.data) for action in actions if isinstance(action, Send))
         return actions
+
+
+class Liar(Member):
+    """A peer that says in its notes that it has more than it has."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(peer)
+        honest = peer.replication.take_output
+        peer.replication.take_output = lambda *where: [_more(body) for body in honest(*where)]  # type: ignore[method-assign]
+
+
+def _more(body: bytes) -> bytes:
+    """Return a body, with notes of seven messages more if it has notes."""
+    value = parse(body.decode())
+    if not isinstance(value, dict) or "signature" in value:
+        return body
+    told: dict[str, Value] = {
+        feed: note + (7 << 1) if isinstance(note, int) and note >= 0 else note for feed, note in value.items()
+    }
+    return stringify(told, indent=0).encode()
 
 
 class Deaf(Member):
@@ -175,13 +195,6 @@ class FalseFeeds(MemoryFeeds):
         self._kind = kind
         self._random = random
 
-    def tips(self) -> Mapping[str, int]:
-        """See FeedStore; one that lies has always more."""
-        tips = super().tips()
-        if self._kind != "lies":
-            return tips
-        return _More(tips)
-
     def after(self, feed: str, sequence: int, limit: int) -> list[Stored]:
         """See FeedStore."""
         held = super().after(feed, sequence, limit)
@@ -207,21 +220,3 @@ class FalseFeeds(MemoryFeeds):
         else:
             text = text.replace(message.previous or "null", stringify(None) if message.previous else "1", 1)
         return stored._replace(text=text.encode())
-
-
-class _More(dict[str, int]):
-    """Sequence numbers, each seven higher than it is."""
-
-    def __init__(self, tips: Mapping[str, int]) -> None:
-        super().__init__()
-        self._tips = tips
-
-    def get(self, feed: str, default: int = 0) -> int:  # type: ignore[override]
-        """Return more than there is."""
-        return self._tips.get(feed, default) + 7
-
-    def __getitem__(self, feed: str) -> int:
-        return self._tips[feed] + 7
-
-    def __contains__(self, feed: object) -> bool:
-        return feed in self._tips
