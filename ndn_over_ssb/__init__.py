@@ -1,1 +1,1 @@
-"""NDN over Secure Scuttlebutt (Tarr et al. 2019, section 4.4). Not built yet."""
+"""NDN over SSB: the thought experiment of seed 002, section 4.4, as programs (docs/ndn-over-ssb.md)."""

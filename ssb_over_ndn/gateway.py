@@ -20,7 +20,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
@@ -28,7 +28,7 @@ from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import Message
-from ssb.peer.peer import Peer, PeerEvent
+from ssb.peer.peer import Peer, PeerEvent, PeerProgram
 from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore
 from ssb_over_ndn.blobs import BlobFetch, segment_packet
@@ -43,7 +43,7 @@ from ssb_over_ndn.naming import (
 )
 from ssb_over_ndn.server import Announcer, FeedServer
 from ssb_over_ndn.subscriptions import Subscription, Subscriptions
-from topologies.endpoint import Address, StreamAction, StreamEndpoint, StreamEvent
+from topologies.endpoint import Address, StreamAction, StreamEvent
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 _HOMES = 1_000  # feeds that are served
@@ -52,14 +52,6 @@ _MENTIONS = 10_000  # blobs whose authors are remembered
 _FETCHES = 16  # blobs that are fetched over NDN at once
 _WAITING = 100  # blobs that others ask for and that are looked for here
 _BLOB_PATIENCE = 30_000_000_000
-
-
-class PeerProgram(StreamEndpoint, Protocol):
-    """The Scuttlebutt side: a Peer, or a program around one."""
-
-    def take_events(self) -> list[PeerEvent]:
-        """Return what has happened since the last call."""
-        ...
 
 
 class Gateway:

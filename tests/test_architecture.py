@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
-    "ndn_over_ssb": {"forwarder", "ssb"},
+    "ndn_over_ssb": {"forwarder", "ssb", "topologies.endpoint"},
     "feednet": {"forwarder", "ssb", "ssb_over_ndn"},
     "captures": {"forwarder.wire"},
     "topologies": {"forwarder.faces"},

@@ -15,12 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from forwarder.faces.driver import BURST, Driver
-from forwarder.link import LP_HEADERS
-from forwarder.wire.packet import LARGEST_PACKET
-from forwarder.wire.tlv import MalformedPacket, read_number
+from forwarder.framing import cut
+from forwarder.wire.tlv import MalformedPacket
 
-LARGEST_FRAME = LARGEST_PACKET + LP_HEADERS
-"""Most bytes that a frame on a stream may have: a packet of the largest size, and its header fields."""
 SEND_QUEUE = 1 << 20
 """Bytes that may wait for any neighbour, whether it reads or not."""
 ALL_QUEUES = 128 << 20
@@ -32,61 +29,6 @@ _LOOK_AGAIN_S = 0.01
 _SIOCOUTQNSD = 0x894B  # linux/sockios.h: what TCP has not sent; TIOCOUTQ has what is under way, too
 _CHUNK = 1 << 16
 _WRITE = 1 << 18
-_HEADER = 18  # most that a type and a length take
-
-
-def cut(buffer: bytes, most: int) -> tuple[list[bytes], int]:
-    """Cut up to `most` packets off a stream; return them, and where the rest begins.
-
-    Raises MalformedPacket if the rest can never become a packet.
-    """
-    frames: list[bytes] = []
-    at, size = 0, len(buffer)
-    while at + 1 < size and len(frames) < most:
-        kind, length = buffer[at], buffer[at + 1]
-        if 0 < kind < 253 and length < 253:
-            end = at + 2 + length
-        elif 0 < kind < 253 and length == 253 and at + 4 <= size and buffer[at + 2]:
-            end = at + 4 + (buffer[at + 2] << 8 | buffer[at + 3])
-        else:
-            whole = _end_of(buffer, at, size)
-            if whole is None:
-                break
-            end = whole
-        if end - at > LARGEST_FRAME:
-            raise MalformedPacket(f"a packet of {end - at} bytes")
-        if end > size:
-            break
-        frames.append(buffer[at:end])
-        at = end
-    return frames, at
-
-
-def _end_of(buffer: bytes, at: int, size: int) -> int | None:
-    """Return where an element ends whose header is not of the common forms; None if it is not all there."""
-    try:
-        kind, start = read_number(buffer, at)
-        length, start = read_number(buffer, start)
-    except MalformedPacket:
-        if size - at >= _HEADER or not _may_go_on(buffer, at, size):
-            raise
-        return None
-    if not 0 < kind < 1 << 32:
-        raise MalformedPacket(f"type {kind} on a stream")
-    return start + length
-
-
-def _may_go_on(buffer: bytes, at: int, size: int) -> bool:
-    """Tell whether a header is only cut short."""
-    for _ in range(2):
-        if at >= size:
-            return True
-        width = 1 if buffer[at] < 253 else 1 + (2 << (buffer[at] - 253))
-        if at + width > size:
-            return True
-        read_number(buffer, at)
-        at += width
-    return False
 
 
 class StreamTransport:

@@ -19,12 +19,12 @@ from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
 from ssb.daemon.local_peer import LocalPeer
-from ssb.peer.peer import BROADCAST, PORT, PeerEvent, PeerOptions
+from ssb.peer.peer import BROADCAST, PORT, PeerOptions, PeerProgram
 from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Called, CallEvent, Calls, Finished
 from ssb.transport.muxrpc import ProtocolError
-from topologies.endpoint import GroupPort, Program, StreamEndpoint, StreamPort
+from topologies.endpoint import GroupPort, Program, StreamPort
 from topologies.model import Attachment
 from topologies.sockets import Sockets
 
@@ -36,7 +36,7 @@ _LOG_EVERY_S = 0.2
 class Surroundings(Protocol):
     """What runs around a peer: a gateway."""
 
-    def around(self, peer: LocalPeer, now: int) -> "PeerProgram":
+    def around(self, peer: LocalPeer, now: int) -> PeerProgram:
         """Return the program in the peer's place."""
         ...
 
@@ -46,14 +46,6 @@ class Surroundings(Protocol):
 
     async def run(self, settle: Callable[[], None]) -> None:
         """Do the rest until it is cancelled; call `settle` when the program has been told something."""
-        ...
-
-
-class PeerProgram(StreamEndpoint, Protocol):
-    """A peer, or what stands in its place."""
-
-    def take_events(self) -> list[PeerEvent]:
-        """Return what has happened since the last call."""
         ...
 
 

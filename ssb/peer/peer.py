@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from random import Random
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from captures.key_log import Secret
 from ssb.keys import Identity, feed_ref, parse_feed
@@ -35,6 +35,7 @@ from topologies.endpoint import (
     Received,
     Send,
     StreamAction,
+    StreamEndpoint,
     StreamEvent,
     Writable,
 )
@@ -90,6 +91,14 @@ class PeerEvent(NamedTuple):
     remote: str = ""
     detail: str = ""
     message: Message | None = None
+
+
+class PeerProgram(StreamEndpoint, Protocol):
+    """A peer, or a program around one that stands in its place."""
+
+    def take_events(self) -> list[PeerEvent]:
+        """Return what has happened since the last call."""
+        ...
 
 
 class _Fault(NamedTuple):
@@ -199,6 +208,11 @@ class Peer:
         for connection in self._connections.values():
             for call in [call for call, fetch in connection.fetches.items() if fetch.feed == feed]:
                 connection.calls.end(call)
+        self._go_on(now)
+
+    def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
+        """Exchange a feed with one peer only: see Ebt.share()."""
+        self._ebt.share(feed, partner, now, receives=receives)
         self._go_on(now)
 
     def append(self, messages: Sequence[Message], now: int) -> None:

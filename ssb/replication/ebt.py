@@ -200,6 +200,8 @@ class Ebt:
         self._wanted: dict[str, None] = dict.fromkeys(wanted)
         self._sources: dict[str, int] = {}
         self._hidden: dict[str, set[str]] = {}
+        self._partners: dict[str, str] = {}
+        self._held_back: set[str] = set()
         self._stored: list[Message] = []
         self._behalf: Behalf | None = None
 
@@ -237,6 +239,50 @@ class Ebt:
             if session.has_started and self._shares(feed, session):
                 session.exchanges[feed] = _Exchange()
                 self._ask(number, feed, now)
+
+    def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
+        """Exchange a feed with one peer only; `receives` unless the feed is written here.
+
+        What is written here is not told of: the partner asks for it.
+        """
+        self._partners[feed] = partner
+        if receives:
+            self.want(feed, now)
+        else:
+            self._wanted[feed] = None
+            self._held_back.add(feed)
+
+    def backlog(self, feed: str, partner: str) -> int | None:
+        """Return how many messages of a feed wait to be sent to a peer; None if it does not receive it."""
+        for session in self._sessions.values():
+            exchange = session.exchanges.get(feed)
+            if session.remote == partner and exchange is not None and exchange.sends:
+                return self._tips.get(feed, 0) - exchange.sent
+        return None
+
+    def hold_back(self, feed: str, now: int) -> None:
+        """Receive a feed nowhere until release(), though this peer wants it."""
+        self._held_back.add(feed)
+        if feed in self._sources:
+            self._forgo_source(feed, now)
+
+    def release(self, feed: str, now: int) -> None:
+        """Take hold_back() back."""
+        self._held_back.discard(feed)
+        self._find_source(feed, now)
+
+    def forget(self, feed: str) -> None:
+        """Drop all that is known of a feed which nobody replicates any more; tell nobody."""
+        self._wanted.pop(feed, None)
+        self._sources.pop(feed, None)
+        self._hidden.pop(feed, None)
+        self._partners.pop(feed, None)
+        self._held_back.discard(feed)
+        for session in self._sessions.values():
+            session.drop(feed)
+            session.dismissed.pop(feed, None)
+            session.clock.pop(feed, None)
+        self._clocks.forget_feed(feed)
 
     def unwant(self, feed: str, now: int) -> None:
         """Replicate a feed no more."""
@@ -425,7 +471,7 @@ class Ebt:
     def _ask(self, number: int, feed: str, now: int) -> None:
         """Tell a remote how far this peer is in a feed, and receive it there if nobody else sends it."""
         session = self._sessions[number]
-        if feed in self._sources:
+        if feed in self._sources or feed in self._held_back:
             self._note(session, feed, session.exchanges[feed], now)
         else:
             self._set_source(number, feed, now)
@@ -434,6 +480,7 @@ class Ebt:
         return (
             feed in self._wanted
             and session.remote not in self._hidden.get(feed, ())
+            and self._partners.get(feed, session.remote) == session.remote
             and feed not in self._feeds.forks()
         )
 
@@ -599,6 +646,8 @@ class Ebt:
     def _consider_source(self, number: int, feed: str, now: int) -> None:
         """Receive a feed from a remote that is ahead, unless another one that is ahead sends it."""
         source = self._sources.get(feed)
+        if feed in self._held_back:
+            return
         if source is None or (source != number and not self._is_ahead(source, feed)):
             self._set_source(number, feed, now)
 
@@ -629,6 +678,8 @@ class Ebt:
 
     def _find_source(self, feed: str, now: int) -> None:
         """Receive a feed from a remote that is ahead, or else from any that has it."""
+        if feed in self._held_back:
+            return
         candidates = [
             number
             for number, session in self._sessions.items()

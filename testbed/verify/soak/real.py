@@ -27,7 +27,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from forwarder.daemon.datasets import Client, snapshot
-from forwarder.faces.stream import cut
+from forwarder.framing import cut
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri

@@ -1,0 +1,36 @@
+"""How many packets a side of a contract may send: a token bucket that can be in debt."""
+
+from typing import Final
+
+_LONGEST_DEBT_S: Final = 10.0
+_S: Final = 1_000_000_000
+
+
+class Allowance:
+    """Packets that may be sent.
+
+    Args:
+        rate: a second.
+        burst: at once.
+        now: the time, ns.
+    """
+
+    def __init__(self, rate: float, burst: float, now: int) -> None:
+        self._rate = rate
+        self._burst = max(burst, 1.0)
+        self._left = self._burst
+        self._filled = now
+
+    def take(self, now: int, *, in_debt: bool = False) -> bool:
+        """Take one, and return whether there was one; `in_debt`: one that was not there has to be earned."""
+        self._left = min(self._burst, self._left + (now - self._filled) / _S * self._rate)
+        self._filled = now
+        has_one = self._left >= 1
+        if has_one or in_debt:
+            self._left = max(self._left - 1, -_LONGEST_DEBT_S * self._rate)
+        return has_one
+
+    @property
+    def debt_s(self) -> float:
+        """Seconds until what was taken too much is earned."""
+        return max(-self._left / self._rate, 0.0)

@@ -1,0 +1,268 @@
+"""The line between two sides of a contract: NDN packets in transient feeds, one chain of feeds each way.
+
+Seed 000, section 9.5: Interests "could be delivered through log replication of transient SSB IDs". A feed
+can only grow, and it has to be kept as long as its end is needed. So a side writes a certain number of
+messages to a feed, goes on in the next one, and deletes the first when the other side says that it has read
+all of it. Seed 004 calls this feed hopping.
+
+Packets make a stream of bytes, which is cut into messages of type `ndn-packets`:
+
+| field | is |
+|---|---|
+| packets | bytes of the stream, base64; may be missing |
+| next | the feed after this one: in the first message of each feed, so the reader asks for it in time |
+| read | how many feeds the writer has read to their ends, if that has changed |
+
+Packets wait while the connection takes no more. Then they go into as few messages as have room for them:
+under load, a message carries many.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from forwarder.framing import LARGEST_FRAME, cut
+from forwarder.wire.tlv import MalformedPacket
+from ndn_over_ssb.contract import Terms
+from ssb.keys import Identity, InvalidRef, decode_base64, encode_base64, parse_feed
+from ssb.message import Message
+from ssb.peer.peer import Peer
+from ssb.store.feeds import FeedStore
+
+PACKETS: Final = "ndn-packets"
+"""The type of messages."""
+ROOM: Final = 5_600
+"""Bytes of packets in a message: with base64 and the message's other fields it stays below 8,192 letters."""
+QUEUE: Final = 256 * 1024
+"""Bytes that wait for the other side at most, besides what is in feeds."""
+
+_BURST = 1_000  # packets that are cut off a stream at once; a message has fewer
+
+
+class LineError(ValueError):
+    """The other side has written what is no part of a line; the message says what."""
+
+
+class Line:
+    """One side of a contract's line.
+
+    Args:
+        peer, feeds: of this side.
+        partner: the other side.
+        terms: the contract's.
+        identities: number -> the identity of this side's transient feed of that number, from 0; the first
+            one is shared with the partner already.
+        incoming: the other side's first feed.
+        now: the time, ns.
+
+    Attributes:
+        dropped: packets for which there was no room.
+        written: messages, and
+        carried: bytes of packets in them.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        feeds: FeedStore,
+        partner: str,
+        terms: Terms,
+        identities: Callable[[int], Identity],
+        incoming: str,
+        now: int,
+    ) -> None:
+        self._peer = peer
+        self._feeds = feeds
+        self._partner = partner
+        self._terms = terms
+        self._identities = identities
+        self._own: deque[str] = deque()  # feeds that the other side has not read whole, the last one is open
+        self._next = identities(0)
+        self._number = -1
+        self._tip: Message | None = None
+        self._acknowledged = 0
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._incoming = incoming
+        self._expected = ""  # the feed after that one
+        self._rest = b""
+        self._position = 0  # messages that were read of the incoming feed
+        self._read = 0
+        self._owes_read = False
+        self.dropped = 0
+        self.written = 0
+        self.carried = 0
+        peer.share(incoming, partner, now, receives=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The feeds of the other side of which messages may come."""
+        return frozenset(feed for feed in (self._incoming, self._expected) if feed)
+
+    @property
+    def stored(self) -> int:
+        """Messages that this side keeps for the line."""
+        tips = self._feeds.tips()
+        return sum(tips.get(feed, 0) for feed in (*self._own, *self.reads))
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait to be written."""
+        return self._queued
+
+    def put(self, packet: bytes) -> bool:
+        """Queue a packet for the other side; return False if there is no room for it."""
+        if self._queued + len(packet) > QUEUE:
+            self.dropped += 1
+            return False
+        self._queue.append(packet)
+        self._queued += len(packet)
+        return True
+
+    def flush(self, now: int, now_ms: float) -> None:
+        """Write what waits, if the other side is there and has been sent all that was written before."""
+        if not (self._queued or self._owes_read) or self._peer.replication.backlog(
+            self._open(), self._partner
+        ):
+            return
+        messages = []
+        while (self._queued or self._owes_read) and self._may_write():
+            messages.append(self._write(now, now_ms))
+        if messages:
+            self._peer.append(messages, now)
+
+    def take(self, message: Message, now: int) -> list[bytes]:
+        """Take a new message of the other side's feeds; return the packets that can be read now.
+
+        Raises LineError.
+        """
+        if message.author != self._incoming:
+            return []  # its turn comes when the feed before has its end
+        packets = self._take(message, now)
+        while self._position == self._terms.entries:
+            self._hop()
+            for stored in self._feeds.after(self._incoming, 0, self._terms.entries):
+                packets += self._take(stored.message, now)
+        return packets
+
+    def hold_back(self, now: int) -> None:
+        """Receive nothing more until release()."""
+        for feed in self.reads:
+            self._peer.replication.hold_back(feed, now)
+
+    def release(self, now: int) -> None:
+        """Receive again."""
+        for feed in self.reads:
+            self._peer.replication.release(feed, now)
+
+    def close(self) -> None:
+        """Delete all that belongs to the line."""
+        for feed in (*self._own, self._next.ref, *self.reads):
+            self._remove(feed)
+        self._own.clear()
+        self._queue.clear()
+        self._queued = 0
+        self._incoming = self._expected = ""
+
+    # Writing
+
+    def _open(self) -> str:
+        """Return the feed to which the next message is written."""
+        if self._tip is None or self._tip.sequence == self._terms.entries:
+            return self._next.ref
+        return self._tip.author
+
+    def _may_write(self) -> bool:
+        feed = self._open()
+        if feed == self._next.ref and len(self._own) > self._terms.unread:
+            return False
+        return self._peer.replication.backlog(feed, self._partner) is not None
+
+    def _write(self, now: int, now_ms: float) -> Message:
+        content: dict[str, object] = {"type": PACKETS}
+        if self._open() == self._next.ref:
+            self._number += 1
+            self._identity, self._tip = self._next, None
+            self._own.append(self._identity.ref)
+            self._next = self._identities(self._number + 1)
+            self._peer.share(self._next.ref, self._partner, now, receives=False)
+            content["next"] = self._next.ref
+        if self._owes_read:
+            content["read"] = self._read
+            self._owes_read = False
+        data = self._cut_off()
+        if data:
+            content["packets"] = encode_base64(data)
+        self.written += 1
+        self.carried += len(data)
+        self._tip = Message.create(self._identity, self._tip, content, now_ms)
+        return self._tip
+
+    def _cut_off(self) -> bytes:
+        """Take as much of what waits as fits into a message."""
+        parts, room = [], ROOM
+        while room and self._queue:
+            packet = self._queue.popleft()
+            if len(packet) > room:
+                self._queue.appendleft(packet[room:])
+                packet = packet[:room]
+            parts.append(packet)
+            room -= len(packet)
+        self._queued -= ROOM - room
+        return b"".join(parts)
+
+    # Reading
+
+    def _take(self, message: Message, now: int) -> list[bytes]:
+        content = message.content
+        if not isinstance(content, dict) or content.get("type") != PACKETS:
+            raise LineError("a message that carries no packets")
+        if message.sequence > self._terms.entries:
+            raise LineError("a feed that is longer than agreed")
+        if message.sequence == 1:
+            self._expected = self._check_next(content.get("next"))
+            self._peer.share(self._expected, self._partner, now, receives=True)
+        self._take_read(content.get("read", self._acknowledged))
+        self._position = message.sequence
+        return self._packets(content.get("packets", ""))
+
+    def _check_next(self, feed: object) -> str:
+        try:
+            parse_feed(feed if isinstance(feed, str) else "")
+        except InvalidRef as error:
+            raise LineError(f"next: {error}") from None
+        assert isinstance(feed, str)
+        if feed in self._peer.replication.wanted or feed in self._feeds.tips():
+            raise LineError("next is a feed that is there already")
+        return feed
+
+    def _hop(self) -> None:
+        """Go on with the other side's next feed."""
+        self._remove(self._incoming)
+        self._incoming, self._expected = self._expected, ""
+        self._position = 0
+        self._read += 1
+        self._owes_read = True
+
+    def _take_read(self, read: object) -> None:
+        whole = self._acknowledged + len(self._own) - (self._open() != self._next.ref)
+        if not isinstance(read, int) or not self._acknowledged <= read <= whole:
+            raise LineError("read is no number of feeds that have their ends")
+        for _ in range(read - self._acknowledged):
+            self._remove(self._own.popleft())
+        self._acknowledged = read
+
+    def _packets(self, text: object) -> list[bytes]:
+        try:
+            self._rest += decode_base64(text) if isinstance(text, str) else b"\x00\x00"
+            packets, end = cut(self._rest, _BURST)
+        except (InvalidRef, MalformedPacket) as error:
+            raise LineError(f"packets: {error}") from None
+        self._rest = self._rest[end:]
+        if len(self._rest) > LARGEST_FRAME:
+            raise LineError("more packets in a message than have room there")
+        return packets
+
+    def _remove(self, feed: str) -> None:
+        self._peer.replication.forget(feed)
+        self._feeds.drop(feed)

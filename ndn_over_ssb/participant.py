@@ -1,0 +1,603 @@
+"""A participant: a Scuttlebutt peer whose contracts are faces of an NDN forwarder.
+
+Customers, repositories and NDN forwarding providers (NFPs) are the same program. A customer sends all
+Interests to its providers. A repository is a customer that answers for prefixes, with applications behind a
+local face. A provider also accepts contracts, and forwards by longest prefix match over the name space; how
+near each of its neighbours is to a repository, it computes from logs. PIT, content store, Nacks, lifetimes
+and loop detection are those of the forwarder (forwarder.forwarder), as in any NDN router.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from forwarder.forwarder import Forwarder
+from forwarder.host import Application, Host
+from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
+from forwarder.wire.packet import Interest, parse_interest
+from forwarder.wire.tlv import MalformedPacket
+from ndn_over_ssb.allowance import Allowance
+from ndn_over_ssb.contract import Contract, Contracts, InvalidClause, Terms, clause
+from ndn_over_ssb.line import PACKETS, Line, LineError
+from ndn_over_ssb.name_space import Holding, NameSpace
+from ndn_over_ssb.routes import find_ways
+from ndn_over_ssb.trust import Trust
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.peer.peer import Peer, PeerEvent, PeerProgram
+from ssb.store.feeds import FeedStore, read_log
+from topologies.endpoint import Address, StreamAction, StreamEvent
+
+_CONTRACTS: Final = 1_000  # that a provider has at once
+_MANY: Final = 1 << 30
+_PATIENCE_S: Final = 1.0  # a customer that has sent by so much too much is not listened to for a while
+_S: Final = 1_000_000_000
+
+
+class Change(NamedTuple):
+    """A change of the name space that has taken effect at this participant.
+
+    Attributes:
+        time: ns.
+        prefix: as a name.
+        holder: who holds it now; "" for nobody any more.
+        repositories: who answers for it now.
+    """
+
+    time: int
+    prefix: bytes
+    holder: str
+    repositories: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Link:
+    """A contract in force.
+
+    Attributes:
+        contract: it, and
+        epoch: that is under way.
+        line: to the other side.
+        face: of the forwarder.
+        allowance: what the customer may send.
+        held_until: nothing is received from the customer before this time, ns.
+    """
+
+    contract: Contract
+    epoch: int
+    line: Line
+    face: int
+    allowance: Allowance
+    held_until: int | None = None
+
+
+class Participant:
+    """A StreamEndpoint in the place of its peer's program.
+
+    Args:
+        identity: who it is; its transient feeds' keys follow from it.
+        program: the Scuttlebutt side, and
+        peer, feeds: the peer in it, and its store.
+        publish: (content, time, ns) -> writes a message to the identity's feed and passes it on.
+        root: the identity that allocates the name space.
+        forwarder: the node's, without faces.
+        offer: what it grants customers as a provider; None if it is none.
+        admits: whether an identity may be a customer.
+        trust: checks Data that come by contracts; None if all may pass.
+        epoch_ms: the time at 0 ns, in ms since 1970.
+        now: the time, ns.
+
+    Attributes:
+        host: the forwarder with its faces: applications are attached there.
+        name_space, contracts: as this participant's logs tell.
+        counters: what did not pass, by a word each.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        program: PeerProgram,
+        peer: Peer,
+        feeds: FeedStore,
+        publish: Callable[[Mapping[str, Any], int], Message],
+        root: str,
+        forwarder: Forwarder,
+        *,
+        offer: Terms | None = None,
+        admits: Callable[[str], bool] = lambda customer: True,
+        trust: Trust | None = None,
+        epoch_ms: float = 0.0,
+        now: int = 0,
+    ) -> None:
+        self._me = identity.ref
+        self._program = program
+        self._peer = peer
+        self._feeds = feeds
+        self._publish = publish
+        self._offer = offer
+        self._admits = admits
+        self._trust = trust
+        self._epoch_ms = epoch_ms
+        self._secret = identity.sign(b"feednet: keys of transient feeds")
+        self.host = Host(forwarder)
+        self.name_space = NameSpace(root)
+        self.contracts = Contracts()
+        self.counters: Counter[str] = Counter()
+        self._read: dict[str, int] = {}
+        self._links: dict[str, _Link] = {}
+        self._by_face: dict[int, _Link] = {}
+        self._labels: dict[
+            str, int
+        ] = {}  # contract -> number of the message by which its epoch was begun here
+        self._open: dict[str, Contract] = {}  # contracts of this participant that are not over
+        self._serving: int | None = None
+        self._routes: set[tuple[bytes, int, int]] = set()
+        self._known: dict[bytes, Holding] = {}
+        self._changes: list[Change] = []
+        self._events: list[PeerEvent] = []
+        self._is_stale = True
+        self._nowhere = self.host.attach(_Nowhere())
+        if trust is not None:
+            self.host.attach(trust)
+        peer.replication.act_on(self)
+        self._start(now)
+
+    # What the user does
+
+    def attach(self, application: Application, *, serves: bool = False, now: int) -> int:
+        """Attach an application; return its face. One that `serves` gets the Interests under the prefixes of
+        which this participant is a repository."""
+        face = self.host.attach(application)
+        if serves:
+            self._serving = face
+            self._is_stale = True
+        self._follow_up(now)
+        return face
+
+    def request(self, provider: str, terms: Terms, now: int) -> str:
+        """Ask a provider for a contract; return its id."""
+        self._say({"type": "contact", "contact": provider, "following": True}, now)
+        message = self._begin("request", provider, now, provider=provider, terms=terms)
+        self._follow_up(now)
+        return message.id
+
+    def end(self, contract: str, now: int) -> None:
+        """End a contract."""
+        self._say(clause("end", contract=contract), now)
+        self._follow_up(now)
+
+    def say(self, content: Mapping[str, Any], now: int) -> Message:
+        """Publish a message, for example about the name space."""
+        message = self._say(content, now)
+        self._follow_up(now)
+        return message
+
+    def links(self) -> list[Line]:
+        """Return the lines of all contracts in force."""
+        return [link.line for link in self._links.values()]
+
+    def take_changes(self) -> list[Change]:
+        """Return the changes of the name space that have taken effect since the last call."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def take_events(self) -> list[PeerEvent]:
+        """Return what has happened on the Scuttlebutt side since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    # The endpoint
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+        self._program.receive(port, payload, sender, now)
+        self._follow_up(now)
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint."""
+        self._program.set_link(port, up, now)
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return list(self._program.take_outputs())
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        due = [self._program.next_deadline(), self.host.next_deadline()]
+        due += [link.held_until for link in self._links.values()]
+        due += [self._ns(contract.until) for contract in self._open.values() if contract.is_accepted]
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        self._program.wake(now)
+        self.host.wake(now)
+        for link in self._links.values():
+            if link.held_until is not None and now >= link.held_until:
+                link.held_until = None
+                link.line.release(now)
+        for contract in list(self._open.values()):
+            if contract.is_accepted and self._ms(now) >= contract.until:
+                self._is_stale = True
+        self._follow_up(now)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        self._program.on_stream(event, now)
+        self._follow_up(now)
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        return self._program.take_actions()
+
+    def settle(self, now: int) -> None:
+        """Take what an application has put out because of something that it was told by other ways."""
+        self.host.settle(now)
+        self._follow_up(now)
+
+    # For whom the peer replicates: see Behalf
+
+    def asks(self, remote: str, feed: str) -> bool:
+        """Tell whether to replicate a feed because a remote wants it: a provider hears whoever connects."""
+        return feed == remote and self._offer is not None and self._admits(remote)
+
+    def leaves(self, remote: str, feed: str) -> None:
+        """See Behalf."""
+
+    # Logs
+
+    def _start(self, now: int) -> None:
+        """Read the logs that are there, and begin new transient feeds for contracts that were in force."""
+        old = set()
+        for stored in read_log(self._feeds, 0):
+            message = stored.message
+            content = message.content
+            if isinstance(content, dict) and content.get("type") == PACKETS:
+                old.add(message.author)
+            else:
+                self._take_message(message)
+        for feed in old:
+            self._peer.replication.forget(feed)
+            self._feeds.drop(feed)
+        self._peer.want(self._me, now)
+        if self._offer is not None and self.contracts.offers.get(self._me) != self._offer:
+            self._say(clause("offer", terms=self._offer), now)
+        for contract in list(self._open.values()):
+            if contract.holds(self._ms(now)):
+                self._resume(contract, contract.epoch + 1, now)
+            elif contract.customer == self._me:
+                request = self._feeds.get(contract.id)
+                assert request is not None
+                self._labels[contract.id] = request.sequence
+                self._share(contract, now)
+        self._follow_up(now)
+
+    def _say(self, content: Mapping[str, Any], now: int) -> Message:
+        message = self._publish(content, now)
+        self._take_message(message)
+        return message
+
+    def _resume(self, contract: Contract, epoch: int, now: int) -> None:
+        self._begin("resume", contract.other(self._me), now, contract=contract.id, epoch=epoch)
+
+    def _begin(self, do: str, other: str, now: int, **parts: Any) -> Message:
+        """Publish a clause with which transient feeds begin, and let the other side have the first one."""
+        label = self._feeds.tips().get(self._me, 0) + 1
+        feed = self._transient(label)(0).ref
+        self._peer.share(feed, other, now, receives=False)
+        message = self._say(clause(do, feed=feed, **parts), now)
+        self._labels[message.id if do == "request" else parts["contract"]] = label
+        return message
+
+    def _transient(self, label: int) -> Callable[[int], Identity]:
+        def identity(number: int) -> Identity:
+            return Identity.from_seed(hashlib.sha256(self._secret + f"{label} {number}".encode()).digest())
+
+        return identity
+
+    def _take_message(self, message: Message) -> None:
+        """Take a message of a log that lasts into account."""
+        if message.sequence <= self._read.get(message.author, 0):
+            return
+        self._read[message.author] = message.sequence
+        if self.name_space.read(message):
+            self._is_stale = True
+        for contract in self.contracts.read(message):
+            if self._me in (contract.customer, contract.provider):
+                self._open[contract.id] = contract
+            self._is_stale = True
+
+    def _take_event(self, event: PeerEvent, now: int) -> None:
+        message = event.message
+        if message is None:
+            if event.event == "connected" and self.asks(event.remote, event.remote):
+                self._peer.want(event.remote, now)
+            return
+        content = message.content
+        if not isinstance(content, dict) or content.get("type") != PACKETS:
+            self._take_message(message)
+            return
+        for link in list(self._links.values()):
+            if message.author in link.line.reads:
+                try:
+                    packets = link.line.take(message, now)
+                except LineError as error:
+                    self._break(link, str(error), now)
+                    return
+                for packet in packets:
+                    self._receive(link, packet, now)
+                return
+
+    def _break(self, link: _Link, reason: str, now: int) -> None:
+        """End a contract whose other side does not keep to the protocol."""
+        self.counters[f"line: {reason}"] += 1
+        self._say(clause("end", contract=link.contract.id), now)
+
+    # What follows from logs
+
+    def _update(self, now: int) -> None:
+        self._is_stale = False
+        for feed, (first, _) in self._feeds.forks().items():
+            self.name_space.forked(feed, first.sequence)
+        for contract in list(self._open.values()):
+            self._see_to(contract, now)
+        for feed in self._needed():
+            self._peer.want(feed, now)
+        self._note_changes(now)
+        self._set_routes(now)
+
+    def _needed(self) -> set[str]:
+        """Return the feeds that this participant reads."""
+        needed = {self._me, *self.name_space.holders()}
+        needed.update(contract.other(self._me) for contract in self._open.values())
+        if self._offer is None:
+            return needed
+        for holding in self.name_space.holdings().values():
+            needed.update(holding.repositories)
+        for contract in self.contracts:
+            needed.add(contract.provider)
+            if contract.terms is not None and contract.terms.transit:
+                needed.add(contract.customer)
+        return needed
+
+    def _see_to(self, contract: Contract, now: int) -> None:
+        """Answer a request, and have a line for a contract that holds."""
+        link = self._links.get(contract.id)
+        if not contract.holds(self._ms(now)):
+            if link is not None:
+                self._drop(link, now)
+            if contract.has_ended or contract.is_accepted or contract.refusal is not None:
+                self._close(contract)
+            elif contract.is_requested and contract.provider == self._me:
+                self._answer(contract, now)
+            return
+        mine, theirs = contract.begun[self._me], contract.begun[contract.other(self._me)]
+        if theirs[0] > mine[0]:
+            if link is not None:
+                self._drop(link, now)
+            self._resume(contract, theirs[0], now)
+        elif theirs[0] == mine[0] and (link is None or link.epoch != mine[0]):
+            if link is not None:
+                self._drop(link, now)
+            self._link(contract, now)
+
+    def _answer(self, contract: Contract, now: int) -> None:
+        customer = contract.customer
+        reason = ""
+        if self._offer is None:
+            reason = "not a provider"
+        elif not self._admits(customer):
+            reason = "not admitted"
+        elif len(self._links) >= _CONTRACTS:
+            reason = "too many customers"
+        else:
+            assert contract.asked is not None
+            try:
+                terms = contract.asked.within(self._offer)
+            except InvalidClause as error:
+                reason = str(error)
+        if reason:
+            self.counters["requests refused"] += 1
+            self._say(clause("refuse", contract=contract.id, customer=customer, reason=reason), now)
+            return
+        self._say({"type": "contact", "contact": customer, "following": True}, now)
+        self._begin("accept", customer, now, contract=contract.id, customer=customer, terms=terms)
+
+    def _share(self, contract: Contract, now: int) -> None:
+        first = self._transient(self._labels[contract.id])(0).ref
+        self._peer.share(first, contract.other(self._me), now, receives=False)
+
+    def _close(self, contract: Contract) -> None:
+        """Keep nothing of a contract that is over."""
+        self._open.pop(contract.id, None)
+        label = self._labels.pop(contract.id, None)
+        if label is not None:
+            self._peer.replication.forget(self._transient(label)(0).ref)
+
+    def _link(self, contract: Contract, now: int) -> None:
+        other = contract.other(self._me)
+        terms = contract.terms
+        assert terms is not None
+        line = Line(
+            self._peer,
+            self._feeds,
+            other,
+            terms,
+            self._transient(self._labels[contract.id]),
+            contract.begun[other][1],
+            now,
+        )
+        face = self.host.add_face()
+        face.uri = f"ssb:{other}"
+        # A customer keeps half of what it may send at once for the jitter of the way to its provider.
+        burst = terms.rate if contract.provider == self._me else terms.rate / 2
+        link = _Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
+        self._links[contract.id] = self._by_face[face.number] = link
+
+    def _drop(self, link: _Link, now: int) -> None:
+        link.line.close()
+        self._routes = {route for route in self._routes if route[1] != link.face}
+        self.host.remove_face(link.face, now)
+        del self._links[link.contract.id], self._by_face[link.face]
+
+    def _note_changes(self, now: int) -> None:
+        """Note what is new in the name space, and keep no Data under prefixes that have changed hands."""
+        holdings = dict(self.name_space.holdings())
+        for prefix in {**self._known, **holdings}:
+            before, after = self._known.get(prefix), holdings.get(prefix)
+            if before == after:
+                continue
+            self._changes.append(
+                Change(now, prefix, after.holder if after else "", after.repositories if after else ())
+            )
+            if before is not None and (after is None or after.title != before.title):
+                self.host.forwarder.cs.erase(prefix, _MANY)
+        self._known = holdings
+
+    def _set_routes(self, now: int) -> None:
+        routes: set[tuple[bytes, int, int]] = set()
+        here = [p for p, holding in self._known.items() if self._me in holding.repositories]
+        if self._serving is not None:
+            routes |= {(prefix, self._serving, 0) for prefix in here}
+        if self._offer is None:
+            routes |= {
+                (b"", link.face, 1) for link in self._links.values() if link.contract.customer == self._me
+            }
+        else:
+            now_ms = self._ms(now)
+            holding = [contract for contract in self.contracts if contract.holds(now_ms)]
+            for prefix, ways in find_ways(self._me, self._known, holding).items():
+                found = {
+                    (prefix, self._links[way.contract].face, way.cost)
+                    for way in ways
+                    if way.contract in self._links
+                }
+                routes |= found or ({(prefix, self._nowhere, 0)} if prefix not in here else set())
+        fib = self.host.forwarder.fib
+        for prefix, face, _ in self._routes - routes:
+            fib.remove(prefix, face)
+        for prefix, face, cost in routes - self._routes:
+            fib.add(prefix, face, cost)
+        self._routes = routes
+
+    # Packets
+
+    def _follow_up(self, now: int) -> None:
+        """Act on what has happened until nothing more follows from it."""
+        is_busy = True
+        while is_busy:
+            if self._is_stale:
+                self._update(now)
+            events = self._program.take_events()
+            self._events += [event for event in events if event.event != "stored"]
+            for event in events:
+                self._take_event(event, now)
+            outputs = self.host.take_outputs()
+            for face, packet, _ in outputs:
+                self._send(face, packet, now)
+            for link in self._links.values():
+                link.line.flush(now, self._ms(now))
+            is_busy = bool(events or outputs or self._is_stale)
+
+    def _send(self, face: int, packet: bytes, now: int) -> None:
+        """Put a packet on a line; an Interest that finds no room there, or is one too many, comes back."""
+        link = self._by_face.get(face)
+        if link is None:
+            return
+        interest = open_interest(packet)
+        if interest is not None and link.contract.customer == self._me and not link.allowance.take(now):
+            self.counters["Interests above the rate"] += 1
+        elif link.line.put(packet):
+            return
+        else:
+            self.counters["no room on the line"] += 1
+        if interest is not None:
+            nack = make_lp(interest.wire, nack_reason=CONGESTION)
+            self.host.receive(face, nack, None, now)
+
+    def _receive(self, link: _Link, packet: bytes, now: int) -> None:
+        """Take a packet off a line: Interests by the contract's terms, Data by their certificates."""
+        found = open_data(packet)
+        if found is not None:
+            data = found[0]
+            if not self.host.forwarder.pit.match(data):
+                self.counters["Data that nobody asked for"] += 1
+                self._charge(link, now)
+            elif self._trust is None:
+                self.host.receive(link.face, packet, None, now)
+            else:
+                self._trust.check(data, partial(self._judge, link, packet), now)
+                self.host.settle(now)
+            return
+        interest = open_interest(packet)
+        if interest is None or link.contract.provider != self._me:
+            self.host.receive(link.face, packet, None, now)
+            return
+        assert link.contract.terms is not None
+        if not self._charge(link, now):
+            self.counters["Interests above the rate"] += 1
+            self._nack(link, packet, interest, CONGESTION)
+        elif not link.contract.terms.allow(interest.name):
+            self.counters["Interests outside the contract"] += 1
+            self._nack(link, packet, interest, NO_ROUTE)
+        else:
+            self.host.receive(link.face, packet, None, now)
+
+    def _judge(self, link: _Link, packet: bytes, may_pass: bool, now: int) -> None:
+        if not may_pass:
+            self.counters["Data without a chain to the anchor"] += 1
+            self._charge(link, now)
+        elif self._by_face.get(link.face) is link:
+            self.host.receive(link.face, packet, None, now)
+
+    def _charge(self, link: _Link, now: int) -> bool:
+        """Charge a customer for a packet; return whether it may still send that one."""
+        if link.contract.provider != self._me:
+            return True
+        may_send = link.allowance.take(now, in_debt=True)
+        if link.held_until is None and link.allowance.debt_s > _PATIENCE_S:
+            link.held_until = now + int(link.allowance.debt_s * _S)
+            link.line.hold_back(now)
+        return may_send
+
+    def _nack(self, link: _Link, packet: bytes, interest: Interest, reason: int) -> None:
+        """Answer a customer's Interest with a Nack, without the forwarder."""
+        token = parse_lp(packet).pit_token
+        link.line.put(make_lp(interest.wire, nack_reason=reason, pit_token=token))
+
+    def _ms(self, now: int) -> float:
+        return self._epoch_ms + now / 1e6
+
+    def _ns(self, ms: float) -> int:
+        return int((ms - self._epoch_ms) * 1e6) + 1
+
+
+class _Nowhere:
+    """Answers Interests for prefixes that nobody answers for."""
+
+    def __init__(self) -> None:
+        self._outputs: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        try:
+            header = parse_lp(packet)
+            interest = parse_interest(header.fragment)
+        except MalformedPacket:
+            return
+        self._outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=header.pit_token))
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Application."""

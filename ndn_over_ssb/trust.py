@@ -1,0 +1,230 @@
+"""NDN's trust at a forwarding provider: Data passes if its chain of certificates leads to the anchor.
+
+Seed 002, section 4.4: NFPs "implement NDN's trust model by validating content through NDN's certificate
+authorities". Schema, chain and signatures are checked by python-ndn's validators (LightVerSec). These are
+coroutines that wait for certificates. Here no event loop runs them: a step at a time, they ask for a
+certificate, and go on when it has come through the provider's own forwarder.
+"""
+
+from calendar import timegm
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import Any, Final
+
+from lark import LarkError
+from ndn.app import InterestTimeout, ValidationFailure
+from ndn.app_support.light_versec import DEFAULT_USER_FNS, Checker, LvsModelError, compile_lvs, lvs_validator
+from ndn.app_support.light_versec.compiler import SemanticError
+from ndn.app_support.security_v2 import parse_certificate
+from ndn.encoding import FormalName, parse_data
+from ndn.security.validator.cascade_validator import PublicKeyStorage
+
+from forwarder.wire.lp import open_data, parse_lp
+from forwarder.wire.packet import Data, make_interest, read_name
+from forwarder.wire.tlv import MalformedPacket
+
+_KEYS: Final = 1_000  # whose validity is remembered
+_FETCHES: Final = 100  # certificates that are fetched at once
+_WAITING: Final = 2_000  # Data that wait for certificates
+_LIFETIME_MS: Final = 2_000
+
+Verdict = Callable[[bool, int], None]
+"""Is told whether Data may pass, and the time, ns."""
+
+
+class TrustError(ValueError):
+    """Schema or anchor cannot be used; the message says why."""
+
+
+class Trust:
+    """Validates Data; an Application of the forwarder through which it fetches certificates.
+
+    Args:
+        schema: in LightVerSec's language.
+        anchor: the certificate in which all chains end, a Data packet.
+        random: source of nonces.
+        epoch_ms: the time at 0 ns, in ms since 1970, for validity periods.
+
+    Attributes:
+        accepted, refused: how many packets.
+
+    Raises TrustError. A schema whose keys sign each other in a circle is none, so chains are bounded.
+    """
+
+    def __init__(self, schema: str, anchor: bytes, random: Random, epoch_ms: float) -> None:
+        self._anchor = anchor
+        self._random = random
+        self._epoch_ms = epoch_ms
+        self._now = 0
+        self._fetches: dict[bytes, _Fetch] = {}
+        self._waiting = 0
+        self._outputs: list[bytes] = []
+        self.accepted = 0
+        self.refused = 0
+        try:
+            self._anchor_name = read_name(anchor)
+            checker = Checker(compile_lvs(schema), DEFAULT_USER_FNS)
+            self._validate = lvs_validator(checker, self, anchor, _Keys())
+        except (LarkError, LvsModelError, SemanticError, MalformedPacket, ValueError, IndexError) as error:
+            first = str(error).partition("\n")[0]
+            raise TrustError(f"schema or anchor: {first}") from None
+
+    def check(self, data: Data, verdict: Verdict, now: int) -> None:
+        """Say of Data whether it may pass: at once, or when certificates have come or failed to come."""
+        self._now = now
+        if data.name == self._anchor_name:
+            self._decide(data.wire == self._anchor, verdict)
+        elif self._waiting >= _WAITING:
+            self._decide(False, verdict)
+        else:
+            self._go_on(_Check(self._validated(data.wire), verdict), None)
+
+    # The application
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application: a certificate, or a Nack."""
+        self._now = now
+        try:
+            header = parse_lp(packet)
+            name = read_name(header.fragment) if header.fragment else b""
+        except MalformedPacket:
+            return
+        found = open_data(packet)
+        self._end(name, None if found is None else found[0].wire)
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application: Interests for certificates."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return min((fetch.until for fetch in self._fetches.values()), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Application: give up certificates that do not come."""
+        self._now = now
+        for name, fetch in list(self._fetches.items()):
+            if now >= fetch.until:
+                self._end(name, None)
+
+    # The coroutines
+
+    async def _validated(self, wire: bytes) -> bool:
+        name, _, _, signature = parse_data(wire)
+        return bool(await self._validate(name, signature))
+
+    async def express_interest(
+        self, *, name: FormalName, validator: Callable[..., Coroutine[Any, Any, bool]], **how: Any
+    ) -> tuple[FormalName, None, bytes]:
+        """Fetch and validate a certificate: what python-ndn's validator asks an NDNApp for."""
+        wire = await _Certificate(b"".join(map(bytes, name)))
+        if wire is None:
+            raise InterestTimeout
+        certificate = parse_certificate(wire)
+        found, meta, content, signature = parse_data(wire)
+        if not self._is_valid_now(certificate) or not await validator(found, signature):
+            raise ValidationFailure(found, meta, content, signature)
+        return found, None, bytes(content or b"")
+
+    def _is_valid_now(self, certificate: Any) -> bool:
+        info = certificate.signature_info
+        period = info.validity_period if info is not None else None
+        if period is None:
+            return False
+        now_ms = self._epoch_ms + self._now / 1e6
+        return _time_ms(period.not_before) <= now_ms <= _time_ms(period.not_after)
+
+    def _go_on(self, check: "_Check", certificate: bytes | None) -> None:
+        """Let a check go on until it asks for a certificate or ends."""
+        try:
+            wanted = check.steps.send(certificate)
+        except StopIteration as end:
+            self._decide(bool(end.value), check.verdict)
+            return
+        except Exception:
+            self._decide(False, check.verdict)
+            return
+        fetch = self._fetches.get(wanted)
+        if fetch is None and len(self._fetches) >= _FETCHES:
+            check.steps.close()
+            self._decide(False, check.verdict)
+            return
+        if fetch is None:
+            fetch = self._fetches[wanted] = _Fetch(self._now + _LIFETIME_MS * 1_000_000)
+            interest = make_interest(
+                wanted, nonce=self._random.getrandbits(32), must_be_fresh=True, lifetime_ms=_LIFETIME_MS
+            )
+            self._outputs.append(interest)
+        fetch.checks.append(check)
+        self._waiting += 1
+
+    def _end(self, name: bytes, certificate: bytes | None) -> None:
+        """Go on with the checks that wait for a certificate, which is None if it does not come."""
+        fetch = self._fetches.pop(name, None)
+        for check in () if fetch is None else fetch.checks:
+            self._waiting -= 1
+            self._go_on(check, certificate)
+
+    def _decide(self, may_pass: bool, verdict: Verdict) -> None:
+        if may_pass:
+            self.accepted += 1
+        else:
+            self.refused += 1
+        verdict(may_pass, self._now)
+
+
+def _time_ms(text: bytes) -> int:
+    """Read a certificate's time, YYYYMMDDThhmmss, in ms since 1970; raise ValueError."""
+    digits = bytes(text).decode().replace("T", "", 1)
+    places = (0, 4, 6, 8, 10, 12, 14)
+    return timegm(tuple(int(digits[a:b]) for a, b in pairwise(places))) * 1000
+
+
+class _Certificate:
+    """What a coroutine waits for."""
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+
+    def __await__(self) -> Generator[bytes, bytes | None, bytes | None]:
+        return (yield self._name)
+
+
+@dataclass(slots=True)
+class _Check:
+    """A validation under way: its coroutine, and who is told its end."""
+
+    steps: Coroutine[bytes, bytes | None, bool]
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """A certificate that is fetched until a time, ns, and the checks that wait for it."""
+
+    until: int
+    checks: list[_Check] = field(default_factory=list)
+
+
+class _Keys(PublicKeyStorage):  # type: ignore[misc]
+    """Keys of valid certificates; those that were used last."""
+
+    def __init__(self) -> None:
+        self._keys: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def load(self, name: FormalName) -> bytes | None:
+        """Return the key in the certificate of a name, if it was valid."""
+        key = b"".join(map(bytes, name))
+        if key in self._keys:
+            self._keys.move_to_end(key)
+        return self._keys.get(key)
+
+    def save(self, name: FormalName, key_bits: bytes) -> None:
+        """Keep the key of a valid certificate."""
+        self._keys[b"".join(map(bytes, name))] = bytes(key_bits)
+        if len(self._keys) > _KEYS:
+            self._keys.popitem(last=False)

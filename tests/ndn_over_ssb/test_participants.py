@@ -1,0 +1,338 @@
+"""Interests and Data across customers, forwarding providers and repositories, in virtual time."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from provider_world import MS, Consumer, Producer, World, identity
+
+from forwarder.wire.lp import CONGESTION, NO_ROUTE
+from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.packet import make_data, parse_data
+from ndn_over_ssb.allowance import Allowance
+from ndn_over_ssb.contract import Terms
+
+REFUSED = f"nack {NO_ROUTE}"
+
+
+def chain(
+    providers: int = 1,
+    terms: Terms | None = None,
+    others: tuple[str, ...] = (),
+    between: Terms | None = None,
+    producer: Producer | None = None,
+    **link: Any,
+) -> World:
+    """Customers at the first of some providers in a row, and a repository of /a behind the last one."""
+    names = [f"nfp{number}" for number in range(1, providers + 1)]
+    nodes = ["customer", *names, "repository"]
+    ends = [*pairwise(nodes), ("root", names[0]), *((each, names[0]) for each in others)]
+    world = World(ends, **link)
+    world.add("root")
+    for name in names:
+        world.add(name, offer=Terms(transit=True))
+    world.add("repository", producer=producer or Producer(answer))
+    for name in ("customer", *others):
+        world.add(name)
+    transit = (between or Terms())._replace(transit=True)
+    for here, there in pairwise(names):
+        world.request(here, there, transit)
+    world.allocate("/a", "repository", ("repository",))
+    world.run(3)
+    world.request("repository", names[-1], between)
+    for name in ("customer", *others):
+        world.request(name, names[0], terms)
+    world.run(10)
+    return world
+
+
+def answer(name: bytes, size: int = 100) -> bytes:
+    return make_data(name, name.ljust(size, b"."), freshness_ms=10_000)
+
+
+def is_answered(world: World, uri: str, name: str = "customer") -> bool:
+    ends = world.ends(name, uri)
+    return len(ends) == 1 and isinstance(ends[0], bytes) and to_uri(parse_data(ends[0]).name) == uri
+
+
+@pytest.mark.parametrize("providers", [1, 2, 3])
+def test_data_comes_as_fast_as_links_carry_it(providers: int) -> None:
+    """EBT passes a message on at once, so that nothing is added to the links' delays."""
+    world = chain(providers)
+    asked = world.now
+    world.ask("customer", "/a/1")
+    world.run(5)
+    assert is_answered(world, "/a/1")
+    assert (world.consumers["customer"].times["/a/1"] - asked) / MS == 2 * 5 * (providers + 1)
+
+
+def test_interests_are_aggregated_and_data_are_cached() -> None:
+    producer = Producer(answer)
+    world = chain(2, others=("other",), producer=producer)
+    world.ask("customer", "/a/1")
+    world.ask("other", "/a/1")
+    world.run(1)
+    assert is_answered(world, "/a/1")
+    assert is_answered(world, "/a/1", "other")
+    assert producer.asked == ["/a/1"]
+    world.ask("other", "/a/1")
+    world.run(1)
+    assert len(world.ends("other", "/a/1")) == 2
+    assert producer.asked == ["/a/1"]
+
+
+def test_a_name_that_nobody_has_is_refused() -> None:
+    world = chain(3)
+    world.allocate("/empty", "customer")
+    world.run(1)
+    world.ask("customer", "/b/1", "/empty/1")
+    world.run(1)
+    assert world.ends("customer", "/b/1") == world.ends("customer", "/empty/1") == [REFUSED]
+
+
+def test_a_delegated_prefix_is_not_its_owners_any_more() -> None:
+    """Also if nobody answers for it yet."""
+    world = chain(2)
+    space = world.nodes["repository"].name_space
+    title = space.holdings()[from_uri("/a")].title
+    world.say("repository", "delegate", title=title, prefix=from_uri("/a/b"), to=identity("customer").ref)
+    world.run(1)
+    world.ask("customer", "/a/b/1", "/a/c/1")
+    world.run(1)
+    assert world.ends("customer", "/a/b/1") == [REFUSED]
+    assert is_answered(world, "/a/c/1")
+
+
+def test_a_revoked_prefix_is_served_no_more() -> None:
+    """Within one round of replication: as long as the root's message takes. Caches keep nothing of it."""
+    world = chain(3)
+    world.ask("customer", "/a/1", lifetime_ms=1000)
+    world.run(1)
+    assert is_answered(world, "/a/1")
+    allocation = world.nodes["root"].name_space.holdings()[from_uri("/a")].allocation
+    world.say("root", "revoke", allocation=allocation)
+    world.run(0.020)  # to the provider next to the customer there are two links of 5 ms
+    world.ask("customer", "/a/1", "/a/2")
+    world.run(1)
+    assert world.ends("customer", "/a/1")[1:] == world.ends("customer", "/a/2") == [REFUSED]
+    (change,) = [c for c in world.nodes["nfp3"].take_changes() if not c.holder]
+    assert change.prefix == from_uri("/a")
+
+
+def test_without_a_contract_nothing_is_forwarded() -> None:
+    world = World([("customer", "nfp1"), ("root", "nfp1")])
+    world.add("root")
+    world.add("nfp1", offer=Terms(), admits=lambda who: who == identity("root").ref)
+    world.add("customer")
+    world.request("customer", "nfp1")
+    world.run(5)
+    assert world.nodes["nfp1"].counters["requests refused"] == 0  # it does not even read the customer's log
+    world.ask("customer", "/a/1")
+    world.run(1)
+    assert world.ends("customer", "/a/1") == [REFUSED]
+    assert not world.nodes["nfp1"].links()
+
+
+def test_one_that_offers_nothing_accepts_nothing() -> None:
+    world = World([("customer", "other"), ("root", "other")])
+    world.add("root")
+    world.add("other")
+    world.add("customer")
+    world.do("other", lambda node: node._peer.want(identity("customer").ref, world.now))
+    contract = world.request("customer", "other")
+    world.run(5)
+    assert world.nodes["customer"].contracts[contract].refusal == "not a provider"
+
+
+def test_a_customer_asks_for_what_it_has_agreed_on() -> None:
+    world = chain(1, Terms(prefixes=(from_uri("/a/x"),)))
+    world.ask("customer", "/a/x/1", "/a/y/1")
+    world.run(1)
+    assert is_answered(world, "/a/x/1")
+    assert world.ends("customer", "/a/y/1") == [REFUSED]
+    assert world.nodes["nfp1"].counters["Interests outside the contract"] == 1
+
+
+def every(world: World, name: str, gap_ms: float, count: int, uri: str) -> None:
+    """Have a consumer ask for names in a row, a certain time apart."""
+    for number in range(count):
+        world.network.change(
+            world.now + int(number * gap_ms * MS), lambda number=number: world.ask(name, f"{uri}/{number}")
+        )
+
+
+def test_a_flooding_customer_is_held_to_its_rate_and_others_keep_theirs() -> None:
+    world = chain(2, Terms(rate=50), others=("other",))
+    every(world, "customer", 0.5, 10_000, "/a/flood")
+    every(world, "other", 25, 200, "/a/other")
+    world.run(12)
+    ends = world.consumers["customer"].ends
+    served = sum(isinstance(end, bytes) for (end,) in ends.values())
+    assert 50 * 4.5 <= served <= 50 * 7  # in 5 s
+    assert {end for (end,) in ends.values() if not isinstance(end, bytes)} == {f"nack {CONGESTION}"}
+    others = [world.ends("other", f"/a/other/{number}") for number in range(200)]
+    assert sum(isinstance(end, bytes) for (end,) in others) >= 0.9 * 200
+    assert world.nodes["nfp1"].counters["Interests above the rate"] == 0  # its own participant refuses them
+
+
+def test_one_that_does_not_keep_to_its_rate_is_not_listened_to() -> None:
+    """A participant that lets all Interests out gets Nacks; then its feed is not received for a while."""
+    world = chain(2, Terms(rate=50), others=("other",))
+    (link,) = world.nodes["customer"]._links.values()
+    link.allowance = Allowance(1e9, 1e9, 0)
+    every(world, "customer", 0.5, 10_000, "/a/flood")
+    every(world, "other", 25, 200, "/a/other")
+    world.run(12)
+    ends = world.consumers["customer"].ends
+    assert sum(isinstance(end, bytes) for (end,) in ends.values()) <= 50 * 7
+    others = [world.ends("other", f"/a/other/{number}") for number in range(200)]
+    assert sum(isinstance(end, bytes) for (end,) in others) >= 0.9 * 200
+    provider = world.nodes["nfp1"]
+    assert 0 < provider.counters["Interests above the rate"] < 10_000
+
+
+def stored(world: World) -> dict[str, int]:
+    """Return how many transient feeds each participant keeps."""
+    main = {identity(name).ref for name in world.nodes}
+    return {name: len(set(store.tips()) - main) for name, store in world.stores.items()}
+
+
+def clocks(world: World) -> set[str]:
+    main = {identity(name).ref for name in world.nodes}
+    return {feed for each in world.clocks.values() for clock in each.values() for feed in clock} - main
+
+
+def test_feeds_are_short_and_old_ones_are_deleted() -> None:
+    terms = Terms(entries=8, unread=2)
+    world = chain(2, terms, between=terms)
+    every(world, "customer", 10, 1000, "/a")
+    most: dict[str, int] = {}
+    for _ in range(120):
+        world.run(0.1)
+        for name, count in stored(world).items():
+            most[name] = max(most.get(name, 0), count)
+    assert all(is_answered(world, f"/a/{number}") for number in range(1000))
+    written = sum(line.written for node in world.nodes.values() for line in node.links())
+    assert written > 4 * 1000
+    # Of each line: the open feed and those that are not acknowledged yet, in each direction.
+    assert max(most.values()) <= 2 * 2 * 3
+    for node in world.nodes.values():
+        feeds = node._peer.replication
+        assert len(feeds.wanted) < 20
+        assert feeds.exchanges() < 60
+
+
+@pytest.mark.parametrize("by", ["customer", "nfp1"])
+def test_nothing_is_left_of_a_contract_that_ended(by: str) -> None:
+    world = chain(1)
+    every(world, "customer", 10, 100, "/a")
+    world.run(3)
+    for contract in [*world.nodes["nfp1"].contracts]:
+        side = by if by == "nfp1" or contract.customer == identity("customer").ref else "repository"
+        world.do(side, lambda node, contract=contract: node.end(contract.id, world.now))
+    world.run(2)
+    world.ask("customer", "/a/again")
+    world.run(5)
+    assert world.ends("customer", "/a/again") == [REFUSED]
+    assert set(stored(world).values()) == {0}
+    for name in ("customer", "nfp1", "repository"):
+        node = world.nodes[name]
+        assert not node.links()
+        assert node.host.forwarder.pit_entries() == 0
+        main = {identity(other).ref for other in world.nodes}
+        assert set(node._peer.replication.wanted) <= main
+
+
+def test_a_contract_ends_when_its_term_is_over() -> None:
+    world = chain(1, Terms(term_s=60))
+    world.ask("customer", "/a/1")
+    world.run(1)
+    assert is_answered(world, "/a/1")
+    world.run(60)
+    world.ask("customer", "/a/2")
+    world.run(1)
+    assert world.ends("customer", "/a/2") == [REFUSED]
+    assert stored(world)["customer"] == 0
+    assert len(world.nodes["nfp1"].links()) == 1  # the repository's
+
+
+class Fetcher(Consumer):
+    """Fetches segments, some at a time, and asks again for what does not come."""
+
+    def __init__(self, prefix: str, segments: int, window: int = 16) -> None:
+        super().__init__()
+        self._uri = prefix
+        self._left = list(range(segments))[::-1]
+        self._window = window
+        self.got: dict[int, bytes] = {}
+        self.segments = segments
+
+    def go_on(self, now: int) -> None:
+        while self._left and len(self._due) < self._window:
+            self.ask(f"{self._uri}/seg={self._left.pop()}", now, lifetime_ms=1000)
+
+    def _end(self, name: bytes, end: bytes | str, now: int) -> None:
+        super()._end(name, end, now)
+        number = int(to_uri(name).rpartition("=")[2])
+        if isinstance(end, bytes):
+            assert number not in self.got
+            self.got[number] = parse_data(end).content
+        else:
+            self._left.append(number)
+            self._pause = now
+        if isinstance(end, bytes) or end == "timeout":
+            self.go_on(now)
+
+
+def fetch(world: World, segments: int, do: Callable[[], None] = lambda: None) -> Fetcher:
+    fetcher = Fetcher("/a/object", segments)
+    world.do("customer", lambda node: node.attach(fetcher, now=world.now))
+    world.do("customer", lambda node: fetcher.go_on(world.now))
+    world.network.change(world.now + 150 * MS, do)
+    for _ in range(100):
+        world.run(1)
+        if len(fetcher.got) == segments:
+            break
+        world.do("customer", lambda node: fetcher.go_on(world.now))
+    return fetcher
+
+
+def content(name: bytes) -> bytes:
+    return answer(name, 5000)
+
+
+@pytest.mark.parametrize("restarted", [None, "nfp1", "nfp2", "nfp3", "repository"])
+def test_an_object_comes_whole_though_a_node_is_killed(restarted: str | None) -> None:
+    world = chain(3, producer=Producer(content), between=Terms(entries=16), bw_mbit=20.0)
+
+    def kill() -> None:
+        if restarted is not None:
+            world.restart(restarted)
+
+    fetcher = fetch(world, 200, kill)
+    for number in range(200):
+        name = from_uri(f"/a/object/seg={number}")
+        assert fetcher.got[number] == name.ljust(5000, b".")
+
+
+def test_two_restarts_at_once() -> None:
+    world = chain(2)
+    world.restart("nfp1")
+    world.restart("nfp2")
+    world.run(10)
+    world.ask("customer", "/a/1")
+    world.run(2)
+    assert is_answered(world, "/a/1")
+    epochs = {contract.epoch for contract in world.nodes["nfp1"].contracts if contract.is_accepted}
+    assert epochs == {1}
+
+
+def test_the_customer_starts_anew() -> None:
+    world = chain(1)
+    world.restart("customer")
+    world.run(10)
+    world.ask("customer", "/a/1")
+    world.run(2)
+    assert is_answered(world, "/a/1")
+    assert max(stored(world).values()) <= 8
