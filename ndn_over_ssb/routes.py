@@ -42,25 +42,23 @@ def find_ways(
         for repository in holding.repositories:
             if repository not in distances:
                 distances[repository] = _distances(repository, neighbours, transit)
-            distance = distances[repository]
-            for neighbour in neighbours[node]:
-                if distance.get(neighbour, node_at := distance.get(node, 1 << 30)) < node_at:
-                    found[neighbour] = min(distance[neighbour] + 1, found.get(neighbour, 1 << 30))
+            near = {n: distances[repository][n] for n in neighbours[node] if n in distances[repository]}
+            for neighbour, distance in near.items():
+                if distance == min(near.values()):
+                    found[neighbour] = min(distance + 1, found.get(neighbour, distance + 1))
         is_here = node in holding.repositories
         ways[prefix] = [] if is_here else [Way(neighbours[node][each], found[each]) for each in sorted(found)]
     return ways
 
 
 def _distances(start: str, neighbours: Mapping[str, Mapping[str, str]], transit: set[str]) -> dict[str, int]:
-    """Return how many contracts lead from an identity to each other one, through providers only."""
+    """Return how many contracts lead from an identity to each provider."""
     distances = {start: 0}
     ahead = deque([start])
     while ahead:
         here = ahead.popleft()
-        if here != start and here not in transit:
-            continue
         for other in neighbours.get(here, ()):
-            if other not in distances:
+            if other in transit and other not in distances:
                 distances[other] = distances[here] + 1
                 ahead.append(other)
     return distances
