@@ -152,7 +152,7 @@ GOOD = clause("request", provider=BOB.ref, terms=TERMS, feed=FEEDS[0])
         {"terms": None},
         {"terms": TERMS.content() | {"rate": 0}},
         {"terms": TERMS.content() | {"rate": True}},
-        {"terms": TERMS.content() | {"rate": 1e3}},
+        {"terms": TERMS.content() | {"rate": 10.5}},
         {"terms": TERMS.content() | {"term_s": 10**12}},
         {"terms": TERMS.content() | {"prefixes": []}},
         {"terms": TERMS.content() | {"prefixes": ["/%z"]}},
