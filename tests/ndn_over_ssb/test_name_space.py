@@ -87,16 +87,12 @@ def test_nobody_gives_away_what_is_not_theirs() -> None:
     logs.say("ann", "delegate", title=a, prefix="/a", to="bob")
     space = logs.read()
     assert held(space) == {"/a": "ann"}
-    assert (
-        void(space)
-        == [
-            "only the root acts without a title",
-            "its author does not have that title",
-            "/b is not under /a",
-            "/a is not under /a",
-        ]
-        or len(void(space)) == 4
-    )
+    assert sorted(void(space)) == [
+        "/a is not under /a",
+        "/b is not under /a",
+        "its author does not have that title",
+        "only the root acts without a title",
+    ]
 
 
 @pytest.mark.parametrize("second", ["/a/b", "/a", "/a/b/c"])
@@ -214,8 +210,12 @@ def histories(draw: st.DrawFn) -> Logs:
     return logs
 
 
+def is_in(uri: str, prefix: str) -> bool:
+    return f"{uri}/".startswith(f"{prefix}/")
+
+
 def model(logs: Logs) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return prefix -> holder and repositories: one title at a time, all statements of all logs again for each."""
+    """Return prefix -> holder and repositories: for each title it goes through all logs again."""
     result: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def play(prefix: str, holder: str, title: str) -> None:
@@ -232,10 +232,8 @@ def model(logs: Logs) -> dict[str, tuple[str, tuple[str, ...]]]:
                 if do == ("delegate" if prefix else "allocate"):
                     new = content["prefix"]
                     taken = [other for _, other, _ in given]
-                    is_free = not any(
-                        f"{new}/".startswith(f"{o}/") or f"{o}/".startswith(f"{new}/") for o in taken
-                    )
-                    if f"{new}/".startswith(f"{prefix}/") and new != prefix and is_free:
+                    is_free = not any(is_in(new, other) or is_in(other, new) for other in taken)
+                    if is_in(new, prefix) and new != prefix and is_free:
                         given.append((message.id, new, REFS[content["to"]]))
                 elif do == "revoke":
                     given = [each for each in given if each[0] != content["allocation"]]
