@@ -9,14 +9,14 @@ messages of type `ndn-contract`. The id of the request names the contract.
 | do | by | besides | what it says |
 |---|---|---|---|
 | offer | a provider | terms | the most that it accepts |
-| request | a customer | provider, terms, feed | asks for a contract; packets will be in that transient feed |
-| accept | the provider | contract, customer, terms, feed | it holds on these terms, from now on |
+| request | a customer | provider, terms | asks for a contract |
+| accept | the provider | contract, customer, terms | it holds on these terms, from now on |
 | refuse | the provider | contract, customer, reason | it does not |
-| resume | either | contract, epoch, feed | packets are from now on in that transient feed |
+| begin | either | contract, epoch, feed | packets are from now on in that transient feed |
 | end | either | contract | it is over |
 
-A side that has started anew resumes its contracts in the next epoch, and the other side follows: both
-begin again with new transient feeds. A request and its acceptance begin epoch 0.
+Both sides begin epoch 0. A side that has started anew begins the next epoch, and the other side follows: what
+was in the transient feeds before is lost, as in any router that starts anew.
 
 A provider may be a customer of another one. Whoever has both logs knows that the contract holds: nobody can
 claim to be the other's customer, or provider. So routes follow from logs (ndn_over_ssb.routes).
@@ -119,8 +119,7 @@ class Clause(NamedTuple):
         do: see the module.
         contract: id of the request.
         other: the provider of a request, the customer of an acceptance or refusal.
-        transient: the transient feed of a request, acceptance or resumption, and
-        epoch: which it begins.
+        transient, epoch: the transient feed with which an epoch begins.
         terms: of an offer, request or acceptance.
         reason: of a refusal.
     """
@@ -152,8 +151,8 @@ class Clause(NamedTuple):
                 values["terms"] = Terms.read(content.get("terms"))
             elif part == "epoch":
                 epoch = content.get("epoch")
-                if type(epoch) is not int or not 1 <= epoch < 1 << 31:
-                    raise InvalidClause("epoch is no number from 1 on")
+                if type(epoch) is not int or not 0 <= epoch < 1 << 31:
+                    raise InvalidClause("epoch is no number from 0 on")
                 values["epoch"] = epoch
             elif part == "reason":
                 reason = content.get("reason")
@@ -209,8 +208,8 @@ class Contract:
 
     @property
     def epoch(self) -> int:
-        """The latest epoch that a side has begun."""
-        return max((epoch for epoch, _ in self.begun.values()), default=0)
+        """The latest epoch that a side has begun; -1 if none has begun any."""
+        return max((epoch for epoch, _ in self.begun.values()), default=-1)
 
     def other(self, side: str) -> str:
         """Return the other side."""
@@ -260,7 +259,6 @@ class Contracts:
 
     def _request(self, said: Clause) -> Contract:
         contract = Contract(said.id, said.feed, said.other, said.terms, is_requested=True)
-        contract.begun[said.feed] = (0, said.transient)
         self._contracts[said.id] = contract
         for each in self._unproven.pop(said.id, ()):
             self._apply(each)
@@ -280,9 +278,8 @@ class Contracts:
             assert said.terms is not None
             contract.terms, contract.is_accepted = said.terms, True
             contract.until = said.timestamp + said.terms.term_s * 1000
-            contract.begun[said.feed] = (0, said.transient)
-        elif said.do == "resume":
-            if said.feed not in contract.begun or said.epoch <= contract.begun[said.feed][0]:
+        elif said.do == "begin":
+            if said.feed in contract.begun and said.epoch <= contract.begun[said.feed][0]:
                 return False
             contract.begun[said.feed] = (said.epoch, said.transient)
         elif said.do == "end":
@@ -304,9 +301,9 @@ _REFERENCES: Final = {
 }
 _PARTS: Final = {
     "offer": ("terms",),
-    "request": ("provider", "terms", "feed"),
-    "accept": ("contract", "customer", "terms", "feed"),
+    "request": ("provider", "terms"),
+    "accept": ("contract", "customer", "terms"),
     "refuse": ("contract", "customer", "reason"),
-    "resume": ("contract", "epoch", "feed"),
+    "begin": ("contract", "epoch", "feed"),
     "end": ("contract",),
 }

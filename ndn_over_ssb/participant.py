@@ -20,9 +20,9 @@ from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_int
 from forwarder.wire.packet import Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ndn_over_ssb.allowance import Allowance
-from ndn_over_ssb.contract import Contract, Contracts, InvalidClause, Terms, clause
+from ndn_over_ssb.contract import CONTRACT, Contract, Contracts, InvalidClause, Terms, clause
 from ndn_over_ssb.line import PACKETS, Line, LineError
-from ndn_over_ssb.name_space import Holding, NameSpace
+from ndn_over_ssb.name_space import NAME_SPACE, Holding, NameSpace
 from ndn_over_ssb.routes import find_ways
 from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
@@ -160,7 +160,7 @@ class Participant:
     def request(self, provider: str, terms: Terms, now: int) -> str:
         """Ask a provider for a contract; return its id."""
         self._say({"type": "contact", "contact": provider, "following": True}, now)
-        message = self._begin("request", provider, now, provider=provider, terms=terms)
+        message = self._say(clause("request", provider=provider, terms=terms), now)
         self._follow_up(now)
         return message.id
 
@@ -252,7 +252,7 @@ class Participant:
     def _start(self, now: int) -> None:
         """Read the logs that are there, and begin new transient feeds for contracts that were in force."""
         old = set()
-        for stored in read_log(self._feeds, 0):
+        for stored in read_log(self._feeds, 0, {NAME_SPACE, CONTRACT, PACKETS}):
             message = stored.message
             content = message.content
             if isinstance(content, dict) and content.get("type") == PACKETS:
@@ -267,12 +267,7 @@ class Participant:
             self._say(clause("offer", terms=self._offer), now)
         for contract in list(self._open.values()):
             if contract.holds(self._ms(now)):
-                self._resume(contract, contract.epoch + 1, now)
-            elif contract.customer == self._me:
-                request = self._feeds.get(contract.id)
-                assert request is not None
-                self._labels[contract.id] = request.sequence
-                self._share(contract, now)
+                self._begin(contract, contract.epoch + 1, now)
         self._follow_up(now)
 
     def _say(self, content: Mapping[str, Any], now: int) -> Message:
@@ -280,17 +275,13 @@ class Participant:
         self._take_message(message)
         return message
 
-    def _resume(self, contract: Contract, epoch: int, now: int) -> None:
-        self._begin("resume", contract.other(self._me), now, contract=contract.id, epoch=epoch)
-
-    def _begin(self, do: str, other: str, now: int, **parts: Any) -> Message:
-        """Publish a clause with which transient feeds begin, and let the other side have the first one."""
+    def _begin(self, contract: Contract, epoch: int, now: int) -> None:
+        """Begin an epoch with a new transient feed, and let the other side have it."""
         label = self._feeds.tips().get(self._me, 0) + 1
         feed = self._transient(label)(0).ref
-        self._peer.share(feed, other, now, receives=False)
-        message = self._say(clause(do, feed=feed, **parts), now)
-        self._labels[message.id if do == "request" else parts["contract"]] = label
-        return message
+        self._peer.share(feed, contract.other(self._me), now, receives=False)
+        self._say(clause("begin", contract=contract.id, epoch=epoch, feed=feed), now)
+        self._labels[contract.id] = label
 
     def _transient(self, label: int) -> Callable[[int], Identity]:
         def identity(number: int) -> Identity:
@@ -370,18 +361,18 @@ class Participant:
             if link is not None:
                 self._drop(link, now)
             if contract.has_ended or contract.is_accepted or contract.refusal is not None:
-                self._close(contract)
+                self._open.pop(contract.id, None)
+                self._forget_first(contract)
             elif contract.is_requested and contract.provider == self._me:
                 self._answer(contract, now)
             return
-        mine, theirs = contract.begun[self._me], contract.begun[contract.other(self._me)]
-        if theirs[0] > mine[0]:
-            if link is not None:
-                self._drop(link, now)
-            self._resume(contract, theirs[0], now)
-        elif theirs[0] == mine[0] and (link is None or link.epoch != mine[0]):
-            if link is not None:
-                self._drop(link, now)
+        if link is not None and link.epoch < contract.epoch:
+            self._drop(link, now)
+        mine = contract.begun.get(self._me, (-1, ""))[0]
+        if mine < max(contract.epoch, 0):
+            self._forget_first(contract)
+            self._begin(contract, max(contract.epoch, 0), now)
+        elif mine == contract.begun.get(contract.other(self._me), (-1, ""))[0] and link is None:
             self._link(contract, now)
 
     def _answer(self, contract: Contract, now: int) -> None:
@@ -404,15 +395,10 @@ class Participant:
             self._say(clause("refuse", contract=contract.id, customer=customer, reason=reason), now)
             return
         self._say({"type": "contact", "contact": customer, "following": True}, now)
-        self._begin("accept", customer, now, contract=contract.id, customer=customer, terms=terms)
+        self._say(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
 
-    def _share(self, contract: Contract, now: int) -> None:
-        first = self._transient(self._labels[contract.id])(0).ref
-        self._peer.share(first, contract.other(self._me), now, receives=False)
-
-    def _close(self, contract: Contract) -> None:
-        """Keep nothing of a contract that is over."""
-        self._open.pop(contract.id, None)
+    def _forget_first(self, contract: Contract) -> None:
+        """Take back the transient feed of an epoch that the other side has not begun."""
         label = self._labels.pop(contract.id, None)
         if label is not None:
             self._peer.replication.forget(self._transient(label)(0).ref)

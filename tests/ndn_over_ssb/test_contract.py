@@ -29,8 +29,10 @@ class Log:
 def agreed() -> tuple[Log, Log, str]:
     """The logs of a customer and a provider who have agreed."""
     ann, bob = Log("ann"), Log("bob")
-    made = ann.say(clause("request", provider=BOB.ref, terms=TERMS, feed=FEEDS[0]))
-    bob.say(clause("accept", contract=made, customer=ANN.ref, terms=TERMS, feed=FEEDS[1]), 1000)
+    made = ann.say(clause("request", provider=BOB.ref, terms=TERMS))
+    bob.say(clause("accept", contract=made, customer=ANN.ref, terms=TERMS), 1000)
+    ann.say(clause("begin", contract=made, epoch=0, feed=FEEDS[0]))
+    bob.say(clause("begin", contract=made, epoch=0, feed=FEEDS[1]))
     return ann, bob, made
 
 
@@ -75,9 +77,9 @@ def test_either_side_ends_it(by: int, order: int) -> None:
 @pytest.mark.parametrize("order", range(6))
 def test_sides_begin_anew(order: int) -> None:
     ann, bob, made = agreed()
-    bob.say(clause("resume", contract=made, epoch=1, feed=FEEDS[2]))
-    ann.say(clause("resume", contract=made, epoch=1, feed=FEEDS[3]))
-    ann.say(clause("resume", contract=made, epoch=1, feed=FEEDS[4]))  # the epoch has begun already
+    bob.say(clause("begin", contract=made, epoch=1, feed=FEEDS[2]))
+    ann.say(clause("begin", contract=made, epoch=1, feed=FEEDS[3]))
+    ann.say(clause("begin", contract=made, epoch=1, feed=FEEDS[4]))  # the epoch has begun already
     contract = the(read(ann, bob, order=order))
     assert contract.epoch == 1
     assert contract.begun == {ANN.ref: (1, FEEDS[3]), BOB.ref: (1, FEEDS[2])}
@@ -87,11 +89,11 @@ def test_sides_begin_anew(order: int) -> None:
 def test_others_have_no_say(order: int) -> None:
     ann, bob, made = agreed()
     eve = Log("eve")
-    eve.say(clause("accept", contract=made, customer=ANN.ref, terms=TERMS, feed=FEEDS[5]))
+    eve.say(clause("accept", contract=made, customer=ANN.ref, terms=TERMS))
     eve.say(clause("refuse", contract=made, customer=ANN.ref, reason="no"))
-    eve.say(clause("resume", contract=made, epoch=7, feed=FEEDS[5]))
+    eve.say(clause("begin", contract=made, epoch=7, feed=FEEDS[5]))
     eve.say(clause("end", contract=made))
-    ann.say(clause("accept", contract=made, customer=ANN.ref, terms=TERMS, feed=FEEDS[5]))  # her own request
+    ann.say(clause("accept", contract=made, customer=ANN.ref, terms=TERMS))  # her own request
     contract = the(read(ann, bob, eve, order=order))
     assert contract.holds(1000)
     assert contract.begun == {ANN.ref: (0, FEEDS[0]), BOB.ref: (0, FEEDS[1])}
@@ -100,7 +102,7 @@ def test_others_have_no_say(order: int) -> None:
 
 def test_a_refusal_says_why() -> None:
     ann, bob = Log("ann"), Log("bob")
-    made = ann.say(clause("request", provider=BOB.ref, terms=TERMS, feed=FEEDS[0]))
+    made = ann.say(clause("request", provider=BOB.ref, terms=TERMS))
     bob.say(clause("refuse", contract=made, customer=ANN.ref, reason="too many customers"))
     contract = the(read(ann, bob))
     assert contract.refusal == "too many customers"
@@ -138,7 +140,7 @@ def test_terms_are_cut_down_to_the_offer(
         assert Terms.read(terms.content()) == terms
 
 
-GOOD = clause("request", provider=BOB.ref, terms=TERMS, feed=FEEDS[0])
+GOOD = clause("request", provider=BOB.ref, terms=TERMS)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,6 @@ GOOD = clause("request", provider=BOB.ref, terms=TERMS, feed=FEEDS[0])
         {"do": ["request"]},
         {"provider": "bob"},
         {"provider": None},
-        {"feed": "%" + FEEDS[0][1:]},
         {"terms": None},
         {"terms": TERMS.content() | {"rate": 0}},
         {"terms": TERMS.content() | {"rate": True}},
