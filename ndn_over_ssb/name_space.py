@@ -84,14 +84,26 @@ class Statement(NamedTuple):
             raise InvalidStatement(f"{do} without {', '.join(missing or ['title'])}")
         return cls(message.id, message.author, message.sequence, message.timestamp, do, **parts)
 
-    def content(self) -> dict[str, Any]:
-        """Return the content of the message that says so."""
-        content: dict[str, Any] = {"type": NAME_SPACE, "do": self.do}
-        for part in _PARTS[self.do]:
-            value = getattr(self, part)
-            if value or part != "title":
-                content[part] = to_uri(value) if part == "prefix" else value
-        return content | ({"repositories": list(self.repositories)} if self.do == "repository" else {})
+
+def statement(
+    do: str,
+    *,
+    title: str = "",
+    prefix: bytes = b"",
+    to: str = "",
+    allocation: str = "",
+    repositories: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Return the content of a message: see the module for what it says."""
+    values = {
+        "title": title,
+        "prefix": to_uri(prefix),
+        "to": to,
+        "allocation": allocation,
+        "repositories": list(repositories),
+    }
+    parts = {part: values[part] for part in _PARTS[do] if part != "title" or title}
+    return {"type": NAME_SPACE, "do": do} | parts
 
 
 class Verdict(NamedTuple):
@@ -134,6 +146,7 @@ class NameSpace:
         self.root = root
         self._statements: defaultdict[str, list[Statement]] = defaultdict(list)
         self._forks: dict[str, int] = {}
+        self._office = Holding("", b"", root, "", 0.0)
         self._holdings: dict[bytes, Holding] = {}
         self._lengths: list[int] = []
         self._verdicts: dict[str, Verdict] = {}
@@ -179,6 +192,19 @@ class NameSpace:
                     return holding
         return None
 
+    @property
+    def office(self) -> Holding:
+        """Who allocates, by which title: the root, or its heir."""
+        self._refresh()
+        return self._office
+
+    def giver(self, holding: Holding) -> Holding:
+        """Return the holding out of which another one was given."""
+        above = self.office
+        while holding.allocation not in above._given:
+            above = next(each for each in above._given.values() if _is_under(holding.prefix, each.prefix))
+        return above
+
     def verdicts(self) -> Iterator[Verdict]:
         """Yield what became of each statement, log by log."""
         self._refresh()
@@ -206,7 +232,8 @@ class NameSpace:
             for statement in statements:
                 if end is None or statement.sequence < end:
                     acts[feed, statement.title].append(statement)
-        ahead = [Holding("", b"", self.root, "", 0.0)]
+        self._office = Holding("", b"", self.root, "", 0.0)
+        ahead = [self._office]
         while ahead:
             holding = ahead.pop()
             self._follow(holding, acts)
@@ -306,12 +333,3 @@ _PARTS: Final = {
     "revoke": ("title", "allocation"),
     "repository": ("title", "repositories"),
 }
-
-
-def read_logs(root: str, logs: Iterable[Iterable[Message]]) -> NameSpace:
-    """Return the name space of some logs."""
-    space = NameSpace(root)
-    for log in logs:
-        for message in log:
-            space.read(message)
-    return space

@@ -175,6 +175,10 @@ class Participant:
         self._follow_up(now)
         return message
 
+    def in_force(self) -> list[Contract]:
+        """Return the contracts under which packets are exchanged."""
+        return [link.contract for link in self._links.values()]
+
     def links(self) -> list[Line]:
         """Return the lines of all contracts in force."""
         return [link.line for link in self._links.values()]

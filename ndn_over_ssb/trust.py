@@ -6,11 +6,9 @@ coroutines that wait for certificates. Here no event loop runs them: a step at a
 certificate, and go on when it has come through the provider's own forwarder.
 """
 
-from calendar import timegm
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
@@ -18,10 +16,10 @@ from lark import LarkError
 from ndn.app import InterestTimeout, ValidationFailure
 from ndn.app_support.light_versec import DEFAULT_USER_FNS, Checker, LvsModelError, compile_lvs, lvs_validator
 from ndn.app_support.light_versec.compiler import SemanticError
-from ndn.app_support.security_v2 import parse_certificate
 from ndn.encoding import FormalName, parse_data
 from ndn.security.validator.cascade_validator import PublicKeyStorage
 
+from forwarder.management.keys import Certificate, parse_certificate
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.packet import Data, make_interest, read_name
 from forwarder.wire.tlv import MalformedPacket
@@ -130,13 +128,9 @@ class Trust:
             raise ValidationFailure(found, meta, content, signature)
         return found, None, bytes(content or b"")
 
-    def _is_valid_now(self, certificate: Any) -> bool:
-        info = certificate.signature_info
-        period = info.validity_period if info is not None else None
-        if period is None:
-            return False
-        now_ms = self._epoch_ms + self._now / 1e6
-        return _time_ms(period.not_before) <= now_ms <= _time_ms(period.not_after)
+    def _is_valid_now(self, certificate: Certificate) -> bool:
+        now = self._epoch_ms * 1e6 + self._now
+        return certificate.not_after is not None and certificate.not_before <= now <= certificate.not_after
 
     def _go_on(self, check: "_Check", certificate: bytes | None) -> None:
         """Let a check go on until it asks for a certificate or ends."""
@@ -175,13 +169,6 @@ class Trust:
         else:
             self.refused += 1
         verdict(may_pass, self._now)
-
-
-def _time_ms(text: bytes) -> int:
-    """Read a certificate's time, YYYYMMDDThhmmss, in ms since 1970; raise ValueError."""
-    digits = bytes(text).decode().replace("T", "", 1)
-    places = (0, 4, 6, 8, 10, 12, 14)
-    return timegm(tuple(int(digits[a:b]) for a, b in pairwise(places))) * 1000
 
 
 class _Certificate:

@@ -115,11 +115,12 @@ class OurPeer:
         directory: of its account.
         options: of the command.
         forwarder: FaceUri of an NDN forwarder, for a gateway.
+        port: where it listens; any if None.
     """
 
-    def __init__(self, directory: Path, *options: str, forwarder: str = "") -> None:
+    def __init__(self, directory: Path, *options: str, forwarder: str = "", port: int | None = None) -> None:
         self.directory = directory
-        self.port = free_port()
+        self.port = port or free_port()
         command = [sys.executable, "-m", "testbed.cli", "ssb", "--path", directory, "peer"]
         self._process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(self.port), *options],

@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
     "ndn_over_ssb": {"forwarder", "ssb", "topologies.endpoint"},
-    "feednet": {"forwarder", "ssb", "ssb_over_ndn"},
+    "feednet": {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb"},
     "captures": {"forwarder.wire"},
     "topologies": {"forwarder.faces"},
     "topologies/emulator": {"topologies", "captures"},

@@ -134,7 +134,12 @@ def parse_certificate(wire: bytes) -> Certificate:
 
 
 def load_certificate(path: Path) -> Certificate:
-    """Read a certificate file, base64 as `ndnsec cert-dump` writes it, or the packet itself.
+    """Read a certificate file: see read_certificate()."""
+    return parse_certificate(read_certificate(path))
+
+
+def read_certificate(path: Path) -> bytes:
+    """Return the packet in a certificate file: base64 as `ndnsec cert-dump` writes it, or the packet itself.
 
     Raises ValueError or OSError with a line for the user.
     """
@@ -144,7 +149,7 @@ def load_certificate(path: Path) -> Certificate:
             raw = base64.b64decode(b"".join(raw.split()), validate=True)
         except binascii.Error as error:
             raise ValueError("neither a certificate nor base64 of one") from error
-    return parse_certificate(raw)
+    return raw
 
 
 def _signature_info(data: Data) -> bytes:

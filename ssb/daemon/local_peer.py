@@ -76,6 +76,10 @@ class LocalPeer:
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
         announcements: see Peer.
+
+    Attributes:
+        peer, blobs: see Peer.
+        epoch_ms: see above.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class LocalPeer:
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
     ) -> None:
         self._account = account
-        self._epoch_ms = epoch_ms
+        self.epoch_ms = epoch_ms
         self._door = _AccountDoor(account)
         self._events: list[PeerEvent] = []
         wanted = sorted(account.graph.replicated())
@@ -201,4 +205,4 @@ class LocalPeer:
             self.peer.unwant(feed, now)
 
     def _now_ms(self, now: int) -> float:
-        return self._epoch_ms + now // 1_000_000
+        return self.epoch_ms + now // 1_000_000

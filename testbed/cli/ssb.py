@@ -19,11 +19,13 @@ from testbed.errors import UserError
 
 console = Console(highlight=False)
 
+_LONGEST_TERM_S = 366 * 86_400
+
 DIRECTORY = Path("~/.feednet/ssb")
 """Not `~/.ssb`, which a stock peer may use: two peers with one identity fork its feed."""
 
 
-class _Settings:
+class Settings:
     """What all commands have: the account's directory."""
 
     def __init__(self, path: Path) -> None:
@@ -44,11 +46,11 @@ def ssb(context: click.Context, path: Path) -> None:
 
     The commands work with the peer running or not. Never use one identity in two peers.
     """
-    context.obj = _Settings(path)
+    context.obj = Settings(path)
 
 
 @contextmanager
-def _commands(settings: _Settings) -> Iterator[Any]:
+def commands_of(settings: Settings) -> Iterator[Any]:
     """Reach the running peer, or else open its account."""
     from ssb.daemon.account import Account
     from ssb.daemon.commands import CommandError, Commands
@@ -93,9 +95,27 @@ def _commands(settings: _Settings) -> Iterator[Any]:
     metavar="LAYERING",
     help="Be a gateway: feeds of peers that connect cross NDN by this layering, and so do those they want.",
 )
+@click.option(
+    "--ndn-over-ssb",
+    "root",
+    metavar="FEED",
+    help="Carry NDN over contracts with other peers; FEED allocates the name space (self: this identity).",
+)
+@click.option(
+    "--provide",
+    type=click.IntRange(1, 1_000_000),
+    metavar="RATE",
+    help="Be a forwarding provider: accept customers, and RATE Interests a second from each.",
+)
+@click.option(
+    "--anchor",
+    type=(click.Path(exists=True, path_type=Path), click.Path(exists=True, path_type=Path)),
+    metavar="SCHEMA CERTIFICATE",
+    help="As a provider, pass on Data only if the LightVerSec schema and the anchor's certificate allow it.",
+)
 @click.pass_obj
 def peer(
-    settings: _Settings,
+    settings: Settings,
     host: str,
     port: int,
     external: str,
@@ -104,6 +124,9 @@ def peer(
     network: str | None,
     connections: int,
     ndn: str | None,
+    root: str | None,
+    provide: int | None,
+    anchor: tuple[Path, Path] | None,
 ) -> None:
     """Run the peer until interrupted.
 
@@ -123,9 +146,17 @@ def peer(
         if len(key) != 32:
             raise UserError(f"--network: a key of 32 bytes in base64, not of {len(key)}")
         options = options._replace(network=key)
+    exclude("ndn", "root")
+    if root is None and (provide is not None or anchor is not None):
+        raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     account = Account(settings.path, hops)
     try:
+        surroundings = None
+        if ndn is not None:
+            surroundings = _gateway(account, ndn)
+        elif root is not None:
+            surroundings = _participant(account, root, provide, anchor)
         asyncio.run(
             run(
                 account,
@@ -135,7 +166,7 @@ def peer(
                 lambda address: click.echo(f"feednet: ready, {address}"),
                 external,
                 announces=lan,
-                surroundings=None if ndn is None else _gateway(account, ndn),
+                surroundings=surroundings,
             )
         )
     finally:
@@ -162,12 +193,37 @@ def _gateway(account: Any, layering: str) -> Any:
     )
 
 
+def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Path, Path] | None) -> Any:
+    """Return what carries NDN around an account's peer."""
+    from feednet.participant import Anchor, ParticipantProgram
+    from forwarder.management.keys import read_certificate
+    from ndn_over_ssb.contract import Terms
+    from ndn_over_ssb.trust import TrustError
+    from ssb.keys import InvalidRef, parse_feed
+
+    if root == "self":
+        root = account.identity.ref
+    try:
+        parse_feed(root)
+    except InvalidRef as error:
+        raise UserError(f"--ndn-over-ssb: {root}: {error}") from None
+    offer = None if provide is None else Terms(rate=provide, term_s=_LONGEST_TERM_S, transit=True)
+    judge = None
+    try:
+        if anchor is not None:
+            schema, certificate = anchor
+            judge = Anchor(schema.read_text(encoding="utf-8"), read_certificate(certificate))
+        return ParticipantProgram(account, root, offer, judge)
+    except (TrustError, OSError, ValueError) as error:
+        raise UserError(f"--anchor: {error}") from None
+
+
 @ssb.command()
 @click.argument("text", required=False)
 @click.option("--content", metavar="JSON", help="The whole content, in place of a post with TEXT.")
 @click.option("--to", multiple=True, metavar="FEED", help="Recipient of a private message (repeatable).")
 @click.pass_obj
-def publish(settings: _Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
+def publish(settings: Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
     exclude("text", "content")
     if content is not None:
@@ -183,7 +239,7 @@ def publish(settings: _Settings, text: str | None, content: str | None, to: tupl
         raise click.UsageError("give a TEXT or --content")
     if to:
         body = {**body, "recps": list(to)}
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         click.echo(commands.answer(["publish"], [body, list(to) or None])["key"])
 
 
@@ -192,7 +248,7 @@ def publish(settings: _Settings, text: str | None, content: str | None, to: tupl
 @click.option("--undo", is_flag=True, help="Follow no more, or block no more.")
 @click.option("--block", is_flag=True, help="Block the feed: do not replicate it, nor connect with its peer.")
 @click.pass_obj
-def follow(settings: _Settings, feed: str, undo: bool, block: bool) -> None:
+def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
     """Follow FEED: say so in a message, and replicate it from now on."""
     from ssb.keys import InvalidRef, parse_feed
 
@@ -203,16 +259,16 @@ def follow(settings: _Settings, feed: str, undo: bool, block: bool) -> None:
     content = {"type": "contact", "contact": feed, "following": not undo and not block}
     if block:
         content["blocking"] = not undo
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         click.echo(commands.answer(["publish"], [content])["key"])
 
 
 @ssb.command()
 @click.argument("address")
 @click.pass_obj
-def connect(settings: _Settings, address: str) -> None:
+def connect(settings: Settings, address: str) -> None:
     """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does."""
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         commands.answer(["connect"], [address])
 
 
@@ -226,14 +282,14 @@ def connect(settings: _Settings, address: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")
 @click.pass_obj
 def log(
-    settings: _Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
+    settings: Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
 ) -> None:
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
     from ssb import key_file, private
 
     options = {"limit": None if is_whole else limit, "id": feed, "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
             if as_json:
@@ -247,9 +303,9 @@ def log(
 @ssb.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
-def status(settings: _Settings, as_json: bool) -> None:
+def status(settings: Settings, as_json: bool) -> None:
     """Show who this peer is, what it holds, and with whom it is connected."""
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         state = commands.answer(["status"], [])
     if as_json:
         click.echo(json.dumps(state))
@@ -288,16 +344,16 @@ def invite() -> None:
 @invite.command()
 @click.option("--uses", type=click.IntRange(1), default=1, show_default=True, help="How often it works.")
 @click.pass_obj
-def create(settings: _Settings, uses: int) -> None:
+def create(settings: Settings, uses: int) -> None:
     """Make an invite: whoever uses it is followed by this peer, which must be running."""
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         click.echo(commands.answer(["invite", "create"], [uses]))
 
 
 @invite.command()
 @click.argument("code")
 @click.pass_obj
-def accept(settings: _Settings, code: str) -> None:
+def accept(settings: Settings, code: str) -> None:
     """Use an invite: its peer follows this feed, and this feed follows it."""
     from ssb.daemon.guest import GuestError, use_invite
     from ssb.transport.address import InvalidAddress, parse_invite
@@ -306,7 +362,7 @@ def accept(settings: _Settings, code: str) -> None:
         given = parse_invite(code)
     except InvalidAddress as error:
         raise UserError(str(error)) from None
-    with _commands(settings) as commands:
+    with commands_of(settings) as commands:
         me = commands.answer(["whoami"], [])["id"]
         try:
             use_invite(given, me)

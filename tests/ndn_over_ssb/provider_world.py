@@ -10,7 +10,7 @@ from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_interest, read_name
 from ndn_over_ssb.contract import Terms
-from ndn_over_ssb.name_space import Statement
+from ndn_over_ssb.name_space import statement
 from ndn_over_ssb.participant import Participant
 from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
@@ -215,8 +215,7 @@ class World:
 
     def say(self, name: str, do: str, **parts: Any) -> str:
         """Have a participant make a statement; return its id."""
-        content = Statement("", "", 0, 0.0, do, **parts).content()
-        message: Message = self.do(name, lambda node: node.say(content, self.now))
+        message: Message = self.do(name, lambda node: node.say(statement(do, **parts), self.now))
         return message.id
 
     def request(self, customer: str, provider: str, terms: Terms | None = None) -> str:

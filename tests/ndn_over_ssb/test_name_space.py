@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from provider_world import identity
 
 from forwarder.wire.name import from_uri, to_uri
-from ndn_over_ssb.name_space import NameSpace, Statement
+from ndn_over_ssb.name_space import NameSpace, Statement, statement
 from ssb.message import Message
 
 PEOPLE = ("root", "ann", "bob", "cy")
@@ -31,8 +31,7 @@ class Logs:
             parts["prefix"] = from_uri(parts["prefix"])
         if "repositories" in parts:
             parts["repositories"] = tuple(identity(each).ref for each in parts["repositories"])
-        content = Statement("", "", 0, 0.0, do, **parts).content()
-        return self.write(name, content)
+        return self.write(name, statement(do, **parts))
 
     def write(self, name: str, content: dict[str, Any]) -> str:
         log = self.messages[name]
@@ -138,7 +137,11 @@ def test_the_root_hands_on_its_office() -> None:
     title = logs.say("root", "transfer", to="cy")
     logs.say("root", "allocate", prefix="/b", to="ann")
     logs.say("cy", "allocate", title=title, prefix="/c", to="bob")
-    assert held(logs.read()) == {"/a": "ann", "/c": "bob"}
+    space = logs.read()
+    assert held(space) == {"/a": "ann", "/c": "bob"}
+    assert REFS[space.office.holder] == "cy"
+    assert space.office.title == title
+    assert REFS[space.giver(space.holdings()[from_uri("/a")]).holder] == "cy"
 
 
 def test_a_forked_log_counts_up_to_the_fork() -> None:

@@ -1,0 +1,183 @@
+"""A participant in NDN over SSB as a program: a user's Scuttlebutt peer, and the NDN forwarder beside it.
+
+Applications talk to that forwarder as ever. Interests for which it has no better route come to the
+participant, which sends them to its providers. The participant sends the forwarder Interests under the
+prefixes of which this identity is a repository. A provider needs no forwarder beside it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from random import SystemRandom
+from typing import Any, Final, NamedTuple
+
+from feednet.attachment import Attachment
+from forwarder.forwarder import Forwarder
+from forwarder.wire.name import to_uri
+from ndn_over_ssb.contract import Contract, Terms
+from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.trust import Trust
+from ssb.canonical import Value
+from ssb.daemon.account import Account
+from ssb.daemon.local_peer import LocalPeer
+from ssb.message import Message
+
+_logger = logging.getLogger("feednet.ssb")
+
+_AGAIN_S: Final = 1.0
+_LOG_EVERY_S: Final = 0.5
+_QUEUE: Final = 10_000  # packets that wait for a forwarder which is not connected
+_EVERYTHING: Final = frozenset((b"",))
+
+
+class Anchor(NamedTuple):
+    """By what a provider judges Data: a schema in LightVerSec's language, and the anchor's certificate."""
+
+    schema: str
+    certificate: bytes
+
+
+class ParticipantProgram:
+    """What runs around an account's peer; see ssb.daemon.service.Surroundings.
+
+    Args:
+        account: see Account.
+        root: the identity that allocates the name space.
+        offer: what customers are granted; None if this is no provider.
+        anchor: see Anchor; None if Data are not judged.
+
+    Raises ndn_over_ssb.trust.TrustError.
+    """
+
+    def __init__(self, account: Account, root: str, offer: Terms | None, anchor: Anchor | None) -> None:
+        self._account = account
+        self._root = root
+        self._offer = offer
+        self._random = SystemRandom()
+        self._trust = None
+        if anchor is not None:
+            epoch_ms = time.time() * 1000 - time.monotonic_ns() / 1e6
+            self._trust = Trust(anchor.schema, anchor.certificate, self._random, epoch_ms)
+
+    def around(self, peer: LocalPeer, now: int) -> Participant:
+        """See Surroundings."""
+
+        def publish(content: Mapping[str, Any], time: int) -> Message:
+            return peer.publish(content, time)
+
+        self._participant = Participant(
+            self._account.identity,
+            peer,
+            peer.peer,
+            self._account.feeds,
+            publish,
+            self._root,
+            Forwarder(rng=self._random, controlled_push=False),
+            offer=self._offer,
+            admits=lambda customer: not self._account.graph.is_blocked(customer),
+            trust=self._trust,
+            epoch_ms=peer.epoch_ms,
+            now=now,
+        )
+        self._joint = _Joint(self._participant.settle)
+        self._participant.attach(self._joint.inner, serves=True, now=now)
+        return self._participant
+
+    def status(self) -> dict[str, Value]:
+        """See Surroundings."""
+        participant = self._participant
+        return {
+            "ndn": {
+                "root": self._root,
+                "provides": self._offer is not None,
+                "prefixes": len(participant.name_space.holdings()),
+                "contracts": [_contract(contract) for contract in participant.in_force()],
+                "pit": participant.host.forwarder.pit_entries(),
+                "cached": len(participant.host.forwarder.cs),
+                "troubles": dict(participant.counters),
+            }
+        }
+
+    async def run(self, settle: Callable[[], None]) -> None:
+        """See Surroundings: stay connected to the forwarder, as soon and as often as there is one."""
+        attachment = Attachment(self._joint.outer, lambda: _EVERYTHING, settle, _logger.warning)
+        self._joint.settle_outer = attachment.settle
+        changes = asyncio.create_task(self._log_changes())
+        said = ""
+        try:
+            while True:
+                try:
+                    await attachment.run()
+                    why = "has closed the connection"
+                except OSError as error:
+                    why = f"cannot be reached: {error}"
+                if why != said:
+                    _logger.warning("the NDN forwarder beside this peer %s", why)
+                said = why
+                await asyncio.sleep(_AGAIN_S)
+        finally:
+            changes.cancel()
+
+    async def _log_changes(self) -> None:
+        while True:
+            for change in self._participant.take_changes():
+                holder = change.holder or "nobody"
+                _logger.info("%s is held by %s now", to_uri(change.prefix), holder)
+            await asyncio.sleep(_LOG_EVERY_S)
+
+
+def _contract(contract: Contract) -> Value:
+    return {
+        "id": contract.id,
+        "customer": contract.customer,
+        "provider": contract.provider,
+        "until": contract.until,
+    }
+
+
+class _Joint:
+    """Joins two forwarders: an application of each, whose packets are the other's.
+
+    Args:
+        settle: called with the time, ns, when the inner application has something for its forwarder.
+
+    Attributes:
+        inner: of the participant's forwarder.
+        outer: of the forwarder beside it.
+        settle_outer: called when the outer application has something for its forwarder.
+    """
+
+    def __init__(self, settle: Callable[[int], None]) -> None:
+        self.settle_outer: Callable[[], None] = lambda: None
+        self.inner = _End(lambda now: self.settle_outer())
+        self.outer = _End(settle)
+        self.inner.other, self.outer.other = self.outer, self.inner
+
+
+class _End:
+    """An Application that hands what it receives to its other end."""
+
+    other: "_End"
+
+    def __init__(self, passed_on: Callable[[int], None]) -> None:
+        self._passed_on = passed_on
+        self._outputs: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        if len(self.other._outputs) < _QUEUE:
+            self.other._outputs.append(packet)
+        self._passed_on(now)
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Application."""
