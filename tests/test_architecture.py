@@ -35,6 +35,7 @@ TESTBED = layered(
         "verify",
         "verify/simulate",
         "verify/swarms",
+        "verify/providers",
         "cli",
         "verify/soak",
         "verify/fuzz",

@@ -4,11 +4,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from provider_world import identity
 
 from forwarder.wire.name import from_uri
 from ndn_over_ssb.contract import Clause, Contract, Contracts, InvalidClause, Terms, clause
 from ssb.message import Message
+from testbed.verify.providers.network import identity
 
 ANN, BOB, EVE = identity("ann"), identity("bob"), identity("eve")
 FEEDS = [identity(f"feed {number}").ref for number in range(6)]

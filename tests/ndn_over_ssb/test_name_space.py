@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from provider_world import identity
 
 from forwarder.wire.name import from_uri, to_uri
 from ndn_over_ssb.name_space import NameSpace, Statement, statement
 from ssb.message import Message
+from testbed.verify.providers.network import identity
 
 PEOPLE = ("root", "ann", "bob", "cy")
 REFS = {identity(name).ref: name for name in PEOPLE}

@@ -5,15 +5,20 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from provider_world import MS, Consumer, Producer, World, identity
 
 from forwarder.wire.lp import CONGESTION, NO_ROUTE
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, parse_data
 from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
+from testbed.verify.providers.network import MS, Consumer, End, Producer, ProviderNetwork, identity
 
 REFUSED = f"nack {NO_ROUTE}"
+
+
+def network(*pairs: tuple[str, str], **link: Any) -> ProviderNetwork:
+    """Nodes that are joined in pairs, of which the first one calls the second."""
+    return ProviderNetwork([{"a": a, "b": b, "delay_ms": 5.0, **link} for a, b in pairs], pairs)
 
 
 def chain(
@@ -23,12 +28,12 @@ def chain(
     between: Terms | None = None,
     producer: Producer | None = None,
     **link: Any,
-) -> World:
+) -> ProviderNetwork:
     """Customers at the first of some providers in a row, and a repository of /a behind the last one."""
     names = [f"nfp{number}" for number in range(1, providers + 1)]
     nodes = ["customer", *names, "repository"]
     ends = [*pairwise(nodes), ("root", names[0]), *((each, names[0]) for each in others)]
-    world = World(ends, **link)
+    world = network(*ends, **link)
     world.add("root")
     for name in names:
         world.add(name, offer=Terms(transit=True))
@@ -51,7 +56,7 @@ def answer(name: bytes, size: int = 100) -> bytes:
     return make_data(name, name.ljust(size, b"."), freshness_ms=10_000)
 
 
-def is_answered(world: World, uri: str, name: str = "customer") -> bool:
+def is_answered(world: ProviderNetwork, uri: str, name: str = "customer") -> bool:
     ends = world.ends(name, uri)
     return len(ends) == 1 and isinstance(ends[0], bytes) and to_uri(parse_data(ends[0]).name) == uri
 
@@ -121,7 +126,7 @@ def test_a_revoked_prefix_is_served_no_more() -> None:
 
 
 def test_without_a_contract_nothing_is_forwarded() -> None:
-    world = World([("customer", "nfp1"), ("root", "nfp1")])
+    world = network(("customer", "nfp1"), ("root", "nfp1"))
     world.add("root")
     world.add("nfp1", offer=Terms(), admits=lambda who: who == identity("root").ref)
     world.add("customer")
@@ -135,7 +140,7 @@ def test_without_a_contract_nothing_is_forwarded() -> None:
 
 
 def test_one_that_offers_nothing_accepts_nothing() -> None:
-    world = World([("customer", "other"), ("root", "other")])
+    world = network(("customer", "other"), ("root", "other"))
     world.add("root")
     world.add("other")
     world.add("customer")
@@ -154,7 +159,7 @@ def test_a_customer_asks_for_what_it_has_agreed_on() -> None:
     assert world.nodes["nfp1"].counters["Interests outside the contract"] == 1
 
 
-def every(world: World, name: str, gap_ms: float, count: int, uri: str) -> None:
+def every(world: ProviderNetwork, name: str, gap_ms: float, count: int, uri: str) -> None:
     """Have a consumer ask for names in a row, a certain time apart."""
     for number in range(count):
         world.network.change(
@@ -192,15 +197,9 @@ def test_one_that_does_not_keep_to_its_rate_is_not_listened_to() -> None:
     assert 0 < provider.counters["Interests above the rate"] < 10_000
 
 
-def stored(world: World) -> dict[str, int]:
+def kept(world: ProviderNetwork) -> dict[str, int]:
     """Return how many transient feeds each participant keeps."""
-    main = {identity(name).ref for name in world.nodes}
-    return {name: len(set(store.tips()) - main) for name, store in world.stores.items()}
-
-
-def clocks(world: World) -> set[str]:
-    main = {identity(name).ref for name in world.nodes}
-    return {feed for each in world.clocks.values() for clock in each.values() for feed in clock} - main
+    return {name: world.transient(name) for name in world.nodes}
 
 
 def test_feeds_are_short_and_old_ones_are_deleted() -> None:
@@ -210,7 +209,7 @@ def test_feeds_are_short_and_old_ones_are_deleted() -> None:
     most: dict[str, int] = {}
     for _ in range(120):
         world.run(0.1)
-        for name, count in stored(world).items():
+        for name, count in kept(world).items():
             most[name] = max(most.get(name, 0), count)
     assert all(is_answered(world, f"/a/{number}") for number in range(1000))
     written = sum(line.written for node in world.nodes.values() for line in node.links())
@@ -235,7 +234,7 @@ def test_nothing_is_left_of_a_contract_that_ended(by: str) -> None:
     world.ask("customer", "/a/again")
     world.run(5)
     assert world.ends("customer", "/a/again") == [REFUSED]
-    assert set(stored(world).values()) == {0}
+    assert set(kept(world).values()) == {0}
     for name in ("customer", "nfp1", "repository"):
         node = world.nodes[name]
         assert not node.links()
@@ -253,7 +252,7 @@ def test_a_contract_ends_when_its_term_is_over() -> None:
     world.ask("customer", "/a/2")
     world.run(1)
     assert world.ends("customer", "/a/2") == [REFUSED]
-    assert stored(world)["customer"] == 0
+    assert kept(world)["customer"] == 0
     assert len(world.nodes["nfp1"].links()) == 1  # the repository's
 
 
@@ -261,7 +260,7 @@ class Fetcher(Consumer):
     """Fetches segments, some at a time, and asks again for what does not come."""
 
     def __init__(self, prefix: str, segments: int, window: int = 16) -> None:
-        super().__init__()
+        super().__init__("fetcher")
         self._uri = prefix
         self._left = list(range(segments))[::-1]
         self._window = window
@@ -269,23 +268,22 @@ class Fetcher(Consumer):
         self.segments = segments
 
     def go_on(self, now: int) -> None:
-        while self._left and len(self._due) < self._window:
+        while self._left and self.pending < self._window:
             self.ask(f"{self._uri}/seg={self._left.pop()}", now, lifetime_ms=1000)
 
-    def _end(self, name: bytes, end: bytes | str, now: int) -> None:
-        super()._end(name, end, now)
-        number = int(to_uri(name).rpartition("=")[2])
+    def ended(self, uri: str, end: End, now: int) -> None:
+        super().ended(uri, end, now)
+        number = int(uri.rpartition("=")[2])
         if isinstance(end, bytes):
             assert number not in self.got
             self.got[number] = parse_data(end).content
         else:
             self._left.append(number)
-            self._pause = now
         if isinstance(end, bytes) or end == "timeout":
             self.go_on(now)
 
 
-def fetch(world: World, segments: int, do: Callable[[], None] = lambda: None) -> Fetcher:
+def fetch(world: ProviderNetwork, segments: int, do: Callable[[], None] = lambda: None) -> Fetcher:
     fetcher = Fetcher("/a/object", segments)
     world.do("customer", lambda node: node.attach(fetcher, now=world.now))
     world.do("customer", lambda node: fetcher.go_on(world.now))
@@ -335,4 +333,4 @@ def test_the_customer_starts_anew() -> None:
     world.ask("customer", "/a/1")
     world.run(2)
     assert is_answered(world, "/a/1")
-    assert max(stored(world).values()) <= 8
+    assert max(kept(world).values()) <= 8

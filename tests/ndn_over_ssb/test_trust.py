@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 from certificates import SCHEMA, Authority
-from provider_world import Producer, World
 
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import to_uri
 from forwarder.wire.packet import make_data, parse_data, parse_interest
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.trust import Trust, TrustError
+from testbed.verify.providers.network import Producer, ProviderNetwork
 
 NOW_MS = 1_700_000_000_000.0
 
@@ -124,7 +124,8 @@ def test_providers_pass_on_what_they_trust() -> None:
         SITE.uri: SITE.certificate,
         IMPOSTOR.uri: IMPOSTOR.certificate,
     }
-    world = World([("customer", "nfp1"), ("nfp1", "nfp2"), ("nfp2", "repository"), ("root", "nfp1")])
+    pairs = [("customer", "nfp1"), ("nfp1", "nfp2"), ("nfp2", "repository"), ("root", "nfp1")]
+    world = ProviderNetwork([{"a": a, "b": b} for a, b in pairs], pairs)
 
     def trust() -> Trust:
         return Trust(SCHEMA, ROOT.certificate, Random(1), NOW_MS)
@@ -132,7 +133,7 @@ def test_providers_pass_on_what_they_trust() -> None:
     world.add("root")
     for name in ("nfp1", "nfp2"):
         world.add(name, offer=Terms(transit=True), trust=trust)
-    world.add("repository", producer=Producer(packets))
+    world.add("repository", producer=Producer(lambda name: packets.get(to_uri(name))))
     world.add("customer")
     world.request("nfp1", "nfp2", Terms(transit=True))
     world.allocate("/net/a", "repository", ("repository",))

@@ -1,0 +1,1 @@
+"""Stories of customers, forwarding providers and repositories: NDN over SSB under every fault."""

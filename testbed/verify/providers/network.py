@@ -1,0 +1,279 @@
+"""Customers, providers and repositories in the emulator, with applications that ask and answer."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from forwarder.forwarder import Forwarder
+from forwarder.host import Application
+from forwarder.wire.lp import make_lp, open_interest, parse_lp
+from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.packet import make_interest, read_name
+from ndn_over_ssb.contract import Terms
+from ndn_over_ssb.name_space import statement
+from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.trust import Trust
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.scheduler import SchedulerOptions
+from ssb.store.clocks import MemoryClocks
+from ssb.store.memory import MemoryFeeds
+from testbed.scenario.sections import TopologySpec
+from topologies.emulator.network import EmulatedNetwork
+from topologies.endpoint import Program, StreamPort
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+EPOCH_MS = 1_700_000_000_000.0
+_OPTIONS = PeerOptions(scheduler=SchedulerOptions(first_pause=SECOND // 2, last_pause=4 * SECOND))
+
+End = bytes | str
+"""What becomes of an Interest: a Data packet, "nack <reason>", or "timeout"."""
+
+
+def identity(name: str) -> Identity:
+    """Return the identity of a node's participant."""
+    return Identity.from_seed(hashlib.sha256(name.encode()).digest())
+
+
+class Consumer:
+    """Asks for names, one Interest each at a time.
+
+    Attributes:
+        ends: URI -> what became of the Interests for it, and
+        times: URI -> when that was last, ns.
+        unasked: Data and Nacks that came without an Interest.
+    """
+
+    def __init__(self, seed: str = "") -> None:
+        self.ends: dict[str, list[End]] = {}
+        self.times: dict[str, int] = {}
+        self.unasked = 0
+        self._pending: dict[bytes, int] = {}
+        self._outputs: list[bytes] = []
+        self._random = Random(f"consumer {seed}")
+
+    @property
+    def pending(self) -> int:
+        """Interests that have not ended."""
+        return len(self._pending)
+
+    def ask(self, uri: str, now: int, lifetime_ms: int = 4000) -> None:
+        """Ask for a name."""
+        name = from_uri(uri)
+        self._pending[name] = now + lifetime_ms * MS
+        nonce = self._random.getrandbits(32)
+        self._outputs.append(make_interest(name, nonce=nonce, lifetime_ms=lifetime_ms))
+
+    def ended(self, uri: str, end: End, now: int) -> None:
+        """Note what became of an Interest."""
+        self.ends.setdefault(uri, []).append(end)
+        self.times[uri] = now
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        header = parse_lp(packet)
+        name = read_name(header.fragment)
+        if self._pending.pop(name, None) is None:
+            self.unasked += 1
+            return
+        refused = header.nack_reason is not None
+        self.ended(to_uri(name), f"nack {header.nack_reason}" if refused else header.fragment, now)
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return min(self._pending.values(), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Application: Interests whose lifetime is over have ended."""
+        for name, due in list(self._pending.items()):
+            if now >= due:
+                del self._pending[name]
+                self.ended(to_uri(name), "timeout", now)
+
+
+class Producer:
+    """Answers Interests.
+
+    Args:
+        answer: name -> the Data packet; None for no answer.
+
+    Attributes:
+        asked: the URIs of all Interests.
+    """
+
+    def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
+        self._answer = answer
+        self.asked: list[str] = []
+        self._outputs: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        interest = open_interest(packet)
+        if interest is None:
+            return
+        self.asked.append(to_uri(interest.name))
+        data = self._answer(interest.name)
+        if data is not None:
+            token = parse_lp(packet).pit_token
+            self._outputs.append(data if token is None else make_lp(data, pit_token=token))
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Application."""
+
+
+class ProviderNetwork:
+    """Participants on the nodes of an emulated network. The identity "root" allocates the name space.
+
+    Args:
+        links: of the network.
+        calls: who calls whom.
+        seed: of links, nonces and pauses.
+
+    Attributes:
+        nodes, stores, consumers: by node.
+        network: what joins them.
+        events: how often what happened, to any node.
+        sent: bytes that each node has sent.
+    """
+
+    def __init__(
+        self, links: Sequence[Mapping[str, Any]], calls: Sequence[tuple[str, str]], seed: int = 1
+    ) -> None:
+        self.topology = TopologySpec(links=tuple(dict(link) for link in links)).build()
+        self._calls = calls
+        self._seed = seed
+        self._built: dict[str, dict[str, Any]] = {}
+        self._clocks: dict[str, dict[str, dict[str, int]]] = {}
+        self.stores: dict[str, MemoryFeeds] = {}
+        self.nodes: dict[str, Participant] = {}
+        self.consumers: dict[str, Consumer] = {}
+        self.events: Counter[str] = Counter()
+        self.network = EmulatedNetwork(self.topology, {}, seed=seed, capture=None)
+
+    @property
+    def now(self) -> int:
+        """The time, ns."""
+        return self.network.now
+
+    def add(
+        self,
+        name: str,
+        *,
+        offer: Terms | None = None,
+        trust: Callable[[], Trust] | None = None,
+        admits: Callable[[str], bool] = lambda customer: True,
+        producer: Application | None = None,
+        kind: type[Participant] = Participant,
+    ) -> Participant:
+        """Put a participant on a node, or another one with the store that the first one had."""
+        self._built[name] = {
+            "offer": offer,
+            "trust": trust,
+            "admits": admits,
+            "producer": producer,
+            "kind": kind,
+        }
+        store = self.stores.setdefault(name, MemoryFeeds())
+        own, now = identity(name), self.now
+        random = Random(f"{self._seed} {name} {now}")
+        clocks = MemoryClocks(self._clocks.setdefault(name, {}))
+        peer = Peer(own, store, clocks, [], _OPTIONS, random, EPOCH_MS)
+
+        def publish(content: Mapping[str, Any], time: int) -> Message:
+            message = store.publish(own, content, EPOCH_MS + time / MS)
+            peer.appended(own.ref, time)
+            return message
+
+        node = kind(
+            own,
+            peer,
+            peer,
+            store,
+            publish,
+            identity("root").ref,
+            Forwarder(rng=Random(f"{self._seed} {name} {now} forwarder"), controlled_push=False),
+            offer=offer,
+            admits=admits,
+            trust=None if trust is None else trust(),
+            epoch_ms=EPOCH_MS,
+            now=now,
+        )
+        self.nodes[name] = node
+        self.consumers[name] = Consumer(f"{self._seed} {name} {now}")
+        node.attach(self.consumers[name], now=now)
+        if producer is not None:
+            node.attach(producer, serves=True, now=now)
+        for caller, called in self._calls:
+            if caller == name:
+                address = (self.topology.address(called), PORT)
+                peer.add(identity(called).ref, address, now, is_kept=True)
+        self.network.replace(name, [Program(node, {1: StreamPort(PORT)})])
+        return node
+
+    def restart(self, name: str) -> Participant:
+        """Start a node's participant anew, as after `kill -9`: its log is kept, and nothing else."""
+        self.events.update(event.event for event in self.nodes[name].take_events())
+        return self.add(name, **self._built[name])
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.network.run(self.now + int(seconds * SECOND))
+
+    def do(self, name: str, action: Callable[[Participant], Any]) -> Any:
+        """Have a participant do something now."""
+        result = action(self.nodes[name])
+        self.nodes[name].settle(self.now)
+        self.network.settle(name)
+        return result
+
+    def ask(self, name: str, *uris: str, lifetime_ms: int = 4000) -> None:
+        """Have the consumer on a node ask for names."""
+        for uri in uris:
+            self.consumers[name].ask(uri, self.now, lifetime_ms)
+        self.do(name, lambda node: None)
+
+    def ends(self, name: str, uri: str) -> list[End]:
+        """Return what became of the Interests for a name."""
+        return self.consumers[name].ends.get(uri, [])
+
+    def say(self, name: str, do: str, **parts: Any) -> str:
+        """Have a participant make a statement about the name space; return its id."""
+        message: Message = self.do(name, lambda node: node.say(statement(do, **parts), self.now))
+        return message.id
+
+    def allocate(self, prefix: str, holder: str, repositories: Sequence[str] = ()) -> str:
+        """Have the root give away a prefix, and its holder name repositories; return the allocation."""
+        given = self.say("root", "allocate", prefix=from_uri(prefix), to=identity(holder).ref)
+        if repositories:
+            refs = [identity(each).ref for each in repositories]
+            self.say(holder, "repository", title=given, repositories=refs)
+        return given
+
+    def request(self, customer: str, provider: str, terms: Terms | None = None) -> str:
+        """Have a participant ask another for a contract; return its id."""
+        ref = identity(provider).ref
+        made: str = self.do(customer, lambda node: node.request(ref, terms or Terms(), self.now))
+        return made
+
+    def transient(self, name: str) -> int:
+        """Return how many transient feeds a node's store holds."""
+        main = {identity(each).ref for each in self.nodes}
+        return len(set(self.stores[name].tips()) - main)
