@@ -56,6 +56,7 @@ class Line:
         now: the time, ns.
 
     Attributes:
+        terms: the contract's.
         dropped: packets for which there was no room.
         written: messages, and
         carried: bytes of packets in them.
@@ -74,7 +75,7 @@ class Line:
         self._peer = peer
         self._feeds = feeds
         self._partner = partner
-        self._terms = terms
+        self.terms = terms
         self._identities = identities
         self._own: deque[str] = deque()  # feeds that the other side has not read whole, the last one is open
         self._next = identities(0)
@@ -136,12 +137,12 @@ class Line:
 
         Raises LineError.
         """
-        if message.author != self._incoming:
-            return []  # its turn comes when the feed before has its end
+        if message.author != self._incoming or message.sequence <= self._position:
+            return []  # its turn comes when the feed before has its end, or has come then
         packets = self._take(message, now)
-        while self._position == self._terms.entries:
+        while self._position == self.terms.entries:
             self._hop()
-            for stored in self._feeds.after(self._incoming, 0, self._terms.entries):
+            for stored in self._feeds.after(self._incoming, 0, self.terms.entries):
                 packets += self._take(stored.message, now)
         return packets
 
@@ -168,13 +169,13 @@ class Line:
 
     def _open(self) -> str:
         """Return the feed to which the next message is written."""
-        if self._tip is None or self._tip.sequence == self._terms.entries:
+        if self._tip is None or self._tip.sequence == self.terms.entries:
             return self._next.ref
         return self._tip.author
 
     def _may_write(self) -> bool:
         feed = self._open()
-        if feed == self._next.ref and len(self._own) > self._terms.unread:
+        if feed == self._next.ref and len(self._own) > self.terms.unread:
             return False
         return self._peer.replication.backlog(feed, self._partner) is not None
 
@@ -217,7 +218,7 @@ class Line:
         content = message.content
         if not isinstance(content, dict) or content.get("type") != PACKETS:
             raise LineError("a message that carries no packets")
-        if message.sequence > self._terms.entries:
+        if message.sequence > self.terms.entries:
             raise LineError("a feed that is longer than agreed")
         if message.sequence == 1:
             self._expected = self._check_next(content.get("next"))

@@ -9,7 +9,7 @@ and loop detection are those of the forwarder (forwarder.forwarder), as in any N
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -182,6 +182,11 @@ class Participant:
     def links(self) -> list[Line]:
         """Return the lines of all contracts in force."""
         return [link.line for link in self._links.values()]
+
+    @property
+    def replicated(self) -> Collection[str]:
+        """The feeds that are replicated."""
+        return self._peer.replication.wanted
 
     def take_changes(self) -> list[Change]:
         """Return the changes of the name space that have taken effect since the last call."""

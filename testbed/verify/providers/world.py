@@ -1,0 +1,318 @@
+"""Plays a story of customers, providers and repositories, and checks what must hold."""
+
+from collections import Counter
+from functools import partial
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from forwarder.wire.lp import NO_ROUTE
+from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.packet import make_data, parse_data
+from ndn_over_ssb.contract import Terms
+from ndn_over_ssb.line import QUEUE
+from ndn_over_ssb.participant import Participant
+from testbed.verify.providers.network import End, Producer, ProviderNetwork, identity
+from testbed.verify.providers.story import SECOND, Step, Story, make_story
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.simulate.world import Outcome
+
+CATCH_UP_NS = 600 * SECOND
+"""Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
+_QUIET = 20
+_OFFER = Terms(rate=1000, term_s=24 * 3600, entries=64, unread=2, transit=True)
+_BEGIN_NS = 8 * SECOND  # contracts are made, as far as bad links let them
+_FLOOD = 200  # Interests at once
+
+
+def play_providers(seed: int) -> Outcome:
+    """Play a seed's story."""
+    return play(make_story(seed))
+
+
+def play(story: Story) -> Outcome:
+    """Play a story."""
+    world = _World(story)
+    outcome = Outcome()
+    try:
+        world.run(outcome)
+    except Violation as violation:
+        outcome.violation = violation
+    except RuntimeError as error:  # a node that wants to be woken for ever
+        outcome.violation = Violation("time", "the network", str(error))
+    outcome.time = world.net.now
+    outcome.digest = world.digest()
+    outcome.coverage = world.coverage
+    return outcome
+
+
+class _Hostile(Participant):
+    """A participant that does not keep to the rules, in the way that a subclass says."""
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        super().wake(now)
+        for line in self.links():
+            self.misbehave(line, now)
+
+    def misbehave(self, line: Any, now: int) -> None:
+        """Do it to a line."""
+
+
+class _Garbler(_Hostile):
+    def misbehave(self, line: Any, now: int) -> None:
+        if line.written > 3:
+            line.put(Random(f"{now}").randbytes(200))
+
+
+class _Liar(_Hostile):
+    def misbehave(self, line: Any, now: int) -> None:
+        if line.written > 3:
+            line._read, line._owes_read = 1000, True
+            line.put(make_data(from_uri("/lies"), b""))
+
+
+class _Pusher(_Hostile):
+    def misbehave(self, line: Any, now: int) -> None:
+        if line.written < 2000:
+            line.put(make_data(from_uri(f"/p0/unasked/{now}"), b"unasked"))
+
+
+class _Ender(_Hostile):
+    def misbehave(self, line: Any, now: int) -> None:
+        for contract in self.in_force():
+            if line.written > 5 and contract.customer == self._me:
+                self.end(contract.id, now)
+                return
+
+
+class _World:
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.coverage: Counter[str] = Counter()
+        calls = [(customer, provider) for customer, provider, _ in story.contracts]
+        calls += [("root", story.providers[0])]
+        self.net = ProviderNetwork(story.links, calls, story.seed)
+        self._holders = dict(story.prefixes)
+        self._allocations: dict[str, str] = {}
+        self._contracts: dict[tuple[str, str], str] = {}
+        self._ended: list[tuple[str, str]] = []
+        self._checked: Counter[tuple[str, int]] = Counter()
+        self._ends: list[str] = []
+        kinds = {
+            "garbles": _Garbler,
+            "lies about what it read": _Liar,
+            "sends unasked": _Pusher,
+            "ends at random": _Ender,
+        }
+        for name in story.nodes:
+            self.net.add(
+                name,
+                offer=_OFFER if name in story.providers else None,
+                producer=Producer(_answer) if name in story.repositories else None,
+                kind=kinds.get(story.hostile.get(name, ""), Participant),
+            )
+
+    def digest(self) -> str:
+        """Return a hash of all that applications have seen."""
+        return sha256("\n".join(self._ends).encode()).hexdigest()
+
+    def run(self, outcome: Outcome) -> None:
+        """Play the story; raise Violation."""
+        net, story = self.net, self.story
+        for prefix, repository in story.prefixes.items():
+            self._allocations[prefix] = net.say(
+                "root", "allocate", prefix=from_uri(prefix), to=identity(repository).ref
+            )
+            self._answer_for(prefix, repository)
+        for customer, provider, terms in story.contracts:
+            self._contracts[customer, provider] = net.request(customer, provider, terms)
+        self._run(_BEGIN_NS)
+        for step in story.steps:
+            if _BEGIN_NS + step.time > net.now:
+                self._run(_BEGIN_NS + step.time - net.now)
+            self._do(step)
+        end = net.now
+        self._run(6 * SECOND)  # longer than any Interest lives
+        self._deliver_all(end)
+        outcome.caught_up = net.now - end
+        self._end_all(end)
+        self._check_silence()
+
+    # Steps
+
+    def _run(self, time: int) -> None:
+        """Let time pass, and look at everything a second at a time."""
+        until = self.net.now + time
+        while self.net.now < until:
+            self.net.network.run(min(until, self.net.now + SECOND))
+            self._check()
+
+    def _do(self, step: Step) -> None:
+        net = self.net
+        self.coverage[step.do] += 1
+        if step.do == "ask":
+            customer, uri, lifetime_ms = step.what
+            net.ask(customer, uri, lifetime_ms=lifetime_ms)
+            if self.story.hostile.get(customer) == "floods":
+                net.ask(customer, *(f"{uri}/{number}" for number in range(_FLOOD)), lifetime_ms=lifetime_ms)
+        elif step.do in ("cut", "heal"):
+            link = net.topology.link_between(*step.what)
+            net.network.set_link(link, step.do == "heal", signalled=False)
+        elif step.do == "restart":
+            (name,) = step.what
+            self._check_node(name)
+            net.restart(name)
+        elif step.do == "end":
+            net.do(step.what[0], partial(_end, self._contracts.pop(step.what), net.now))
+        elif step.do == "request":
+            terms = next(terms for *pair, terms in self.story.contracts if (*pair,) == step.what)
+            customer, provider = step.what
+            self._contracts[step.what] = net.request(customer, provider, terms)
+        elif step.do == "revoke":
+            (prefix,) = step.what
+            net.say("root", "revoke", allocation=self._allocations.pop(prefix))
+            del self._holders[prefix]
+        elif step.do == "give":
+            prefix, repository = step.what
+            self._allocations[prefix] = net.say(
+                "root", "allocate", prefix=from_uri(prefix), to=identity(repository).ref
+            )
+            self._holders[prefix] = repository
+            self._answer_for(prefix, repository)
+
+    def _answer_for(self, prefix: str, repository: str) -> None:
+        """Have a holder say that it answers for a prefix: its title is the allocation."""
+        title = self._allocations[prefix]
+        self.net.say(repository, "repository", title=title, repositories=[identity(repository).ref])
+
+    # What must hold
+
+    def _check(self) -> None:
+        for name in self.story.nodes:
+            self._check_node(name)
+
+    def _check_node(self, name: str) -> None:
+        consumer, node = self.net.consumers[name], self.net.nodes[name]
+        if consumer.unasked:
+            raise Violation("asked for", name, "an application gets a packet that it has not asked for")
+        for uri, ends in consumer.ends.items():
+            key = (f"{name} {id(consumer)} {uri}", 0)
+            for end in ends[self._checked[key] :]:
+                self._checked[key] += 1
+                self._check_end(name, uri, end, consumer.times[uri])
+        if name in self.story.hostile:
+            return
+        for line in node.links():
+            terms = line.terms
+            # In each direction: the open feed, those that the other side has not read, and the next one.
+            bound = 2 * terms.entries * (terms.unread + 2)
+            if line.stored > bound:
+                raise Violation("bounded", name, f"keeps {line.stored} messages of a line, not {bound}")
+            if line.waiting > QUEUE:
+                raise Violation("bounded", name, f"has {line.waiting} bytes waiting")
+
+    def _check_end(self, name: str, uri: str, end: End, time: int) -> None:
+        what = _kind(end)
+        self.coverage[what] += 1
+        self._ends.append(f"{time} {name} {uri} {what}")
+        if isinstance(end, bytes):
+            data = parse_data(end)
+            if to_uri(data.name) != uri or end != _answer(data.name):
+                raise Violation("authentic", name, f"gets {to_uri(data.name)} for {uri}, or other content")
+
+    def _reachable(self) -> list[tuple[str, str]]:
+        """Return which honest customer can reach which prefix by contracts of honest nodes."""
+        hostile = self.story.hostile
+        edges = [pair for pair in self._contracts if not {*pair} & {*hostile}]
+        found = []
+        for customer in self.story.customers:
+            seen, ahead = {customer}, [customer]
+            while ahead:
+                here = ahead.pop()
+                if here != customer and here not in self.story.providers:
+                    continue
+                for pair in edges:
+                    if here in pair:
+                        other = pair[0] if pair[1] == here else pair[1]
+                        if other not in seen:
+                            seen.add(other)
+                            ahead.append(other)
+            if customer not in hostile:
+                found += [(customer, prefix) for prefix, at in sorted(self._holders.items()) if at in seen]
+        return found
+
+    def _deliver_all(self, begun: int) -> None:
+        """Check that everybody gets what they can reach in the end, and a Nack for what nobody has."""
+        net = self.net
+        missing = {(customer, f"{prefix}/last/{customer}"): "data" for customer, prefix in self._reachable()}
+        contracted = {customer for customer, _ in self._contracts}
+        for customer in self.story.customers:
+            if customer not in self.story.hostile and customer in contracted:
+                missing[customer, f"/nobody/last/{customer}"] = f"nack {NO_ROUTE}"
+        tries = 0
+        while missing:
+            tries += 1
+            for customer, uri in missing:
+                # A customer's first provider may be the one that is cut off from a prefix: ask again.
+                net.ask(customer, uri, lifetime_ms=1500)
+            self._run(2 * SECOND)
+            for (customer, uri), wanted in list(missing.items()):
+                ends = [_kind(end) for end in net.ends(customer, uri)]
+                if wanted in ends:
+                    del missing[customer, uri]
+                elif net.now > begun + CATCH_UP_NS:
+                    said = f"does not get {wanted} for {uri}, but {', '.join(ends[-3:])}"
+                    raise Violation("delivery", customer, said)
+
+    def _end_all(self, begun: int) -> None:
+        """Check that nothing is left of contracts that have ended."""
+        net = self.net
+        for name in self.story.nodes:
+            node = net.nodes[name]
+            for contract in node.in_force():
+                if contract.customer == identity(name).ref:
+                    net.do(name, partial(_end, contract.id, net.now))
+        main = {identity(name).ref for name in self.story.nodes}
+        while True:
+            self._run(6 * SECOND)
+            left = ""
+            for name in self.story.nodes:
+                node = net.nodes[name]
+                if name in self.story.hostile:
+                    continue
+                held = {
+                    "transient feeds": net.transient(name),
+                    "contracts": len(node.in_force()),
+                    "PIT entries": node.host.forwarder.pit_entries(),
+                    "wanted feeds": len(set(node.replicated) - main),
+                }
+                left = next((f"{name} keeps {count} {what}" for what, count in held.items() if count), left)
+            if not left:
+                return
+            if net.now > begun + 2 * CATCH_UP_NS:
+                raise Violation("nothing left", left.partition(" ")[0], left)
+
+    def _check_silence(self) -> None:
+        """Check that nodes without contracts say nothing any more."""
+        if self.story.hostile:
+            return
+        latest = self.net.now + CATCH_UP_NS
+        frames = -1
+        while frames != (frames := self.net.network.frames):
+            if self.net.now > latest:
+                raise Violation("silence", "the network", "frames go on crossing it")
+            self._run(_QUIET * SECOND)
+
+
+def _end(contract: str, now: int, node: Participant) -> None:
+    node.end(contract, now)
+
+
+def _kind(end: End) -> str:
+    return end if isinstance(end, str) else "data"
+
+
+def _answer(name: bytes) -> bytes:
+    size = sum(name) % 4 * 2000
+    return make_data(name, name.ljust(size, b"."), freshness_ms=1_000)
