@@ -9,7 +9,7 @@ and loop detection are those of the forwarder (forwarder.forwarder), as in any N
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,7 @@ from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.peer import Peer, PeerEvent, PeerProgram
+from ssb.replication.ebt import Ebt
 from ssb.store.feeds import FeedStore, read_log
 from topologies.endpoint import Address, StreamAction, StreamEvent
 
@@ -142,7 +143,6 @@ class Participant:
         self._nowhere = self.host.attach(_Nowhere())
         if trust is not None:
             self.host.attach(trust)
-        peer.replication.act_on(self)
         self._start(now)
 
     # What the user does
@@ -175,6 +175,11 @@ class Participant:
         self._follow_up(now)
         return message
 
+    def contract_of(self, face: int) -> Contract | None:
+        """Return the contract whose packets cross a face of the forwarder; None for other faces."""
+        link = self._by_face.get(face)
+        return None if link is None else link.contract
+
     def in_force(self) -> list[Contract]:
         """Return the contracts under which packets are exchanged."""
         return [link.contract for link in self._links.values()]
@@ -184,9 +189,9 @@ class Participant:
         return [link.line for link in self._links.values()]
 
     @property
-    def replicated(self) -> Collection[str]:
-        """The feeds that are replicated."""
-        return self._peer.replication.wanted
+    def replication(self) -> Ebt:
+        """The state of replication."""
+        return self._peer.replication
 
     def take_changes(self) -> list[Change]:
         """Return the changes of the name space that have taken effect since the last call."""
@@ -247,15 +252,6 @@ class Participant:
         self.host.settle(now)
         self._follow_up(now)
 
-    # For whom the peer replicates: see Behalf
-
-    def asks(self, remote: str, feed: str) -> bool:
-        """Tell whether to replicate a feed because a remote wants it: a provider hears whoever connects."""
-        return feed == remote and self._offer is not None and self._admits(remote)
-
-    def leaves(self, remote: str, feed: str) -> None:
-        """See Behalf."""
-
     # Logs
 
     def _start(self, now: int) -> None:
@@ -313,8 +309,8 @@ class Participant:
     def _take_event(self, event: PeerEvent, now: int) -> None:
         message = event.message
         if message is None:
-            if event.event == "connected" and self.asks(event.remote, event.remote):
-                self._peer.want(event.remote, now)
+            if event.event == "connected" and self._offer is not None and self._admits(event.remote):
+                self._peer.want(event.remote, now)  # it may have a request there
             return
         content = message.content
         if not isinstance(content, dict) or content.get("type") != PACKETS:
@@ -521,6 +517,8 @@ class Participant:
             if not self.host.forwarder.pit.match(data):
                 self.counters["Data that nobody asked for"] += 1
                 self._charge(link, now)
+            elif self.name_space.find(data.name) is None:
+                self.counters["Data under a prefix that nobody holds"] += 1
             elif self._trust is None:
                 self.host.receive(link.face, packet, None, now)
             else:

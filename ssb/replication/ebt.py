@@ -214,6 +214,10 @@ class Ebt:
         """The feeds that are replicated."""
         return self._wanted.keys()
 
+    def sessions(self) -> list[int]:
+        """Return the numbers of the connections."""
+        return [*self._sessions]
+
     def exchanges(self) -> int:
         """Return the number of feeds of which there is state, over all connections."""
         return sum(len(session.exchanges) for session in self._sessions.values())
@@ -253,11 +257,16 @@ class Ebt:
             self._held_back.add(feed)
 
     def backlog(self, feed: str, partner: str) -> int | None:
-        """Return how many messages of a feed wait to be sent to a peer; None if it does not receive it."""
+        """Return how many messages of a feed wait to be sent to a peer.
+
+        None if the peer is not connected, or has not said that it replicates the feed. One that had all of it
+        when it was here last does not ask for the feed again before it hears of a new message.
+        """
         for session in self._sessions.values():
-            exchange = session.exchanges.get(feed)
-            if session.remote == partner and exchange is not None and exchange.sends:
-                return self._tips.get(feed, 0) - exchange.sent
+            if session.remote == partner and session.clock.get(feed, -1) >= 0:
+                exchange = session.exchanges.get(feed)
+                has = session.clock[feed] if exchange is None else exchange.sent
+                return self._tips.get(feed, 0) - has
         return None
 
     def hold_back(self, feed: str, now: int) -> None:
@@ -291,6 +300,7 @@ class Ebt:
         self._sources.pop(feed, None)
         for session in self._sessions.values():
             self._dismiss(session, feed, now)
+            self._record(session, feed, session.clock.get(feed, -1))
 
     def hide(self, feed: str, peer: str, now: int) -> None:
         """Do not exchange a feed with a peer, as its author has blocked the peer."""
@@ -304,7 +314,7 @@ class Ebt:
         """Take note that a peer replicates a feed no more, as stock peers do not tell by themselves."""
         for session in self._sessions.values():
             if session.remote == peer:
-                session.clock[feed] = -1
+                self._record(session, feed, -1)
                 session.ready.pop(feed, None)
                 if feed in session.exchanges:
                     session.exchanges[feed].sends = False
@@ -372,6 +382,7 @@ class Ebt:
         for feed, sequence in list(session.clock.items()):
             if sequence >= 0:  # it has said so when it was here last, and does not say so again
                 self._hear_wish(session, feed, now)
+            self._record(session, feed, sequence)
         if not is_caller:
             self._start(number, session, now)
 
@@ -562,12 +573,12 @@ class Ebt:
         if note.sequence is None:
             if self._behalf is not None:
                 self._behalf.leaves(session.remote, feed)
-            session.clock[feed] = -1
+            self._record(session, feed, -1)
             session.drop(feed)
             self._replace_source(number, feed, now)
             return
         self._hear_wish(session, feed, now)
-        session.clock[feed] = note.sequence
+        self._record(session, feed, note.sequence)
         if not self._shares(feed, session):
             self._count_unwanted(session)
             session.dismissed[feed] = None
@@ -591,6 +602,13 @@ class Ebt:
         if is_new:
             self._ask(number, feed, now)
         self._see_what_is_owed(number, feed, now)
+
+    def _record(self, session: _Session, feed: str, sequence: int) -> None:
+        """Keep how far a remote is in a feed that is replicated here, or may be for others."""
+        if feed in self._wanted or self._behalf is not None:
+            session.clock[feed] = sequence
+        else:
+            session.clock.pop(feed, None)
 
     def _hear_wish(self, session: _Session, feed: str, now: int) -> None:
         if self._behalf is not None and self._behalf.asks(session.remote, feed):

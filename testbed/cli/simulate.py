@@ -20,6 +20,8 @@ from rich.table import Table
 from analysis.files import write_whole
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
+from testbed.verify.providers.world import CATCH_UP_NS as PROVIDERS_CATCH_UP_NS
+from testbed.verify.providers.world import play_providers
 from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS
 from testbed.verify.simulate.classic_story import make_classic
@@ -57,6 +59,7 @@ class _Family(NamedTuple):
 _PUSH = _Family(play_one, CATCH_UP_NS, "", make_story)
 _CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic)
 _PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
+_PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None)
 
 
 @click.command()
@@ -66,6 +69,7 @@ _PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
 @click.option("--seed", type=click.IntRange(min=0), help="Play this one seed.")
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
+@click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
@@ -93,6 +97,7 @@ def simulate(
     seed: int | None,
     classic: bool,
     peers: bool,
+    providers: bool,
     story: Path | None,
     save: Path | None,
     shrinking: bool,
@@ -106,12 +111,14 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
-    exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", "classic", "peers")
-    exclude("explore", "story", "seed", "seeds", "keep_going", "classic", "peers")
-    exclude("story", "seed", "seeds", "first", "jobs", "keep_going", "classic", "peers")
+    families = ("classic", "peers", "providers")
+    exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", *families)
+    exclude("explore", "story", "seed", "seeds", "keep_going", *families)
+    exclude("story", "seed", "seeds", "first", "jobs", "keep_going", *families)
+    exclude("providers", "peers", "classic", "save")
     exclude("peers", "classic", "save")
     exclude("seed", "seeds", "first", "jobs", "keep_going")
-    family = _PEERS if peers else _CLASSIC if classic else _PUSH
+    family = _PROVIDERS if providers else _PEERS if peers else _CLASSIC if classic else _PUSH
     workers = jobs or os.cpu_count() or 1
     if exhaustive:
         failed = _cover(frames, faults, workers, save=save)

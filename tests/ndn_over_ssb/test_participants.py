@@ -222,6 +222,21 @@ def test_feeds_are_short_and_old_ones_are_deleted() -> None:
         assert feeds.exchanges() < 60
 
 
+def test_only_the_other_side_hears_of_a_transient_feed() -> None:
+    """What a peer is told of and does not replicate, it counts."""
+
+    def unwanted(world: ProviderNetwork) -> int:
+        sessions = [node.replication._sessions.values() for node in world.nodes.values()]
+        return sum(session.unwanted for each in sessions for session in each)
+
+    world = chain(2, Terms(entries=4), others=("other",))
+    before = unwanted(world)
+    every(world, "customer", 20, 50, "/a")
+    world.run(3)
+    assert world.nodes["customer"].links()[0].written >= 50
+    assert unwanted(world) == before
+
+
 @pytest.mark.parametrize("by", ["customer", "nfp1"])
 def test_nothing_is_left_of_a_contract_that_ended(by: str) -> None:
     world = chain(1)

@@ -273,6 +273,13 @@ class ProviderNetwork:
         made: str = self.do(customer, lambda node: node.request(ref, terms or Terms(), self.now))
         return made
 
+    def clocked(self, name: str) -> set[str]:
+        """Return the feeds of which a node knows how far others are."""
+        replication = self.nodes[name].replication
+        clocks: list[Mapping[str, int]] = [*self._clocks[name].values()]
+        clocks += [replication.remote_clock(number) for number in replication.sessions()]
+        return {feed for clock in clocks for feed in clock}
+
     def transient(self, name: str) -> int:
         """Return how many transient feeds a node's store holds."""
         main = {identity(each).ref for each in self.nodes}

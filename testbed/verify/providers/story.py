@@ -41,6 +41,7 @@ class Story(NamedTuple):
         providers, customers, repositories: nodes; "root" is one more.
         contracts: customer, provider and terms; providers are customers of each other.
         prefixes: prefix -> the repository that holds it at first.
+        delegates: the holder of the first prefix gives a longer one to somebody who answers for nothing.
         hostile: a node that does not keep to the rules -> what it does.
         steps: in order.
     """
@@ -52,6 +53,7 @@ class Story(NamedTuple):
     repositories: tuple[str, ...]
     contracts: tuple[tuple[str, str, Terms], ...]
     prefixes: dict[str, str]
+    delegates: bool
     hostile: dict[str, Hostility]
     steps: tuple[Step, ...]
 
@@ -74,7 +76,18 @@ def make_story(seed: int) -> Story:
         hostile[rng.choice([*customers, *repositories])] = rng.choice(HOSTILE)
     links = _links(rng, ("root", *providers, *customers, *repositories))
     steps = _steps(rng, links, providers, customers, repositories, contracts, prefixes)
-    return Story(seed, links, providers, customers, repositories, contracts, prefixes, hostile, steps)
+    return Story(
+        seed,
+        links,
+        providers,
+        customers,
+        repositories,
+        contracts,
+        prefixes,
+        rng.random() < 0.3,
+        hostile,
+        steps,
+    )
 
 
 def _terms(rng: Random, *, transit: bool) -> Terms:

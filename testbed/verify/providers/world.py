@@ -6,9 +6,11 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from forwarder.face import Face
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, parse_data
+from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
@@ -59,6 +61,12 @@ class _Hostile(Participant):
         """Do it to a line."""
 
 
+class _Flooder(_Hostile):
+    def misbehave(self, line: Any, now: int) -> None:
+        for link in self._links.values():
+            link.allowance = Allowance(1e9, 1e9, now)
+
+
 class _Garbler(_Hostile):
     def misbehave(self, line: Any, now: int) -> None:
         if line.written > 3:
@@ -99,7 +107,10 @@ class _World:
         self._ended: list[tuple[str, str]] = []
         self._checked: Counter[tuple[str, int]] = Counter()
         self._ends: list[str] = []
+        self._seen: dict[tuple[str, int], int] = {}  # a provider and a face -> when it was there first, ns
+        self._delegated: str | None = None
         kinds = {
+            "floods": _Flooder,
             "garbles": _Garbler,
             "lies about what it read": _Liar,
             "sends unasked": _Pusher,
@@ -125,6 +136,11 @@ class _World:
                 "root", "allocate", prefix=from_uri(prefix), to=identity(repository).ref
             )
             self._answer_for(prefix, repository)
+        if story.delegates:
+            (prefix, holder), *_ = story.prefixes.items()
+            title, self._delegated = self._allocations[prefix], f"{prefix}/delegated"
+            parts = {"prefix": from_uri(self._delegated), "to": identity("root").ref}
+            net.say(holder, "delegate", title=title, **parts)
         for customer, provider, terms in story.contracts:
             self._contracts[customer, provider] = net.request(customer, provider, terms)
         self._run(_BEGIN_NS)
@@ -173,6 +189,8 @@ class _World:
             (prefix,) = step.what
             net.say("root", "revoke", allocation=self._allocations.pop(prefix))
             del self._holders[prefix]
+            if self._delegated is not None and self._delegated.startswith(f"{prefix}/"):
+                self._delegated = None
         elif step.do == "give":
             prefix, repository = step.what
             self._allocations[prefix] = net.say(
@@ -203,6 +221,8 @@ class _World:
                 self._check_end(name, uri, end, consumer.times[uri])
         if name in self.story.hostile:
             return
+        for face in node.host.forwarder.faces.values():
+            self._check_rate(name, node, face)
         for line in node.links():
             terms = line.terms
             # In each direction: the open feed, those that the other side has not read, and the next one.
@@ -212,6 +232,17 @@ class _World:
             if line.waiting > QUEUE:
                 raise Violation("bounded", name, f"has {line.waiting} bytes waiting")
 
+    def _check_rate(self, name: str, node: Participant, face: Face) -> None:
+        """Check that a provider takes no more Interests from a customer than they have agreed on."""
+        contract = node.contract_of(face.number)
+        if contract is None or contract.provider != identity(name).ref or contract.terms is None:
+            return
+        since = self._seen.setdefault((f"{name} {id(node)}", face.number), self.net.now - SECOND)
+        bound = contract.terms.rate * (1 + (self.net.now - since) / SECOND)
+        if face.in_interests > bound:
+            said = f"takes {face.in_interests} Interests of a customer, not {bound:.0f} at most"
+            raise Violation("rate", name, said)
+
     def _check_end(self, name: str, uri: str, end: End, time: int) -> None:
         what = _kind(end)
         self.coverage[what] += 1
@@ -220,6 +251,11 @@ class _World:
             data = parse_data(end)
             if to_uri(data.name) != uri or end != _answer(data.name):
                 raise Violation("authentic", name, f"gets {to_uri(data.name)} for {uri}, or other content")
+
+    @property
+    def _revoked(self) -> set[str]:
+        """The first components of prefixes that nobody holds any more."""
+        return {prefix[1:] for prefix in self.story.prefixes if prefix not in self._holders}
 
     def _reachable(self) -> list[tuple[str, str]]:
         """Return which honest customer can reach which prefix by contracts of honest nodes."""
@@ -247,9 +283,21 @@ class _World:
         net = self.net
         missing = {(customer, f"{prefix}/last/{customer}"): "data" for customer, prefix in self._reachable()}
         contracted = {customer for customer, _ in self._contracts}
+        before: dict[tuple[str, str], int] = {}
         for customer in self.story.customers:
-            if customer not in self.story.hostile and customer in contracted:
-                missing[customer, f"/nobody/last/{customer}"] = f"nack {NO_ROUTE}"
+            if customer in self.story.hostile or customer not in contracted:
+                continue
+            refused = [f"/nobody/last/{customer}"]
+            if self._delegated is not None:
+                refused.append(f"{self._delegated}/last/{customer}")
+            known = net.consumers[customer].ends
+            refused += [
+                uri
+                for uri in known
+                if uri.split("/")[1] in self._revoked and any(isinstance(end, bytes) for end in known[uri])
+            ]
+            missing |= {(customer, uri): f"nack {NO_ROUTE}" for uri in refused}
+            before |= {(customer, uri): len(known.get(uri, ())) for uri in refused}
         tries = 0
         while missing:
             tries += 1
@@ -258,7 +306,7 @@ class _World:
                 net.ask(customer, uri, lifetime_ms=1500)
             self._run(2 * SECOND)
             for (customer, uri), wanted in list(missing.items()):
-                ends = [_kind(end) for end in net.ends(customer, uri)]
+                ends = [_kind(end) for end in net.ends(customer, uri)[before.get((customer, uri), 0) :]]
                 if wanted in ends:
                     del missing[customer, uri]
                 elif net.now > begun + CATCH_UP_NS:
@@ -285,7 +333,8 @@ class _World:
                     "transient feeds": net.transient(name),
                     "contracts": len(node.in_force()),
                     "PIT entries": node.host.forwarder.pit_entries(),
-                    "wanted feeds": len(set(node.replicated) - main),
+                    "wanted feeds": len(set(node.replication.wanted) - main),
+                    "notes": len(net.clocked(name) - main),
                 }
                 left = next((f"{name} keeps {count} {what}" for what, count in held.items() if count), left)
             if not left:
