@@ -113,7 +113,7 @@ class ParticipantProgram:
                 except OSError as error:
                     why = f"cannot be reached: {error}"
                 if why != said:
-                    _logger.warning("the NDN forwarder beside this peer %s", why)
+                    _logger.info("the NDN forwarder beside this peer %s", why)
                 said = why
                 await asyncio.sleep(_AGAIN_S)
         finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from testbed.cli.ssb import Settings, commands_of, console, ssb
+from testbed.cli.ssb import Settings, commands_of, ssb
 from testbed.errors import UserError
 
 
@@ -71,7 +71,7 @@ def list_(settings: Settings) -> None:
             if me not in (each.customer, each.provider):
                 continue
             role = "customer of" if me == each.customer else "provider of"
-            console.print(f"{each.id}  {role} {each.other(me)}: {_state(each, time.time() * 1000)}")
+            click.echo(f"{each.id}  {role} {each.other(me)}: {_state(each, time.time() * 1000)}")
 
 
 def _state(each: Any, now_ms: float) -> str:
@@ -108,13 +108,13 @@ def show(settings: Settings, root: str | None, with_void: bool) -> None:
         space = _name_space(commands, root)
     for prefix, holding in sorted(space.holdings().items()):
         since = datetime.fromtimestamp(holding.since / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        console.print(f"{to_uri(prefix)}  {holding.holder}  since {since}")
+        click.echo(f"{to_uri(prefix)}  {holding.holder}  since {since}")
         for each in holding.repositories:
-            console.print(f"    answered for by {each}")
+            click.echo(f"    answered for by {each}")
     if with_void:
         for verdict in space.verdicts():
             if verdict.void:
-                console.print(f"{verdict.statement.id}  {verdict.statement.do}: void, {verdict.void}")
+                click.echo(f"{verdict.statement.id}  {verdict.statement.do}: void, {verdict.void}")
 
 
 @name.command("give")

@@ -17,7 +17,7 @@ from rich.console import Console
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 _LONGEST_TERM_S = 366 * 86_400
 
@@ -331,6 +331,15 @@ def status(settings: Settings, as_json: bool) -> None:
             f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed"
         )
         for trouble, times in gateway["troubles"].items():
+            console.print(f"trouble      {times} x {trouble}")
+    if "ndn" in state:
+        ndn = state["ndn"]
+        role = "provider" if ndn["provides"] else "customer"
+        console.print(
+            f"NDN          {role}: {len(ndn['contracts'])} contracts, {ndn['prefixes']} prefixes allocated; "
+            f"{ndn['pit']} PIT entries, {ndn['cached']} Data cached"
+        )
+        for trouble, times in ndn["troubles"].items():
             console.print(f"trouble      {times} x {trouble}")
     for reason, times in state.get("refused", {}).items():
         console.print(f"refused      {times} x {reason}")
