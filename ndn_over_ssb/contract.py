@@ -49,8 +49,8 @@ class Terms(NamedTuple):
         prefixes: names that the customer may ask for begin with one of these.
         term_s: the contract ends by itself after so long.
         entries: messages of a transient feed, after which the next one is begun.
-        unread: transient feeds at most that a side has written to their ends and the other has not read so
-            far: what packets of a contract take on disk is bounded by that.
+        unread: transient feeds that a side has written to their ends and the other has not read so far, before
+            it waits: that bounds what packets of a contract take on disk.
         transit: the customer is a provider, too: others are reached by it.
     """
 

@@ -121,13 +121,11 @@ class Line:
         return True
 
     def flush(self, now: int, now_ms: float) -> None:
-        """Write what waits, if the other side is there and has been sent all that was written before."""
-        if not (self._queued or self._owes_read) or self._peer.replication.backlog(
-            self._open(), self._partner
-        ):
+        """Write what is due, if the other side is there and has been sent all that was written before."""
+        if not self._is_due() or self._peer.replication.backlog(self._open(), self._partner) != 0:
             return
         messages = []
-        while (self._queued or self._owes_read) and self._may_write():
+        while self._is_due() and self._peer.replication.backlog(self._open(), self._partner) is not None:
             messages.append(self._write(now, now_ms))
         if messages:
             self._peer.append(messages, now)
@@ -173,11 +171,23 @@ class Line:
             return self._next.ref
         return self._tip.author
 
-    def _may_write(self) -> bool:
-        feed = self._open()
-        if feed == self._next.ref and len(self._own) > self.terms.unread:
-            return False
-        return self._peer.replication.backlog(feed, self._partner) is not None
+    def _has_room(self) -> bool:
+        """Tell whether packets may be written: not if the other side has too many whole feeds to read."""
+        return self._unread() <= self.terms.unread
+
+    def _is_due(self) -> bool:
+        """Tell whether there is something that may be written.
+
+        One more feed is there for acknowledgements alone: if both sides waited for the other's, neither could
+        write its own.
+        """
+        if self._owes_read:
+            return self._unread() <= self.terms.unread + 1
+        return self._queued > 0 and self._has_room()
+
+    def _unread(self) -> int:
+        """Return how many feeds have their ends and are not acknowledged."""
+        return len(self._own) - (self._open() != self._next.ref)
 
     def _write(self, now: int, now_ms: float) -> Message:
         content: dict[str, object] = {"type": PACKETS}
@@ -191,7 +201,7 @@ class Line:
         if self._owes_read:
             content["read"] = self._read
             self._owes_read = False
-        data = self._cut_off()
+        data = self._cut_off() if self._has_room() else b""
         if data:
             content["packets"] = encode_base64(data)
         self.written += 1
@@ -246,7 +256,7 @@ class Line:
         self._owes_read = True
 
     def _take_read(self, read: object) -> None:
-        whole = self._acknowledged + len(self._own) - (self._open() != self._next.ref)
+        whole = self._acknowledged + self._unread()
         if not isinstance(read, int) or not self._acknowledged <= read <= whole:
             raise LineError("read is no number of feeds that have their ends")
         for _ in range(read - self._acknowledged):
