@@ -49,8 +49,8 @@ class Terms(NamedTuple):
         prefixes: names that the customer may ask for begin with one of these.
         term_s: the contract ends by itself after so long.
         entries: messages of a transient feed, after which the next one is begun.
-        unread: transient feeds that a side has written to their ends and the other has not read so far, before
-            it waits: that bounds what packets of a contract take on disk.
+        unread: transient feeds that a side may have written to their ends before the other has read them; it
+            waits then, so the contract takes a bounded amount of disk.
         transit: the customer is a provider, too: others are reached by it.
     """
 

@@ -33,6 +33,8 @@ from ssb.store.feeds import FeedStore, read_log
 from topologies.endpoint import Address, StreamAction, StreamEvent
 
 _CONTRACTS: Final = 1_000  # that a provider has at once
+_LOGS: Final = 10_000  # that a provider reads
+_REPLIES: Final = 20  # requests and epochs of a customer that a provider answers, at once and in an hour
 _MANY: Final = 1 << 30
 _PATIENCE_S: Final = 1.0  # a customer that has sent by so much too much is not listened to for a while
 _S: Final = 1_000_000_000
@@ -130,10 +132,10 @@ class Participant:
         self._read: dict[str, int] = {}
         self._links: dict[str, _Link] = {}
         self._by_face: dict[int, _Link] = {}
-        self._labels: dict[
-            str, int
-        ] = {}  # contract -> number of the message by which its epoch was begun here
+        # Contract -> the number of the message by which its epoch was begun here.
+        self._labels: dict[str, int] = {}
         self._open: dict[str, Contract] = {}  # contracts of this participant that are not over
+        self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
         self._serving: int | None = None
         self._routes: set[tuple[bytes, int, int]] = set()
         self._known: dict[bytes, Holding] = {}
@@ -310,7 +312,10 @@ class Participant:
         message = event.message
         if message is None:
             if event.event == "connected" and self._offer is not None and self._admits(event.remote):
-                self._peer.want(event.remote, now)  # it may have a request there
+                if len(self.replication.wanted) < _LOGS:
+                    self._peer.want(event.remote, now)  # it may have a request there
+                else:
+                    self.counters["too many logs"] += 1
             return
         content = message.content
         if not isinstance(content, dict) or content.get("type") != PACKETS:
@@ -376,12 +381,18 @@ class Participant:
         mine = contract.begun.get(self._me, (-1, ""))[0]
         if mine < max(contract.epoch, 0):
             self._forget_first(contract)
-            self._begin(contract, max(contract.epoch, 0), now)
+            if self._may_reply(contract, now):
+                self._begin(contract, max(contract.epoch, 0), now)
+            else:
+                self._say(clause("end", contract=contract.id), now)
         elif mine == contract.begun.get(contract.other(self._me), (-1, ""))[0] and link is None:
             self._link(contract, now)
 
     def _answer(self, contract: Contract, now: int) -> None:
         customer = contract.customer
+        if not self._may_reply(contract, now):
+            self._open.pop(contract.id)
+            return
         reason = ""
         if self._offer is None:
             reason = "not a provider"
@@ -401,6 +412,17 @@ class Participant:
             return
         self._say({"type": "contact", "contact": customer, "following": True}, now)
         self._say(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
+
+    def _may_reply(self, contract: Contract, now: int) -> bool:
+        """Tell whether a customer may have this log grow once more: what is in a log stays there."""
+        if contract.provider != self._me:
+            return True
+        rate = _REPLIES / 3600
+        replies = self._replies.setdefault(contract.customer, Allowance(rate, _REPLIES, now))
+        if replies.take(now):
+            return True
+        self.counters["too many requests of one customer"] += 1
+        return False
 
     def _forget_first(self, contract: Contract) -> None:
         """Take back the transient feed of an epoch that the other side has not begun."""

@@ -150,6 +150,20 @@ def test_one_that_offers_nothing_accepts_nothing() -> None:
     assert world.nodes["customer"].contracts[contract].refusal == "not a provider"
 
 
+def test_a_customer_cannot_fill_its_providers_log() -> None:
+    world = chain(1)
+    before = len(world.stores["nfp1"].after(identity("nfp1").ref, 0, 10_000))
+    for _ in range(200):
+        world.request("customer", "nfp1")
+    world.run(10)
+    written = len(world.stores["nfp1"].after(identity("nfp1").ref, 0, 10_000)) - before
+    assert written <= 3 * 20  # follow, accept, begin
+    assert world.nodes["nfp1"].counters["too many requests of one customer"] >= 180
+    world.ask("customer", "/a/1")
+    world.run(1)
+    assert is_answered(world, "/a/1")
+
+
 def test_a_customer_asks_for_what_it_has_agreed_on() -> None:
     world = chain(1, Terms(prefixes=(from_uri("/a/x"),)))
     world.ask("customer", "/a/x/1", "/a/y/1")
