@@ -24,8 +24,9 @@ nothing new from the fork on.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from forwarder.wire.name import from_uri, prefix_ends, to_uri
@@ -285,20 +286,11 @@ def _is_under(name: bytes, prefix: bytes) -> bool:
     return len(name) > len(prefix) and name.startswith(prefix)
 
 
-def _read_feed(value: object) -> str:
+def _reference(value: object, parse: Callable[[str], bytes]) -> str:
     try:
-        parse_feed(value if isinstance(value, str) else "")
+        parse(value if isinstance(value, str) else "")
     except InvalidRef as error:
-        raise InvalidStatement(f"an identity: {error}") from None
-    assert isinstance(value, str)
-    return value
-
-
-def _read_id(value: object) -> str:
-    try:
-        parse_message(value if isinstance(value, str) else "")
-    except InvalidRef as error:
-        raise InvalidStatement(f"a message's id: {error}") from None
+        raise InvalidStatement(str(error)) from None
     assert isinstance(value, str)
     return value
 
@@ -316,14 +308,14 @@ def _read_prefix(value: object) -> bytes:
 def _read_repositories(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > _MOST_REPOSITORIES:
         raise InvalidStatement(f"repositories is no list of at most {_MOST_REPOSITORIES}")
-    return tuple(dict.fromkeys(_read_feed(each) for each in value))
+    return tuple(dict.fromkeys(_reference(each, parse_feed) for each in value))
 
 
-_READERS: Final = {
-    "title": _read_id,
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "title": partial(_reference, parse=parse_message),
     "prefix": _read_prefix,
-    "to": _read_feed,
-    "allocation": _read_id,
+    "to": partial(_reference, parse=parse_feed),
+    "allocation": partial(_reference, parse=parse_message),
     "repositories": _read_repositories,
 }
 _PARTS: Final = {

@@ -28,9 +28,9 @@ from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.peer import Peer, PeerEvent, PeerProgram
+from ssb.peer.surrounding import Surrounding
 from ssb.replication.ebt import Ebt
 from ssb.store.feeds import FeedStore, read_log
-from topologies.endpoint import Address, StreamAction, StreamEvent
 
 _CONTRACTS: Final = 1_000  # that a provider has at once
 _LOGS: Final = 10_000  # that a provider reads
@@ -77,7 +77,7 @@ class _Link:
     held_until: int | None = None
 
 
-class Participant:
+class Participant(Surrounding):
     """A StreamEndpoint in the place of its peer's program.
 
     Args:
@@ -115,8 +115,8 @@ class Participant:
         epoch_ms: float = 0.0,
         now: int = 0,
     ) -> None:
+        super().__init__(program)
         self._me = identity.ref
-        self._program = program
         self._peer = peer
         self._feeds = feeds
         self._publish = publish
@@ -140,7 +140,6 @@ class Participant:
         self._routes: set[tuple[bytes, int, int]] = set()
         self._known: dict[bytes, Holding] = {}
         self._changes: list[Change] = []
-        self._events: list[PeerEvent] = []
         self._is_stale = True
         self._nowhere = self.host.attach(_Nowhere())
         if trust is not None:
@@ -200,25 +199,7 @@ class Participant:
         changes, self._changes = self._changes, []
         return changes
 
-    def take_events(self) -> list[PeerEvent]:
-        """Return what has happened on the Scuttlebutt side since the last call."""
-        events, self._events = self._events, []
-        return events
-
     # The endpoint
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
-        self._program.receive(port, payload, sender, now)
-        self._follow_up(now)
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-        self._program.set_link(port, up, now)
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return list(self._program.take_outputs())
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -229,7 +210,6 @@ class Participant:
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
-        self._program.wake(now)
         self.host.wake(now)
         for link in self._links.values():
             if link.held_until is not None and now >= link.held_until:
@@ -238,16 +218,7 @@ class Participant:
         for contract in list(self._open.values()):
             if contract.is_accepted and self._ms(now) >= contract.until:
                 self._is_stale = True
-        self._follow_up(now)
-
-    def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
-        self._program.on_stream(event, now)
-        self._follow_up(now)
-
-    def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
-        return self._program.take_actions()
+        super().wake(now)
 
     def settle(self, now: int) -> None:
         """Take what an application has put out because of something that it was told by other ways."""

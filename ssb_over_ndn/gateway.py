@@ -29,6 +29,7 @@ from forwarder.wire.tlv import MalformedPacket
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.peer import Peer, PeerEvent, PeerProgram
+from ssb.peer.surrounding import Surrounding
 from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore
 from ssb_over_ndn.blobs import BlobFetch, segment_packet
@@ -43,7 +44,6 @@ from ssb_over_ndn.naming import (
 )
 from ssb_over_ndn.server import Announcer, FeedServer
 from ssb_over_ndn.subscriptions import Subscription, Subscriptions
-from topologies.endpoint import Address, StreamAction, StreamEvent
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 _HOMES = 1_000  # feeds that are served
@@ -54,7 +54,7 @@ _WAITING = 100  # blobs that others ask for and that are looked for here
 _BLOB_PATIENCE = 30_000_000_000
 
 
-class Gateway:
+class Gateway(Surrounding):
     """A StreamEndpoint in the place of its peer's program, and an Application of a forwarder.
 
     Args:
@@ -82,51 +82,11 @@ class Gateway:
         random: Random,
         settle: Callable[[int], None] = lambda now: None,
     ) -> None:
-        self._program = program
-        self._peer = peer
+        super().__init__(program)
         self._settle = settle
-        self._events: list[PeerEvent] = []
         self.counters: Counter[str] = Counter()
         self.application = _NdnSide(peer, feeds, blobs, subscribe, announce, random, self.counters)
         peer.replication.act_on(self.application)
-
-    def take_events(self) -> list[PeerEvent]:
-        """Return what has happened on the Scuttlebutt side since the last call."""
-        events, self._events = self._events, []
-        return events
-
-    # The endpoint: the Scuttlebutt side
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
-        self._program.receive(port, payload, sender, now)
-        self._follow_up(now)
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-        self._program.set_link(port, up, now)
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return list(self._program.take_outputs())
-
-    def next_deadline(self) -> int | None:
-        """See Endpoint."""
-        return self._program.next_deadline()
-
-    def wake(self, now: int) -> None:
-        """See Endpoint."""
-        self._program.wake(now)
-        self._follow_up(now)
-
-    def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
-        self._program.on_stream(event, now)
-        self._follow_up(now)
-
-    def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
-        return self._program.take_actions()
 
     def _follow_up(self, now: int) -> None:
         events = self._program.take_events()
