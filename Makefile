@@ -36,7 +36,7 @@ test: $(STAMPS)/dev
 	@$(MAKE) --no-print-directory test-compiled
 
 test-plain: $(STAMPS)/dev
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not mininet and not slow'
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not mininet and not slow'
 
 test-mininet: $(STAMPS)/dev
 	@$(BIN)/pytest -m 'mininet and not slow'

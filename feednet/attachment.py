@@ -3,12 +3,18 @@
 import asyncio
 import time
 from collections.abc import Callable, Set
-from typing import Any
+from typing import Any, Final
 
 from ndn.appv2 import NDNApp
 
 from forwarder.host import Application
-from forwarder.wire.name import to_uri
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.packet import read_name
+from forwarder.wire.tlv import MalformedPacket
+
+_AGAIN_S: Final = 1.0
+_COMMANDS: Final = from_uri("/localhost")
 
 
 class Attachment:
@@ -38,13 +44,16 @@ class Attachment:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
-        """Connect to the forwarder, and work until it closes the connection; raises OSError."""
+        """Connect to the forwarder, and work until the connection is lost; raise OSError if there is none."""
         app = NDNApp()
         app.face.callback = self._receive_around(app.face.callback)
         self._registered.clear()
         try:
             if not await app.main_loop(self._begin(app)):
                 raise asyncio.CancelledError  # which python-ndn keeps to itself
+        except OSError:
+            if self._app is None:
+                raise
         finally:
             self._app = None
             if self._registering is not None:
@@ -78,7 +87,8 @@ class Attachment:
             self._application.receive(bytes(wire), time.monotonic_ns())
             self._after()
             self.settle()
-            await pass_on(kind, wire)
+            if _is_answer(bytes(wire)):
+                await pass_on(kind, wire)
 
         return receive
 
@@ -92,11 +102,22 @@ class Attachment:
         try:
             while (wanted := set(self._prefixes())) != self._registered:
                 for name in wanted - self._registered:
-                    if not await app.register(to_uri(name)):
-                        self._on_problem(f"the forwarder does not let {to_uri(name)} be served")
-                    self._registered.add(name)
+                    if await app.register(to_uri(name)):
+                        self._registered.add(name)
+                    else:
+                        self._on_problem(f"the forwarder does not let {to_uri(name)} be served; asking again")
+                        await asyncio.sleep(_AGAIN_S)
                 for name in self._registered - wanted:
                     await app.unregister(to_uri(name))
                     self._registered.discard(name)
         finally:
             self._registering = None
+
+
+def _is_answer(packet: bytes) -> bool:
+    """Tell whether a packet answers a command: python-ndn has no part in others."""
+    try:
+        header = parse_lp(packet)
+        return bool(header.fragment) and read_name(header.fragment).startswith(_COMMANDS)
+    except MalformedPacket:
+        return False

@@ -22,12 +22,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from forwarder.feedcache.items import Item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
 from ssb.keys import InvalidRef, parse_feed
-from ssb.message import Message
+from ssb.message import InvalidMessage, Message
 from ssb.peer.peer import Peer, PeerEvent, PeerProgram
 from ssb.peer.surrounding import Surrounding
 from ssb.replication.blobs import Blobs
@@ -111,6 +112,8 @@ class _NdnSide:
         self._peer = peer
         self._feeds = feeds
         self._blobs = blobs
+        if blobs is not None:
+            blobs.take_news()
         self._subscribe = subscribe
         self._announce = announce
         self._random = random
@@ -261,6 +264,8 @@ class _NdnSide:
             server.appended(message.sequence, parse_data(message_packet(message)), now)
 
     def _item(self, feed: str, seq: int) -> Data | None:
+        if not 1 <= seq <= self._feeds.tips().get(feed, 0):
+            return None
         found = self._feeds.after(feed, seq - 1, 1)
         return parse_data(message_packet(found[0].message)) if found else None
 
@@ -304,8 +309,13 @@ class _NdnSide:
         messages: list[Message] = []
         offering = self._followed.offering
         while offering:
-            items = self._followed.take_items(next(iter(offering)), now)
-            messages += [Message.from_text(item.message) for item in items]
+            name = next(iter(offering))
+            items = self._followed.take_items(name, now)
+            try:
+                messages += _messages(log_key(name), items)
+            except InvalidMessage:  # its key has signed it, so nothing better will come
+                self._counters["a feed with something else than its messages"] += 1
+                self._followed.stop(name, now)
         if messages:
             for message in messages:
                 self._note_mentions(message)
@@ -363,8 +373,8 @@ class _NdnSide:
                 continue
             hint = () if author is None else (log_name(author),)
             fetch = BlobFetch(blob, blobs.store, rng=self._random, hint=hint, give_up=_BLOB_PATIENCE)
-            self._fetches[blob] = fetch
             fetch.start(now)
+            self._fetches[blob] = fetch
         for blob, fetch in list(self._fetches.items()):
             if blobs.store.size(blob) is not None and not fetch.is_over:
                 fetch.stop()
@@ -382,3 +392,14 @@ class _NdnSide:
             elif now >= until:
                 del self._waiting[blob]
                 blobs.unwant(blob)
+
+
+def _messages(feed: str, items: list[Item]) -> list[Message]:
+    """Return the messages in items of a feed; raise InvalidMessage if one is none, or another feed's."""
+    messages = []
+    for item in items:
+        message = Message.from_text(item.message)
+        if message.author != feed:
+            raise InvalidMessage(f"a message of {message.author} as an item of {feed}")
+        messages.append(message)
+    return messages

@@ -105,7 +105,7 @@ async def run(
     try:
         await sockets.start()
         if surroundings is not None:
-            beside = asyncio.create_task(surroundings.run(sockets.settle))
+            beside = asyncio.create_task(surroundings.run(settle))
             await asyncio.sleep(0)
         on_ready(address)
         while beside is None or not beside.done():

@@ -128,7 +128,7 @@ class Blobs:
         self._limits = limits
         self._wanted: dict[str, int] = {}
         self._sessions: dict[int, _Session] = {}
-        self._news: list[str] = []
+        self._news: list[str] | None = None
 
     @property
     def store(self) -> BlobStore:
@@ -153,8 +153,8 @@ class Blobs:
         self._wanted.pop(blob, None)
 
     def take_news(self) -> list[str]:
-        """Return the blobs that have become wanted since the last call."""
-        news, self._news = self._news, []
+        """Return the blobs that are wanted since the last call; the first call begins to collect them."""
+        news, self._news = self._news or [], []
         return news
 
     def added(self, blob: str) -> None:
@@ -252,7 +252,7 @@ class Blobs:
     def _add_want(self, blob: str, want: int) -> None:
         if self._wanted.get(blob, want - 1) >= want:
             return
-        if blob not in self._wanted:
+        if blob not in self._wanted and self._news is not None:
             self._news.append(blob)
         self._wanted[blob] = want
         for session in self._sessions.values():

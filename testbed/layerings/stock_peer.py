@@ -30,6 +30,7 @@ from topologies.endpoint import (
     Close,
     Closed,
     Connect,
+    Ended,
     Opened,
     Program,
     Received,
@@ -246,7 +247,7 @@ class _Owner:
                 self._troubles.append((now, str(error)))
                 self._actions.append(Close(event.stream, abort=True))
                 self._lost(now)
-        elif isinstance(event, Closed):
+        elif isinstance(event, Closed | Ended):
             self._lost(now)
         self._send()
         return messages

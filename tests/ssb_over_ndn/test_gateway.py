@@ -3,22 +3,26 @@
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.wire.feed import item_name
 from forwarder.wire.lp import open_data
 from forwarder.wire.packet import make_interest
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.peer import PORT, Peer, PeerEvent, PeerOptions
 from ssb.replication.blobs import Blobs
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
+from ssb.store.sqlite import SqliteFeeds
 from ssb_over_ndn import gateway
 from ssb_over_ndn.gateway import Gateway
 from ssb_over_ndn.lli import LliSubscription
@@ -231,3 +235,42 @@ def test_a_feed_that_comes_home_is_not_followed_any_more() -> None:
     world.write("ben", text="something happens at the gateway")
     world.run(1)
     assert side.follows == []
+
+
+@pytest.mark.parametrize("number", [0, 2, (1 << 63) + 1, (1 << 64) - 1])
+def test_an_interest_for_an_item_that_cannot_be_does_no_harm(number: int, tmp_path: Path) -> None:
+    """A store on disk knows no such number. What is published later still goes out."""
+    world = World()
+    store = SqliteFeeds(tmp_path / "feeds.sqlite")
+    side = world.gateways["g1"].application
+    side._feeds = store
+    ann = world.identities["ann"]
+    side.add_home(ann.ref, 0)
+    name = item_name(log_name(ann.ref), number)
+    for credit in (None, 4):
+        side.receive(make_interest(name, nonce=1, lifetime_ms=1000, send_credit=credit), 0)
+        assert [packet for packet in side.take_outputs() if open_data(packet)] == []
+    message = store.publish(ann, {"type": "post", "text": "one"}, 1.0)
+    side.take_in([PeerEvent(1, "stored", ann.ref, message=message)], 1)
+    store.close()
+
+
+@pytest.mark.parametrize("of_another", [False, True])
+def test_an_item_that_is_no_message_of_its_feed_ends_the_subscription(of_another: bool) -> None:
+    world = World()
+    ann = world.identities["ann"]
+    world.write("ann", text="one")
+    follow(world)
+    world.change(lambda now: world.peers["ben"].want(ann.ref, now))
+    world.run(2)
+    assert world.tip("ben", "ann") == 1
+    side = world.gateways["g2"].application
+    stranger = Identity.from_seed(bytes(32))
+    text = Message.create(stranger, None, {"type": "post"}, 1).encoded if of_another else b"hello"
+    taken = [[SimpleNamespace(message=text, seq=2)]]
+    side._followed.take_items = lambda name, now: side._followed.offering.clear() or taken.pop()  # type: ignore
+    side._followed.offering[log_name(ann.ref)] = None
+    side._take_items(world.network.now)
+    assert side.follows == []
+    assert world.gateways["g2"].counters["a feed with something else than its messages"] == 1
+    assert stranger.ref not in world.feeds["g2"].tips()
