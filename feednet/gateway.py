@@ -51,6 +51,7 @@ class GatewayProgram:
             peer.peer,
             account.feeds,
             peer.blobs,
+            account.graph,
             lambda feed, after: self._subscribe(feed, rng=random, after=after),
             lambda feed: self._announce(feed, random),
             random,

@@ -4,6 +4,7 @@ A segment's Data packet is not signed by anybody: the hash of the whole blob is 
 """
 
 from collections import Counter
+from collections.abc import Callable, Container
 from random import Random
 
 from forwarder.wire.lp import LpPacket
@@ -21,6 +22,10 @@ _FRESHNESS_MS = 3_600_000
 _WINDOW = 256  # segments that wait for those before them at most
 _LIFETIME_MS = 2000
 _ATTEMPTS = 3
+_AT_ONCE = 16
+_PATIENCE = 30_000_000_000
+_FIRST_PAUSE = 60_000_000_000
+_LONGEST_PAUSE = 3_600_000_000_000
 
 
 def last_segment(size: int) -> int:
@@ -191,3 +196,99 @@ class BlobFetch:
             self.error = reason
         else:
             self.start(now)
+
+
+class BlobFetches:
+    """Blobs that are fetched: so many at once, and again after a pause if they do not come.
+
+    Args:
+        store: where they go.
+        rng: source of nonces.
+        where: blob -> the Interests' forwarding hint; None if it is not to be fetched for now.
+        counters: what went wrong, by a few words.
+    """
+
+    def __init__(
+        self,
+        store: BlobStore,
+        rng: Random,
+        where: Callable[[str], tuple[bytes, ...] | None],
+        counters: Counter[str],
+    ) -> None:
+        self._store = store
+        self._rng = rng
+        self._where = where
+        self._counters = counters
+        self._queue: dict[str, tuple[int, int]] = {}  # blob -> when to fetch it, and the pause after it
+        self._fetches: dict[str, tuple[BlobFetch, int]] = {}  # with that pause
+        self._complete: list[str] = []
+
+    def want(self, blob: str, now: int) -> None:
+        """Fetch a blob from now on."""
+        if blob not in self._fetches:
+            self._queue[blob] = now, _FIRST_PAUSE
+
+    def keep(self, wanted: Container[str]) -> None:
+        """Let go of the blobs that are wanted no more, or have come by another way."""
+        for blob in [blob for blob in self._queue if blob not in wanted]:
+            del self._queue[blob]
+        for blob in [blob for blob in self._fetches if blob not in wanted]:
+            self._fetches.pop(blob)[0].stop()
+
+    def start(self, now: int) -> None:
+        """Begin with what is due, as far as there is room."""
+        for blob, (due, pause) in list(self._queue.items()):
+            if len(self._fetches) >= _AT_ONCE:
+                return
+            if due > now:
+                continue
+            hint = self._where(blob)
+            if hint is None:
+                self._postpone(blob, pause, now)
+                continue
+            del self._queue[blob]
+            fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
+            fetch.start(now)
+            self._fetches[blob] = fetch, pause
+
+    def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
+        """Take in what has come under a segment's name: Data, or a Nack."""
+        if blob in self._fetches:
+            self._fetches[blob][0].receive(number, header, now)
+            self._see_end(blob, now)
+
+    def take_complete(self) -> list[str]:
+        """Return the blobs that have come since the last call."""
+        complete, self._complete = self._complete, []
+        return complete
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return [packet for fetch, _ in self._fetches.values() for packet in fetch.take_outputs()]
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() or start() is due, ns."""
+        due = [fetch.next_deadline() for fetch, _ in self._fetches.values()]
+        if len(self._fetches) < _AT_ONCE:
+            due += [at for at, _ in self._queue.values()]
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Ask again, or give up for a while."""
+        for blob, (fetch, _) in list(self._fetches.items()):
+            fetch.wake(now)
+            self._see_end(blob, now)
+
+    def _see_end(self, blob: str, now: int) -> None:
+        fetch, pause = self._fetches[blob]
+        if not fetch.is_over:
+            return
+        del self._fetches[blob]
+        if fetch.is_complete:
+            self._complete.append(blob)
+        else:
+            self._counters[f"blob: {fetch.error}"] += 1
+            self._postpone(blob, pause, now)
+
+    def _postpone(self, blob: str, pause: int, now: int) -> None:
+        self._queue[blob] = now + pause, min(2 * pause, _LONGEST_PAUSE)

@@ -2,9 +2,8 @@
 
 Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN.
 What they want to replicate besides, it subscribes to over NDN for as long as one of them does, and hands on
-what comes. EBT's notes show what they want, and so do the messages by which they follow and leave others. So
-two Scuttlebutt peers exchange feeds across an NDN network, each through its own gateway, by any layering,
-and neither knows of NDN.
+what comes (`ssb_over_ndn.demand`). So two Scuttlebutt peers exchange feeds across an NDN network, each
+through its own gateway, by any layering, and neither knows of NDN.
 
 | name | what the gateway serves |
 |---|---|
@@ -27,13 +26,14 @@ from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
-from ssb.keys import InvalidRef, parse_feed
-from ssb.message import InvalidMessage, Message
+from ssb.graph import Graph
+from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer, PeerEvent, PeerProgram
 from ssb.peer.surrounding import Surrounding
 from ssb.replication.blobs import Blobs
-from ssb.store.feeds import FeedStore
-from ssb_over_ndn.blobs import BlobFetch, segment_packet
+from ssb.store.feeds import FeedStore, StoreError
+from ssb_over_ndn.blobs import BlobFetches, segment_packet
+from ssb_over_ndn.demand import Demand
 from ssb_over_ndn.naming import (
     hash_packet,
     log_key,
@@ -47,12 +47,10 @@ from ssb_over_ndn.server import Announcer, FeedServer
 from ssb_over_ndn.subscriptions import Subscription, Subscriptions
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
-_HOMES = 1_000  # feeds that are served
-_FOLLOWS = 10_000  # feeds that are subscribed to
 _MENTIONS = 10_000  # blobs whose authors are remembered
-_FETCHES = 16  # blobs that are fetched over NDN at once
 _WAITING = 100  # blobs that others ask for and that are looked for here
 _BLOB_PATIENCE = 30_000_000_000
+_PAUSE = 10_000_000_000  # before a feed is subscribed to again whose items could not be stored
 
 
 class Gateway(Surrounding):
@@ -62,6 +60,7 @@ class Gateway(Surrounding):
         program: the Scuttlebutt side.
         peer: the peer in it.
         feeds, blobs: the peer's.
+        graph: see Demand; its origin's user is at home here, too, once add_home() has said so.
         subscribe: (feed's name, last item that is here) -> the layering's Subscription.
         announce: feed's name -> the layering's Announcer; None if subscribers find out by themselves.
         random: source of nonces.
@@ -78,6 +77,7 @@ class Gateway(Surrounding):
         peer: Peer,
         feeds: FeedStore,
         blobs: Blobs | None,
+        graph: Graph,
         subscribe: Callable[[bytes, int], Subscription],
         announce: Callable[[bytes], Announcer | None],
         random: Random,
@@ -86,8 +86,9 @@ class Gateway(Surrounding):
         super().__init__(program)
         self._settle = settle
         self.counters: Counter[str] = Counter()
-        self.application = _NdnSide(peer, feeds, blobs, subscribe, announce, random, self.counters)
-        peer.replication.act_on(self.application)
+        demand = Demand(peer, graph, self.counters)
+        peer.replication.act_on(demand)
+        self.application = _NdnSide(peer, feeds, blobs, demand, subscribe, announce, random, self.counters)
 
     def _follow_up(self, now: int) -> None:
         events = self._program.take_events()
@@ -97,13 +98,14 @@ class Gateway(Surrounding):
 
 
 class _NdnSide:
-    """The Application; and the Behalf of the peer, which says for whom feeds are replicated."""
+    """The Application."""
 
     def __init__(
         self,
         peer: Peer,
         feeds: FeedStore,
         blobs: Blobs | None,
+        demand: Demand,
         subscribe: Callable[[bytes, int], Subscription],
         announce: Callable[[bytes], Announcer | None],
         random: Random,
@@ -114,17 +116,15 @@ class _NdnSide:
         self._blobs = blobs
         if blobs is not None:
             blobs.take_news()
+            self._fetches = BlobFetches(blobs.store, random, self._where, counters)
+        self._demand = demand
         self._subscribe = subscribe
         self._announce = announce
-        self._random = random
         self._counters = counters
         self._homes: dict[str, FeedServer] = {}
-        self._wishes: dict[str, set[str]] = {}  # feed -> peers that want it
-        self._arriving: dict[str, None] = {}  # feeds that are at home from now on
-        self._changed: dict[str, None] = {}
+        self._again: dict[str, int] = {}  # feed -> when to subscribe to it again
         self._followed = Subscriptions()
         self._mentions: OrderedDict[str, str] = OrderedDict()  # blob -> author of a message that names it
-        self._fetches: dict[str, BlobFetch] = {}
         self._waiting: dict[str, int] = {}  # blob -> when to stop looking for it here
         self._outputs: list[bytes] = []
 
@@ -139,73 +139,23 @@ class _NdnSide:
         return [log_key(name) for name in self._followed]
 
     def add_home(self, feed: str, now: int) -> None:
-        """Serve a feed from now on; raises InvalidRef."""
-        if feed not in self._homes:
-            self._homes[feed] = self._server(feed)
-            self._changed[feed] = None
-            for seq in sorted({1, self._feeds.tips().get(feed, 0)}):
-                item = self._item(feed, seq)
-                if item is not None:
-                    self._homes[feed].appended(seq, item, now)
-
-    # For whom
-
-    def asks(self, remote: str, feed: str) -> bool:
-        """See Behalf."""
-        if feed in self._homes:
-            return True
-        if feed == remote:
-            if len(self._homes) >= _HOMES:
-                self._counters["too many homes"] += 1
-                return False
-            self._arriving[feed] = None
-        elif feed not in self._wishes and len(self._wishes) >= _FOLLOWS:
-            self._counters["too many follows"] += 1
-            return False
-        else:
-            self._wishes.setdefault(feed, set()).add(remote)
-        self._changed[feed] = None
-        return True
-
-    def leaves(self, remote: str, feed: str) -> None:
-        """See Behalf."""
-        wishes = self._wishes.get(feed)
-        if wishes is not None:
-            wishes.discard(remote)
-            if not wishes:
-                del self._wishes[feed]
-                self._changed[feed] = None
-
-    def _note_contact(self, message: Message, now: int) -> None:
-        """Act on a message by which somebody who is at home follows or leaves a feed."""
-        content = message.content
-        if (
-            message.author not in self._homes
-            or not isinstance(content, dict)
-            or content.get("type") != "contact"
-        ):
-            return
-        contact = content.get("contact")
-        try:
-            parse_feed(contact if isinstance(contact, str) else "")
-        except InvalidRef:
-            return
-        assert isinstance(contact, str)
-        if content.get("following") is False or content.get("blocking") is True:
-            self._peer.replication.left(contact, message.author)
-            self.leaves(message.author, contact)
-        elif content.get("following") is True and self.asks(message.author, contact):
-            self._peer.want(contact, now)
+        """Serve a feed from now on, whoever is connected; raises InvalidRef."""
+        self._demand.keep(feed, now)
+        self._follow_up(now)
 
     def take_in(self, events: list[PeerEvent], now: int) -> None:
         """Act on what has happened on the Scuttlebutt side."""
+        messages = []
         for event in events:
             if event.message is not None:
                 self._note_mentions(event.message)
-                self._note_contact(event.message, now)
                 self._published(event.message, now)
-            elif event.event == "connected" and self.asks(event.remote, event.remote):
-                self._peer.want(event.remote, now)
+                messages.append(event.message)
+            elif event.event == "connected":
+                self._demand.arrived(event.remote, now)
+            elif event.event == "closed":
+                self._demand.departed(event.remote, now)
+        self._demand.read(messages, now)
         self._follow_up(now)
 
     # The application: the NDN side
@@ -225,15 +175,17 @@ class _NdnSide:
         outputs, self._outputs = self._outputs + self._followed.take_outputs(), []
         for server in self._homes.values():
             outputs += server.take_outputs()
-        for fetch in self._fetches.values():
-            outputs += fetch.take_outputs()
+        if self._blobs is not None:
+            outputs += self._fetches.take_outputs()
         return outputs
 
     def next_deadline(self) -> int | None:
         """See Application."""
-        due = [self._followed.next_deadline(), *self._waiting.values()]
+        due = [self._followed.next_deadline(), self._demand.next_deadline()]
+        due += [*self._waiting.values(), *self._again.values()]
         due += [server.next_deadline() for server in self._homes.values()]
-        due += [fetch.next_deadline() for fetch in self._fetches.values()]
+        if self._blobs is not None:
+            due.append(self._fetches.next_deadline())
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
@@ -242,20 +194,25 @@ class _NdnSide:
         self._take_items(now)
         for server in self._homes.values():
             server.wake(now)
-        for fetch in self._fetches.values():
-            fetch.wake(now)
+        if self._blobs is not None:
+            self._fetches.wake(now)
+        self._demand.wake(now)
         self._follow_up(now)
 
     # Feeds that are at home
 
-    def _server(self, feed: str) -> FeedServer:
+    def _serve(self, feed: str, now: int) -> None:
         name, tips = log_name(feed), self._feeds.tips()
-        return FeedServer(
+        self._homes[feed] = server = FeedServer(
             name,
             lambda seq: self._item(feed, seq),
             lambda: tips.get(feed, 0),
             announcer=self._announce(name),
         )
+        for seq in sorted({1, tips.get(feed, 0)}):
+            item = self._item(feed, seq)
+            if item is not None:
+                server.appended(seq, item, now)
 
     def _published(self, message: Message, now: int) -> None:
         """Pass on a new message of a feed that is at home."""
@@ -295,9 +252,8 @@ class _NdnSide:
             return
         segment = split_segment(name)
         if segment is not None:
-            fetch = self._fetches.get(segment[0])
-            if fetch is not None:
-                fetch.receive(segment[1], header, now)
+            if self._blobs is not None:
+                self._fetches.receive(*segment, header, now)
             return
         server = self._homes.get(read_log_name(name) or "")
         if server is not None and split_item(name) is None and (opened := open_data(packet)):
@@ -317,26 +273,45 @@ class _NdnSide:
                 self._counters["a feed with something else than its messages"] += 1
                 self._followed.stop(name, now)
         if messages:
-            for message in messages:
-                self._note_mentions(message)
-            self._peer.append(messages, now)
+            self._store(messages, now)
         for _, word in self._followed.take_errors():
             self._counters[word] += 1
 
-    def _follow_up(self, now: int) -> None:
-        """Start and stop subscriptions, and the fetching of blobs, as the peers at home want it."""
-        arriving, self._arriving = self._arriving, {}
-        for feed in arriving:
-            self.add_home(feed, now)
-        changed, self._changed = self._changed, {}
-        for feed in changed:
+    def _store(self, messages: list[Message], now: int) -> None:
+        """Hand messages to the peer; what it cannot store is subscribed to again, from where it then is."""
+        for message in messages:
+            self._note_mentions(message)
+        try:
+            refused = self._peer.append(messages, now)
+        except StoreError as error:
+            refused = dict.fromkeys((message.author for message in messages), InvalidMessage(str(error)))
+        for feed, reason in refused.items():
+            self._counters[f"not stored: {reason}"] += 1
             name = log_name(feed)
-            is_wanted = feed in self._wishes and feed not in self._homes
-            if is_wanted and name not in self._followed:
-                self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
-            elif not is_wanted and name in self._followed:
+            if name in self._followed:
                 self._followed.stop(name, now)
-            if feed not in self._homes and feed not in self._wishes:
+            if not isinstance(reason, ForkedFeed):
+                self._again[feed] = now + _PAUSE
+
+    def _follow_up(self, now: int) -> None:
+        """Serve feeds, start and stop subscriptions, and fetch blobs, as the peers at home want it."""
+        again = [feed for feed, due in self._again.items() if due <= now]
+        for feed in again:
+            del self._again[feed]
+        for feed in self._demand.take_changes() + again:
+            if not self._demand.is_home(feed):
+                self._homes.pop(feed, None)
+            elif feed not in self._homes:
+                self._serve(feed, now)
+            name = log_name(feed)
+            is_followed = self._demand.is_followed(feed)
+            if not is_followed:
+                self._again.pop(feed, None)
+            if is_followed and name not in self._followed and feed not in self._again:
+                self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
+            elif not is_followed and name in self._followed:
+                self._followed.stop(name, now)
+            if not self._demand.wants(feed):
                 self._peer.unwant(feed, now)
         if self._blobs is not None:
             self._carry_blobs(self._blobs, now)
@@ -363,35 +338,25 @@ class _NdnSide:
     def _carry_blobs(self, blobs: Blobs, now: int) -> None:
         """Fetch over NDN what the peers at home want, and let go of what is over."""
         for blob in blobs.take_news():
-            if blob in self._waiting or blob in self._fetches:
-                continue
-            if len(self._fetches) >= _FETCHES:
-                self._counters["too many blobs"] += 1
-                continue
-            author = self._mentions.get(blob)
-            if author in self._homes:
-                continue
-            hint = () if author is None else (log_name(author),)
-            fetch = BlobFetch(blob, blobs.store, rng=self._random, hint=hint, give_up=_BLOB_PATIENCE)
-            fetch.start(now)
-            self._fetches[blob] = fetch
-        for blob, fetch in list(self._fetches.items()):
-            if blobs.store.size(blob) is not None and not fetch.is_over:
-                fetch.stop()
-            elif not fetch.is_over:
-                continue
-            del self._fetches[blob]
-            if fetch.is_complete:
-                self._peer.added_blob(blob, now)
-            elif fetch.error:
-                self._counters[f"blob: {fetch.error}"] += 1
-                blobs.unwant(blob)
+            if blob not in self._waiting:
+                self._fetches.want(blob, now)
+        self._fetches.keep(blobs.wanted)
+        self._fetches.start(now)
+        for blob in self._fetches.take_complete():
+            self._peer.added_blob(blob, now)
         for blob, until in list(self._waiting.items()):
             if blobs.store.size(blob) is not None:
                 del self._waiting[blob]
             elif now >= until:
                 del self._waiting[blob]
                 blobs.unwant(blob)
+
+    def _where(self, blob: str) -> tuple[bytes, ...] | None:
+        """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""
+        author = self._mentions.get(blob)
+        if author is not None and self._demand.is_home(author):
+            return None
+        return () if author is None else (log_name(author),)
 
 
 def _messages(feed: str, items: list[Item]) -> list[Message]:

@@ -199,8 +199,7 @@ class LocalPeer:
             else:
                 self.peer.replication.show(message.author, contact)
         changes = self._account.graph.take_changes()
-        for feed in changes.added:
-            self.peer.want(feed, now)
+        self.peer.want_all(changes.added, now)
         for feed in changes.removed:
             self.peer.unwant(feed, now)
 

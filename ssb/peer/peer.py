@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from random import Random
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from captures.key_log import Secret
 from ssb.keys import Identity, feed_ref, parse_feed
-from ssb.message import Message
+from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
@@ -196,15 +196,22 @@ class Peer:
 
     def want(self, feed: str, now: int) -> None:
         """Replicate a feed from now on."""
-        self._ebt.want(feed, now)
+        self.want_all((feed,), now)
+
+    def want_all(self, feeds: Collection[str], now: int) -> None:
+        """Replicate feeds from now on."""
+        self._ebt.want_all(feeds, now)
         for connection in self._connections.values():
             if connection.fetches:
-                self._services.fetch(connection, feed)
+                for feed in feeds:
+                    self._services.fetch(connection, feed)
         self._go_on(now)
 
     def unwant(self, feed: str, now: int) -> None:
-        """Replicate a feed no more."""
+        """Replicate a feed no more: see Ebt.unwant()."""
         self._ebt.unwant(feed, now)
+        if feed in self._ebt.wanted:
+            return
         for connection in self._connections.values():
             for call in [call for call, fetch in connection.fetches.items() if fetch.feed == feed]:
                 connection.calls.end(call)
@@ -215,11 +222,20 @@ class Peer:
         self._ebt.share(feed, partner, now, receives=receives)
         self._go_on(now)
 
-    def append(self, messages: Sequence[Message], now: int) -> None:
-        """Store messages that came by other ways and pass them on, but for those that the store refuses."""
-        self._ebt.append(messages, now, self._now_ms(now))
+    def returned(self, feed: str, remote: str, now: int) -> None:
+        """Take note that a peer replicates a feed again: see Ebt.returned()."""
+        self._ebt.returned(feed, remote, now)
+        self._go_on(now)
+
+    def append(self, messages: Sequence[Message], now: int) -> Mapping[str, InvalidMessage | ForkedFeed]:
+        """Store messages that came by other ways and pass them on.
+
+        Returns for each feed with a bad one why it was refused; raises StoreError.
+        """
+        refused = self._ebt.append(messages, now, self._now_ms(now))
         self._events += [PeerEvent(now, "stored", message=stored) for stored in self._ebt.take_stored()]
         self._go_on(now)
+        return refused
 
     def appended(self, feed: str, now: int) -> None:
         """Pass on what the store has got by other ways: this peer's own messages above all."""

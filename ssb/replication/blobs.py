@@ -149,8 +149,11 @@ class Blobs:
         return False
 
     def unwant(self, blob: str) -> None:
-        """Fetch a blob no more."""
+        """Fetch a blob no more; others are told again if it is wanted again."""
         self._wanted.pop(blob, None)
+        for session in self._sessions.values():
+            session.news.pop(blob, None)
+            session.told.pop(blob, None)
 
     def take_news(self) -> list[str]:
         """Return the blobs that are wanted since the last call; the first call begins to collect them."""
@@ -263,7 +266,7 @@ class Blobs:
         """Want no more on behalf of remotes that have left."""
         for blob, want in list(self._wanted.items()):
             if want == _ON_BEHALF and not any(blob in session.wants for session in self._sessions.values()):
-                del self._wanted[blob]
+                self.unwant(blob)
 
 
 def read_reference(value: Value) -> str:

@@ -98,6 +98,10 @@ class Behalf(Protocol):
         """Take note that a remote does not want a feed any more."""
         ...
 
+    def wants(self, feed: str) -> bool:
+        """Tell whether somebody wants a feed."""
+        ...
+
 
 class RemoteClocks(Protocol):
     """Where it is kept how far other peers said they were, for request skipping."""
@@ -110,8 +114,8 @@ class RemoteClocks(Protocol):
         """Replace what is kept of a peer."""
         ...
 
-    def forget_feed(self, feed: str) -> None:
-        """Remove a feed from what is kept of every peer."""
+    def forget_feeds(self, feeds: Collection[str]) -> None:
+        """Remove feeds from what is kept of every peer."""
         ...
 
 
@@ -150,6 +154,7 @@ class _Session:
         ready: feeds of which messages are to be sent, in the order of their turns.
         owed: feeds that are received here, and of which the remote has more.
         unwanted: feeds and messages that came and are not replicated here.
+        left: feeds that the remote has left, as another way than EBT has told, and was receiving here.
     """
 
     remote: str
@@ -166,12 +171,14 @@ class _Session:
     notes: dict[str, Note] = field(default_factory=dict)
     ready: dict[str, None] = field(default_factory=dict)
     owed: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
 
     def drop(self, feed: str) -> bool:
         """Drop what is kept of a feed but for the remote's clock; return whether there was anything."""
         self.notes.pop(feed, None)
         self.ready.pop(feed, None)
         self.owed.discard(feed)
+        self.left.discard(feed)
         return self.exchanges.pop(feed, None) is not None
 
 
@@ -202,6 +209,7 @@ class Ebt:
         self._hidden: dict[str, set[str]] = {}
         self._partners: dict[str, str] = {}
         self._held_back: set[str] = set()
+        self._forgotten: set[str] = set()  # feeds that the kept clocks are yet to forget
         self._stored: list[Message] = []
         self._behalf: Behalf | None = None
 
@@ -229,15 +237,24 @@ class Ebt:
     # Feeds
 
     def want(self, feed: str, now: int) -> None:
-        """Replicate a feed from now on.
+        """Replicate a feed from now on; see want_all()."""
+        self.want_all((feed,), now)
+
+    def want_all(self, feeds: Iterable[str], now: int) -> None:
+        """Replicate feeds from now on.
 
         All peers are told, now or when they are met: those that were told that this one does not replicate
-        the feed do not ask. So what they said of it is forgotten, until they answer.
+        a feed do not ask. So what they said of it is forgotten, until they answer.
         """
+        for feed in feeds:
+            self._want(feed, now)
+        self._forget_clocks()
+
+    def _want(self, feed: str, now: int) -> None:
         if feed in self._wanted:
             return
         self._wanted[feed] = None
-        self._clocks.forget_feed(feed)
+        self._forgotten.add(feed)
         for number, session in self._sessions.items():
             session.clock.pop(feed, None)
             if session.has_started and self._shares(feed, session):
@@ -291,10 +308,12 @@ class Ebt:
             session.drop(feed)
             session.dismissed.pop(feed, None)
             session.clock.pop(feed, None)
-        self._clocks.forget_feed(feed)
+        self._clocks.forget_feeds([feed])
 
     def unwant(self, feed: str, now: int) -> None:
-        """Replicate a feed no more."""
+        """Replicate a feed no more, unless others want it who have this peer act on their behalf."""
+        if self._behalf is not None and self._behalf.wants(feed):
+            return
         if self._wanted.pop(feed, 0) == 0:
             return
         self._sources.pop(feed, None)
@@ -316,8 +335,31 @@ class Ebt:
             if session.remote == peer:
                 self._record(session, feed, -1)
                 session.ready.pop(feed, None)
-                if feed in session.exchanges:
-                    session.exchanges[feed].sends = False
+                exchange = session.exchanges.get(feed)
+                if exchange is not None and exchange.sends:
+                    exchange.sends = False
+                    session.left.add(feed)
+
+    def returned(self, feed: str, peer: str, now: int) -> None:
+        """Take note that a peer replicates a feed again that it had left; stock peers may not tell it."""
+        clock = dict(self._clocks.remote_clock(peer))
+        if clock.get(feed) == -1:
+            del clock[feed]
+            self._clocks.set_remote_clock(peer, clock)
+        for number, session in self._sessions.items():
+            if session.remote != peer or session.clock.get(feed) != -1:
+                continue
+            del session.clock[feed]
+            exchange = session.exchanges.get(feed)
+            if exchange is not None and feed in session.left:
+                exchange.sends = True
+                session.clock[feed] = exchange.sent
+                if exchange.sent < self._tips.get(feed, 0):
+                    session.ready[feed] = None
+            elif session.has_started and self._shares(feed, session):
+                session.exchanges.setdefault(feed, _Exchange())
+                self._ask(number, feed, now)
+            session.left.discard(feed)
 
     def show(self, feed: str, peer: str) -> None:
         """Take `hide` back, for connections to come."""
@@ -383,6 +425,7 @@ class Ebt:
             if sequence >= 0:  # it has said so when it was here last, and does not say so again
                 self._hear_wish(session, feed, now)
             self._record(session, feed, sequence)
+        self._forget_clocks()
         if not is_caller:
             self._start(number, session, now)
 
@@ -565,11 +608,13 @@ class Ebt:
             note = Note.read(number_of_note)
             wishes += (session.clock.get(feed, -1) < 0) != (note.sequence is None)
             self._take_note(number, session, feed, note, now)
+        self._forget_clocks()
         if wishes and self._behalf is not None:
             # The remote will not say so again, even if this peer is killed before the connection ends.
             self._clocks.set_remote_clock(session.remote, session.clock)
 
     def _take_note(self, number: int, session: _Session, feed: str, note: Note, now: int) -> None:
+        session.left.discard(feed)
         if note.sequence is None:
             if self._behalf is not None:
                 self._behalf.leaves(session.remote, feed)
@@ -612,7 +657,13 @@ class Ebt:
 
     def _hear_wish(self, session: _Session, feed: str, now: int) -> None:
         if self._behalf is not None and self._behalf.asks(session.remote, feed):
-            self.want(feed, now)
+            self._want(feed, now)
+
+    def _forget_clocks(self) -> None:
+        """Have kept clocks forget, once for all feeds that are wanted since the last time."""
+        if self._forgotten:
+            self._clocks.forget_feeds(self._forgotten)
+            self._forgotten = set()
 
     def _charge(self, session: _Session, notes: int, now: int) -> None:
         limits = self._limits

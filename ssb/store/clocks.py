@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ssb.canonical import InvalidJson, parse, stringify
@@ -27,16 +27,18 @@ class MemoryClocks:
         """Replace what is kept of a peer."""
         self._clocks[peer] = dict(clock)
 
-    def forget_feed(self, feed: str) -> None:
-        """Remove a feed from what is kept of every peer."""
+    def forget_feeds(self, feeds: Collection[str]) -> None:
+        """Remove feeds from what is kept of every peer."""
         for clock in self._clocks.values():
-            clock.pop(feed, None)
+            for feed in feeds:
+                clock.pop(feed, None)
 
 
 class ClockDirectory:
     """Clocks in a directory: a JSON object a peer, as ssb-ebt (npm) keeps them in `ebt/`.
 
-    They save notes and are no knowledge that must not be lost: a file that is damaged counts as none.
+    They save notes and are no knowledge that must not be lost: a file that is damaged counts as none. Clocks
+    are kept in memory once they have been read: a peer that comes to want many feeds changes all of them.
 
     Args:
         path: of the directory, which is made. Methods raise StoreError if the disk fails.
@@ -48,23 +50,35 @@ class ClockDirectory:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from None
+        self._clocks: dict[Path, dict[str, int]] = {}
 
     def remote_clock(self, peer: str) -> Mapping[str, int]:
         """Return feed -> sequence number, -1 for a feed that the peer does not replicate."""
-        return self._read(self._path / _file_name(peer))
+        return self._clock(self._path / _file_name(peer))
 
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
         """Replace what is kept of a peer."""
-        self._write(self._path / _file_name(peer), clock)
+        path = self._path / _file_name(peer)
+        if clock != self._clocks.get(path):
+            self._clocks[path] = dict(clock)
+            self._write(path, clock)
 
-    def forget_feed(self, feed: str) -> None:
-        """Remove a feed from what is kept of every peer."""
-        for path in self._path.iterdir():
-            clock = dict(self._read(path))
-            if clock.pop(feed, None) is not None:
+    def forget_feeds(self, feeds: Collection[str]) -> None:
+        """Remove feeds from what is kept of every peer."""
+        for path in self._path.glob("@*"):
+            clock = self._clock(path)
+            found = [feed for feed in feeds if feed in clock]
+            if found:
+                for feed in found:
+                    del clock[feed]
                 self._write(path, clock)
 
-    def _read(self, path: Path) -> Mapping[str, int]:
+    def _clock(self, path: Path) -> dict[str, int]:
+        if path not in self._clocks:
+            self._clocks[path] = self._read(path)
+        return self._clocks[path]
+
+    def _read(self, path: Path) -> dict[str, int]:
         try:
             clock = parse(path.read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -11,9 +11,12 @@ from random import Random
 from typing import Any
 
 from captures.key_log import Secret
+from ssb.graph import Graph
 from ssb.peer.peer import PORT, Peer, PeerOptions
 from ssb.store.clocks import MemoryClocks
+from ssb.store.feeds import read_log
 from ssb.store.memory import MemoryFeeds
+from ssb_over_ndn.demand import CONTACT
 from ssb_over_ndn.gateway import Gateway
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.server import Announcer
@@ -73,8 +76,12 @@ class GatewayNode(NdnNode):
         feeds = MemoryFeeds()
         for feed in context.workload.feeds:
             feeds.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
+        identity = peer_identity(context.seed, name)
+        graph = Graph(identity.ref)
+        for stored in read_log(feeds, 0, {CONTACT}):
+            graph.read(stored.message)
         self._peer = Peer(
-            peer_identity(context.seed, name),
+            identity,
             feeds,
             MemoryClocks(context.state.clocks),
             sorted(feed.key for feed in context.workload.feeds if feed.publisher == name),
@@ -87,6 +94,7 @@ class GatewayNode(NdnNode):
             self._peer,
             feeds,
             None,
+            graph,
             self._subscribe,
             self._announce,
             random,

@@ -1,7 +1,7 @@
 """A swarm of peers that speak EBT over connections with delay, in virtual time."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from random import Random
 
@@ -26,9 +26,10 @@ class Clocks:
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
         self._clocks[peer] = dict(clock)
 
-    def forget_feed(self, feed: str) -> None:
+    def forget_feeds(self, feeds: Collection[str]) -> None:
         for clock in self._clocks.values():
-            clock.pop(feed, None)
+            for feed in feeds:
+                clock.pop(feed, None)
 
 
 class SwarmPeer:

@@ -15,15 +15,18 @@ from forwarder.host import Host
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import open_data
 from forwarder.wire.packet import make_interest
+from ssb.graph import Graph
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
 from ssb.peer.peer import PORT, Peer, PeerEvent, PeerOptions
 from ssb.replication.blobs import Blobs
+from ssb.replication.ebt import Ebt
 from ssb.store.blobs import MemoryBlobs
-from ssb.store.clocks import MemoryClocks
+from ssb.store.clocks import ClockDirectory, MemoryClocks
+from ssb.store.feeds import StoreError
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
-from ssb_over_ndn import gateway
+from ssb_over_ndn import demand
 from ssb_over_ndn.gateway import Gateway
 from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name
@@ -123,7 +126,8 @@ class World:
         def subscribe(feed: bytes, after: int) -> LliSubscription:
             return LliSubscription(feed, rng=rng, credit=16, lifetime_ms=60_000, after=after)
 
-        return Gateway(peer, peer, self.feeds[name], blobs, subscribe, lambda feed: None, rng, settle)
+        graph = Graph(self.identities[name].ref)
+        return Gateway(peer, peer, self.feeds[name], blobs, graph, subscribe, lambda feed: None, rng, settle)
 
     def change(self, act: Callable[[int], Any]) -> None:
         """Have something done now."""
@@ -191,15 +195,29 @@ def test_a_blob_crosses_that_only_its_author_has(loss: float) -> None:
     assert world.gateways["g2"].counters.total() == 0
 
 
-def test_a_blob_that_nobody_has_is_given_up() -> None:
+def test_a_blob_that_nobody_has_is_looked_for_again_later() -> None:
     world = World()
-    blob = blob_ref(bytes(32))
+    content = Random(2).randbytes(10_000)
+    blob = blob_ref(sha256(content).digest())
     world.run(1)
     world.change(lambda now: world.peers["ben"].want_blob(blob, now))
-    world.run(100)
+    world.run(85)
     assert world.gateways["g2"].counters == {"blob: nobody answers": 1}
-    application = world.gateways["g1"].application
-    assert application.next_deadline() is None, "nothing is looked for any more"
+    assert world.gateways["g1"].application.next_deadline() is None, "nothing is looked for any more"
+    world.blobs["ann"].add(content)
+    world.run(40)
+    assert world.blobs["ben"].size(blob) == len(content)
+    assert world.gateways["g2"].application.next_deadline() is None
+
+
+def test_many_blobs_are_fetched_in_turn() -> None:
+    world = World()
+    blobs = [world.blobs["ann"].add(Random(number).randbytes(9_000)) for number in range(40)]
+    world.run(1)
+    for blob in blobs:
+        world.change(lambda now, blob=blob: world.peers["ben"].want_blob(blob, now))
+    world.run(40)
+    assert [blob for blob in blobs if world.blobs["ben"].size(blob) is None] == []
 
 
 def test_a_message_is_served_by_its_hash() -> None:
@@ -213,7 +231,7 @@ def test_a_message_is_served_by_its_hash() -> None:
 
 
 def test_there_is_a_bound_to_what_peers_may_want(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "_FOLLOWS", 3)
+    monkeypatch.setattr(demand, "_FOLLOWS", 3)
     world = World()
     authors = [Identity.from_seed(bytes([number]) * 32).ref for number in range(5)]
     for author in authors:
@@ -235,6 +253,182 @@ def test_a_feed_that_comes_home_is_not_followed_any_more() -> None:
     world.write("ben", text="something happens at the gateway")
     world.run(1)
     assert side.follows == []
+
+
+def test_a_backlog_of_follows_counts_by_its_end() -> None:
+    world = World()
+    ann = world.identities["ann"].ref
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    for following in (True, False, True, False):
+        follow(world, following)
+    world.run(2)
+    assert world.tip("g2", "ben") == 4
+    assert world.gateways["g2"].application.follows == []
+    follow(world)
+    world.run(1)
+    assert world.gateways["g2"].application.follows == [ann]
+
+
+def test_who_leaves_a_friend_of_friends_still_gets_its_feed() -> None:
+    """Ben follows Dan, who follows Ann. So Ben replicates Ann whether he follows her himself or not."""
+    world = World()
+    ann, dan = world.identities["ann"], Identity.from_seed(bytes(32))
+    content = {"type": "contact", "contact": ann.ref, "following": True}
+    world.feeds["ben"].append([Message.create(dan, None, content, 1.0)], 1.0)
+    world.change(lambda now: world.peers["ben"].want_all([ann.ref, dan.ref], now))
+    world.change(lambda now: world.peers["g2"].want(dan.ref, now))
+    world.write("ben", type="contact", contact=dan.ref, following=True)
+    follow(world)
+    world.run(2)
+    assert ann.ref in world.gateways["g2"].application.follows
+    follow(world, False)
+    world.run(2)
+    assert ann.ref in world.gateways["g2"].application.follows
+    world.write("ben", type="contact", contact=dan.ref, following=False)
+    world.run(2)
+    assert world.gateways["g2"].application.follows == []
+
+
+def test_who_follows_again_gets_what_has_come_for_others_meanwhile() -> None:
+    """The gateway goes on replicating the feed for another peer. Who follows again tells nothing by EBT."""
+    world = World()
+    ann = world.identities["ann"].ref
+    follow(world)
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.change(lambda now: world.gateways["g2"].application._demand.asks(world.identities["g1"].ref, ann))
+    world.write("ann", text="one")
+    world.run(2)
+    assert world.tip("ben", "ann") == 1
+    follow(world, False)
+    world.run(1)
+    world.write("ann", text="two")
+    world.run(1)
+    assert (world.tip("g2", "ann"), world.tip("ben", "ann")) == (2, 1)
+    follow(world)
+    world.run(1)
+    assert world.tip("ben", "ann") == 2
+
+
+def test_a_user_does_not_unwant_what_a_peer_at_home_wants() -> None:
+    world = World()
+    ann = world.identities["ann"].ref
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.run(1)
+    world.change(lambda now: world.peers["g2"].unwant(ann, now))
+    world.write("ann", text="one")
+    world.run(2)
+    assert world.tip("ben", "ann") == 1
+
+
+def test_what_the_gateways_own_user_reaches_is_subscribed_to() -> None:
+    world = World()
+    ann, own = world.identities["ann"].ref, world.identities["g2"].ref
+    world.write("ann", text="one")
+    world.change(lambda now: world.gateways["g2"].application.add_home(own, now))
+    message = world.feeds["g2"].publish(
+        world.identities["g2"], {"type": "contact", "contact": ann, "following": True}, 1e12
+    )
+    stored = PeerEvent(0, "stored", message=message)
+    world.change(lambda now: world.gateways["g2"].application.take_in([stored], now))
+    world.run(2)
+    assert world.gateways["g2"].application.follows == [ann]
+    assert world.tip("g2", "ann") == 1
+
+
+def test_a_home_ends_when_its_peer_has_moved_to_another_gateway() -> None:
+    """Ann was at home at Ben's gateway before."""
+    world = World()
+    ann = world.identities["ann"].ref
+    side = world.gateways["g2"].application
+    world.change(lambda now: side._demand.arrived(ann, now))
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.write("ann", text="one")
+    world.run(5)
+    assert (world.tip("g1", "ann"), world.tip("ben", "ann")) == (1, 0)
+    assert ann in side.homes
+    world.change(lambda now: side.take_in([PeerEvent(now, "closed", ann)], now))
+    world.run(590)
+    assert ann in side.homes, "it may come back"
+    world.run(15)
+    assert ann not in side.homes
+    assert world.tip("ben", "ann") == 1
+
+
+def test_wishes_of_a_peer_that_stays_away_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demand, "_ABSENCE", 60 * S)
+    world = World()
+    ann, ben = world.identities["ann"].ref, world.identities["ben"].ref
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.run(2)
+    side = world.gateways["g2"].application
+    assert side.follows == [ann]
+    world.change(lambda now: side.take_in([PeerEvent(now, "closed", ben)], now))
+    world.run(61)
+    assert side.follows == []
+    assert ann not in world.peers["g2"].replication.wanted
+    assert ben in side.homes, "nobody else wants it, and it is still served"
+    assert not side._demand._wishes_of
+
+
+def test_an_absent_peer_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demand, "_HOMES", 2)
+    world = World()
+    world.run(1)
+    side = world.gateways["g2"].application
+    others = [Identity.from_seed(bytes([number]) * 32).ref for number in range(3)]
+    world.change(lambda now: side.take_in([PeerEvent(now, "connected", other) for other in others[:2]], now))
+    assert side.homes == [world.identities["ben"].ref, others[0]]
+    assert world.gateways["g2"].counters == {"too many homes": 1}
+    world.change(lambda now: side.take_in([PeerEvent(now, "closed", others[0])], now))
+    world.change(lambda now: side.take_in([PeerEvent(now, "connected", others[2])], now))
+    assert side.homes == [world.identities["ben"].ref, others[2]]
+
+
+def test_one_peer_cannot_use_up_all_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demand, "_WISHES", 2)
+    world = World()
+    feeds = [Identity.from_seed(bytes([number]) * 32).ref for number in range(5)]
+    world.change(lambda now: world.peers["ben"].want_all(feeds[:4], now))
+    world.run(2)
+    side = world.gateways["g2"].application
+    assert len(side.follows) == 2
+    assert side._demand.asks(world.identities["ann"].ref, feeds[4])
+
+
+def test_what_could_not_be_stored_comes_again() -> None:
+    world = World()
+    ann = world.identities["ann"].ref
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.run(1)
+    store = world.feeds["g2"]
+    append = store.append
+
+    def fail(messages: Any, received: float) -> Any:
+        raise StoreError("the disk is full")
+
+    store.append = fail  # type: ignore[method-assign]
+    world.write("ann", text="one")
+    world.run(1)
+    store.append = append  # type: ignore[method-assign]
+    side = world.gateways["g2"]
+    assert side.counters == {"not stored: the disk is full": 1}
+    assert side.application.follows == []
+    world.run(11)
+    assert side.application.follows == [ann]
+    assert world.tip("ben", "ann") == 1
+
+
+def test_many_wishes_write_each_clock_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = ClockDirectory(tmp_path)
+    feeds = [Identity.from_seed(bytes([number]) * 32).ref for number in range(50)]
+    for peer in feeds[:5]:
+        clocks.set_remote_clock(peer, dict.fromkeys(feeds, -1))
+    written = []
+    write = ClockDirectory._write
+    monkeypatch.setattr(ClockDirectory, "_write", lambda *args: (written.append(args[1]), write(*args)))
+    Ebt(MemoryFeeds(), clocks).want_all(feeds, 0)
+    assert len(written) == 5
+    assert all(clocks.remote_clock(peer) == {} for peer in feeds[:5])
 
 
 @pytest.mark.parametrize("number", [0, 2, (1 << 63) + 1, (1 << 64) - 1])

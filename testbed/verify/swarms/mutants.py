@@ -1,12 +1,13 @@
 """Deliberate bugs of peers: what stories of swarms must find."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssb.message import Message
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
 from ssb.replication.ebt import Ebt
+from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.simulate.mutants import Patch, returns
 
@@ -46,13 +47,21 @@ def _one_less(original: Any) -> Callable[..., Any]:
 
 
 def _late_wish(original: Any) -> Callable[..., Any]:
-    def want(self: Ebt, feed: str, now: int) -> None:
+    def want_all(self: Ebt, feeds: Iterable[str], now: int) -> None:
         if self._sessions:
-            self._wanted[feed] = None
+            self._wanted |= dict.fromkeys(feeds)
         else:
-            original(self, feed, now)
+            original(self, feeds, now)
 
-    return want
+    return want_all
+
+
+def _no_proof(original: Any) -> Callable[..., Any]:
+    def commit(self: MemoryFeeds, changes: Changes) -> None:
+        changes.forks.clear()
+        original(self, changes)
+
+    return commit
 
 
 def _forever(original: Any) -> Callable[..., Any]:
@@ -70,7 +79,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "patience without end": (Patch(Ebt, "_next_ahead", returns(None)),),
     "progress not told": (Patch(Ebt, "_note", _eager_only),),
     "remote clock as sent": (Patch(Ebt, "take_output", _as_sent),),
-    "a wish kept quiet": (Patch(Ebt, "want", _late_wish),),
+    "a wish kept quiet": (Patch(Ebt, "want_all", _late_wish),),
+    "proofs of forks dropped": (Patch(MemoryFeeds, "_commit", _no_proof),),
     "called once": (Patch(Scheduler, "failed", _forever),),
     "blocks unheard": (Patch(Ebt, "hide", returns(None)),),
     "closed and kept": (Patch(Services, "close", returns(None)),),

@@ -262,9 +262,41 @@ class _World:
         return expected
 
     def _has_caught_up(self) -> bool:
-        return all(self._stores[name].tips().get(key, 0) == tip for name, key, tip in self._expected())
+        return self._unproven() is None and all(
+            self._stores[name].tips().get(key, 0) == tip for name, key, tip in self._expected()
+        )
+
+    def _unproven(self) -> tuple[str, str] | None:
+        """Return a peer and a forked feed of which it must hold a proof, and it does not.
+
+        It has called, or was called by, a peer that holds more messages, and those of another branch.
+        """
+        for pair in self.swarm.calls:
+            for feed, writers in self.swarm.feeds.items():
+                key = self._key(feed)
+                if len(writers) == 1 or not all(self._goes_on(name, key) for name in pair):
+                    continue
+                shorter, longer = sorted(pair, key=lambda name: self._stores[name].tips().get(key, 0))
+                tip = self._stores[shorter].tips().get(key, 0)
+                if 0 < tip < self._stores[longer].tips().get(key, 0):
+                    one, other = (self._stores[name].after(key, tip - 1, 1) for name in (shorter, longer))
+                    if one[0].text != other[0].text:
+                        return shorter, key
+        return None
+
+    def _goes_on(self, name: str, key: str) -> bool:
+        """Whether a peer is honest, replicates a feed, and knows of no fork."""
+        return (
+            name not in self.swarm.hostile
+            and key in self._wanted[name]
+            and (key, name) not in self._blocked
+            and key not in self._stores[name].forks()
+        )
 
     def _missing(self) -> Violation:
+        unproven = self._unproven()
+        if unproven is not None:
+            return Violation("forks", unproven[0], f"has no proof against {unproven[1][:5]}")
         for name, key, tip in self._expected():
             held = self._stores[name].tips().get(key, 0)
             if held != tip:

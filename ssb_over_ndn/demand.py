@@ -1,0 +1,194 @@
+"""Which feeds a gateway serves and which it subscribes to, and for whom.
+
+A peer that connects is *at home*: its feed is served. What it wants besides are its *wishes*. EBT's notes
+tell of them, and so do the messages by which it follows and leaves others, as stock peers do not tell each
+other that they left a feed. A feed is subscribed to while somebody wishes for it and it is not at home.
+
+Peers come back. So a peer that has left stays at home, and keeps its wishes, for a while. After that its
+wishes end, and its home does if others wish for its feed: it may be at home elsewhere by now.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Set
+from typing import Final
+
+from ssb.graph import Graph
+from ssb.message import Message
+from ssb.peer.peer import Peer
+
+CONTACT: Final = "contact"
+
+_HOMES = 1_000  # feeds that are served
+_FOLLOWS = 10_000  # feeds that are wished for
+_WISHES = 5_000  # feeds that one peer wishes for
+_HOPS = 3  # how far from a peer at home a feed may be that the peer still replicates
+_ABSENCE = 600_000_000_000
+
+
+class Demand:
+    """The Behalf of a gateway's peer.
+
+    Args:
+        peer: the peer.
+        graph: who follows whom by the messages in its store; its origin is the peer's own feed.
+        counters: what is refused, by reason.
+    """
+
+    def __init__(self, peer: Peer, graph: Graph, counters: Counter[str]) -> None:
+        self._peer = peer
+        self._graph = graph
+        self._counters = counters
+        self._homes: dict[str, Set[str]] = {}  # feed -> what is in its author's reach
+        self._kept: set[str] = set()
+        self._wishes: dict[str, set[str]] = {}  # feed -> peers that want it
+        self._wishes_of: Counter[str] = Counter()
+        self._absent: dict[str, int] = {}  # peer that has left -> when its absence counts
+        self._changed: dict[str, None] = {}
+
+    def is_home(self, feed: str) -> bool:
+        """Whether a feed is at home here."""
+        return feed in self._homes
+
+    def is_followed(self, feed: str) -> bool:
+        """Whether a feed is to be subscribed to."""
+        return feed in self._wishes and feed not in self._homes
+
+    def take_changes(self) -> list[str]:
+        """Return the feeds whose place may have changed since the last call."""
+        changed, self._changed = self._changed, {}
+        return list(changed)
+
+    def keep(self, feed: str, now: int) -> None:
+        """Have a feed at home for good."""
+        self._kept.add(feed)
+        self._settle_in(feed)
+        if feed == self._graph.origin:
+            self._gain(feed, self._homes[feed] - {feed}, now)
+
+    # Behalf
+
+    def asks(self, remote: str, feed: str) -> bool:
+        """See Behalf."""
+        if feed == remote:
+            return feed in self._homes or self._makes_room(feed)
+        wishes = self._wishes.get(feed, set())
+        if remote not in wishes:
+            if self._wishes_of[remote] >= _WISHES:
+                self._counters["too many follows of one peer"] += 1
+                return feed in self._homes
+            if not wishes and len(self._wishes) >= _FOLLOWS:
+                self._counters["too many follows"] += 1
+                return feed in self._homes
+            self._wishes.setdefault(feed, wishes).add(remote)
+            self._wishes_of[remote] += 1
+            self._changed[feed] = None
+        return True
+
+    def leaves(self, remote: str, feed: str) -> None:
+        """See Behalf."""
+        wishes = self._wishes.get(feed, set())
+        if remote in wishes:
+            wishes.discard(remote)
+            self._wishes_of[remote] -= 1
+            if not self._wishes_of[remote]:
+                del self._wishes_of[remote]
+            if not wishes:
+                del self._wishes[feed]
+                self._changed[feed] = None
+
+    def wants(self, feed: str) -> bool:
+        """See Behalf."""
+        return feed in self._homes or feed in self._wishes
+
+    # Peers come and go
+
+    def arrived(self, remote: str, now: int) -> None:
+        """Take note that a peer has connected."""
+        self._absent.pop(remote, None)
+        if self.asks(remote, remote):
+            self._peer.want(remote, now)
+
+    def departed(self, remote: str, now: int) -> None:
+        """Take note that a peer is connected no more."""
+        if (remote in self._homes and remote not in self._kept) or remote in self._wishes_of:
+            self._absent[remote] = now + _ABSENCE
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return min(self._absent.values(), default=None)
+
+    def wake(self, now: int) -> None:
+        """End the wishes of peers that have been away for long, and their homes if others wish for them."""
+        for remote, due in list(self._absent.items()):
+            if now < due:
+                continue
+            if remote in self._wishes_of:
+                for feed in [feed for feed, wishes in self._wishes.items() if remote in wishes]:
+                    self.leaves(remote, feed)
+            if remote in self._kept or remote not in self._homes:
+                del self._absent[remote]
+            elif remote in self._wishes:
+                self._move_out(remote)
+            else:  # nobody is worse off with it; look again later
+                self._absent[remote] = now + _ABSENCE
+
+    def _makes_room(self, feed: str) -> bool:
+        if len(self._homes) >= _HOMES:
+            longest = next((absent for absent in self._absent if absent in self._homes), None)
+            if longest is None:
+                self._counters["too many homes"] += 1
+                return False
+            self._move_out(longest)
+        self._settle_in(feed)
+        return True
+
+    def _settle_in(self, feed: str) -> None:
+        if feed not in self._homes:
+            self._homes[feed] = self._reach(feed)
+            self._changed[feed] = None
+
+    def _move_out(self, feed: str) -> None:
+        del self._homes[feed]
+        self._absent.pop(feed, None)
+        self._changed[feed] = None
+
+    # Follows
+
+    def read(self, messages: Iterable[Message], now: int) -> None:
+        """Act on messages by which authors follow and leave feeds, after all of them have been read."""
+        stated: dict[str, set[str]] = {}
+        for message in messages:
+            content = message.content
+            if isinstance(content, dict) and content.get("type") == CONTACT:
+                self._graph.read(message)
+                contact = content.get("contact")
+                if isinstance(contact, str) and self._graph.relation(message.author, contact) is not None:
+                    stated.setdefault(message.author, set()).add(contact)
+        if stated:
+            for home, before in list(self._homes.items()):
+                if home in stated or not before.isdisjoint(stated):
+                    self._review(home, stated.get(home, set()), now)
+
+    def _review(self, home: str, stated: Set[str], now: int) -> None:
+        """Follow and leave feeds, after its own statements or others' have changed what a peer reaches."""
+        before, reach = self._homes[home], self._reach(home)
+        self._homes[home] = reach
+        for feed in (before | stated) - reach:
+            self._peer.replication.left(feed, home)
+            self.leaves(home, feed)
+        if home == self._graph.origin:
+            self._gain(home, reach - before, now)
+        else:
+            self._gain(home, {feed for feed in stated if self._graph.is_following(home, feed)}, now)
+
+    def _gain(self, home: str, feeds: Set[str], now: int) -> None:
+        granted = sorted(feed for feed in feeds if self.asks(home, feed))
+        self._peer.want_all(granted, now)
+        for feed in granted:
+            self._peer.returned(feed, home, now)
+
+    def _reach(self, feed: str) -> Set[str]:
+        """Return what a peer replicates at most, as far as the graph tells."""
+        if feed == self._graph.origin:
+            return frozenset(self._graph.replicated())
+        return self._graph.hops(feed, _HOPS).keys()
