@@ -26,6 +26,14 @@ def free_udp_ports() -> list[int]:
         return [int(each.getsockname()[1]) for each in (one, two)]
 
 
+def config(own: int, other: int) -> str:
+    """Return the configuration of a forwarder at one UDP port, whose neighbour is at the other."""
+    address = '[udp]\naddresses = ["127.0.0.1"]\nport = '
+    assert f"{address}0" in CONFIG
+    face = f'[[faces]]\nuri = "udp4://127.0.0.1:{other}"\nroutes = ["/ssb"]\n'
+    return CONFIG.replace(f"{address}0", f"{address}{own}") + face
+
+
 @pytest.fixture
 def forwarders(tmp_path: Path) -> Iterator[list[DaemonProcess]]:
     """Two forwarders, with a link between them."""
@@ -35,13 +43,7 @@ def forwarders(tmp_path: Path) -> Iterator[list[DaemonProcess]]:
         for number, (own, other) in enumerate((ports, ports[::-1])):
             directory = tmp_path / f"forwarder{number}"
             directory.mkdir()
-            config = CONFIG.replace(
-                '[udp]\naddresses = ["127.0.0.1"]\nport = 0',
-                f'[udp]\naddresses = ["127.0.0.1"]\nport = {own}',
-            )
-            assert str(own) in config
-            face = f'[[faces]]\nuri = "udp4://127.0.0.1:{other}"\nroutes = ["/ssb"]\n'
-            processes.append(stack.enter_context(running(directory, config + face)))
+            processes.append(stack.enter_context(running(directory, config(own, other))))
         yield processes
 
 
@@ -126,3 +128,33 @@ def test_a_blob_crosses(tmp_path: Path, forwarders: list[DaemonProcess], peers: 
         until(lambda: ben.do("heads").get(ann.id) == 1)
         assert ben.do("wantBlob", blob=blob)
         assert ben.do("blobSize", blob=blob) == 2_000_000
+
+
+def test_a_forwarder_may_restart(tmp_path: Path, peers: list[StockPeer]) -> None:
+    """The gateway registers its prefixes again, and its subscriptions go on."""
+    ann, ben = peers
+    ben.do("request", feeds=[ann.id])
+    with ExitStack() as stack:
+        places = [(tmp_path / f"forwarder{number}") for number in (0, 1)]
+        ports = free_udp_ports()
+        configs = [config(*ends) for ends in (ports, ports[::-1])]
+        for place in places:
+            place.mkdir()
+        stack.enter_context(running(places[1], configs[1]))
+        with running(places[0], configs[0]) as first:
+            home, away = (
+                stack.enter_context(
+                    OurPeer(
+                        tmp_path / f"gateway{number}", "--ndn", "lli", forwarder=f"unix://{place}/nfd.sock"
+                    )
+                )
+                for number, place in enumerate(places)
+            )
+            ann.do("connect", address=home.address)
+            ben.do("connect", address=away.address)
+            ann.do("publish", count=5, size=50)
+            wait_for(ben, ann.id, 5)
+            first.stop()
+        ann.do("publish", count=5, size=50)
+        with running(places[0], configs[0]):
+            wait_for(ben, ann.id, 10)
