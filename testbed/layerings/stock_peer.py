@@ -5,7 +5,7 @@ between a stock peer and one of ours.
 """
 
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
@@ -95,6 +95,7 @@ class StockNode:
         self._calls_at = role.calls_at
         self._events: list[Event] = []
         self._log: list[Message] = []  # messages that are not reported yet
+        self._seen: Counter[str] = Counter()
         for feed in role.feeds:
             self._request(feed.key)
         self.programs = [Program(self, {})]
@@ -146,7 +147,10 @@ class StockNode:
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
-        self._log += self._peer.on_stream(event, now)
+        for message in self._peer.on_stream(event, now):
+            if message.sequence > self._seen[message.author]:  # a log that is read anew begins at its start
+                self._seen[message.author] = message.sequence
+                self._log.append(message)
         if self._joins_at is None:
             self._deliver(now)
 
