@@ -19,7 +19,7 @@ under load, a message carries many.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from forwarder.framing import LARGEST_FRAME, cut
 from forwarder.wire.tlv import MalformedPacket
@@ -39,6 +39,24 @@ QUEUE: Final = 256 * 1024
 _BURST = 1_000  # packets that are cut off a stream at once; a message has fewer
 
 
+class Passage(NamedTuple):
+    """A packet that has passed one half of a line: it was written, or read.
+
+    Attributes:
+        time: ns.
+        is_read: else it was written.
+        packet: bare, or an LpPacket.
+        message: has its end.
+        duration: from when it was put on the line until it was written, or from then until it was read, ns.
+    """
+
+    time: int
+    is_read: bool
+    packet: bytes
+    message: Message
+    duration: int
+
+
 class LineError(ValueError):
     """The other side has written what is no part of a line; the message says what."""
 
@@ -54,6 +72,7 @@ class Line:
             one is shared with the partner already.
         incoming: the other side's first feed.
         now: the time, ns.
+        watch: is told of each packet that passes.
 
     Attributes:
         terms: the contract's.
@@ -71,8 +90,10 @@ class Line:
         identities: Callable[[int], Identity],
         incoming: str,
         now: int,
+        watch: Callable[[Passage], None] = lambda passage: None,
     ) -> None:
         self._peer = peer
+        self._watch = watch
         self._feeds = feeds
         self._partner = partner
         self.terms = terms
@@ -82,7 +103,8 @@ class Line:
         self._number = -1
         self._tip: Message | None = None
         self._acknowledged = 0
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[tuple[bytes, int]] = deque()  # packets, each with the time when it was put here
+        self._begun = 0  # bytes of the first one that are written
         self._queued = 0
         self._incoming = incoming
         self._expected = ""  # the feed after that one
@@ -111,12 +133,12 @@ class Line:
         """Bytes that wait to be written."""
         return self._queued
 
-    def put(self, packet: bytes) -> bool:
+    def put(self, packet: bytes, now: int) -> bool:
         """Queue a packet for the other side; return False if there is no room for it."""
         if self._queued + len(packet) > QUEUE:
             self.dropped += 1
             return False
-        self._queue.append(packet)
+        self._queue.append((packet, now))
         self._queued += len(packet)
         return True
 
@@ -130,18 +152,18 @@ class Line:
         if messages:
             self._peer.append(messages, now)
 
-    def take(self, message: Message, now: int) -> list[bytes]:
+    def take(self, message: Message, now: int, now_ms: float) -> list[bytes]:
         """Take a new message of the other side's feeds; return the packets that can be read now.
 
         Raises LineError.
         """
         if message.author != self._incoming or message.sequence <= self._position:
             return []  # its turn comes when the feed before has its end, or has come then
-        packets = self._take(message, now)
+        packets = self._take(message, now, now_ms)
         while self._position == self.terms.entries:
             self._hop()
             for stored in self._feeds.after(self._incoming, 0, self.terms.entries):
-                packets += self._take(stored.message, now)
+                packets += self._take(stored.message, now, now_ms)
         return packets
 
     def hold_back(self, now: int) -> None:
@@ -201,30 +223,34 @@ class Line:
         if self._owes_read:
             content["read"] = self._read
             self._owes_read = False
-        data = self._cut_off() if self._has_room() else b""
+        data, whole = self._cut_off() if self._has_room() else (b"", [])
         if data:
             content["packets"] = encode_base64(data)
         self.written += 1
         self.carried += len(data)
-        self._tip = Message.create(self._identity, self._tip, content, now_ms)
-        return self._tip
+        self._tip = message = Message.create(self._identity, self._tip, content, now_ms)
+        for packet, since in whole:
+            self._watch(Passage(now, False, packet, message, now - since))
+        return message
 
-    def _cut_off(self) -> bytes:
-        """Take as much of what waits as fits into a message."""
-        parts, room = [], ROOM
+    def _cut_off(self) -> tuple[bytes, list[tuple[bytes, int]]]:
+        """Take as much of what waits as fits into a message; return it, and the packets that end there."""
+        parts, whole, room = [], [], ROOM
         while room and self._queue:
-            packet = self._queue.popleft()
-            if len(packet) > room:
-                self._queue.appendleft(packet[room:])
-                packet = packet[:room]
-            parts.append(packet)
-            room -= len(packet)
+            packet = self._queue[0][0]
+            part = packet[self._begun : self._begun + room]
+            parts.append(part)
+            room -= len(part)
+            self._begun += len(part)
+            if self._begun == len(packet):
+                whole.append(self._queue.popleft())
+                self._begun = 0
         self._queued -= ROOM - room
-        return b"".join(parts)
+        return b"".join(parts), whole
 
     # Reading
 
-    def _take(self, message: Message, now: int) -> list[bytes]:
+    def _take(self, message: Message, now: int, now_ms: float) -> list[bytes]:
         content = message.content
         if not isinstance(content, dict) or content.get("type") != PACKETS:
             raise LineError("a message that carries no packets")
@@ -235,7 +261,11 @@ class Line:
             self._peer.share(self._expected, self._partner, now, receives=True)
         self._take_read(content.get("read", self._acknowledged))
         self._position = message.sequence
-        return self._packets(content.get("packets", ""))
+        packets = self._packets(content.get("packets", ""))
+        duration = int((now_ms - message.timestamp) * 1e6)
+        for packet in packets:
+            self._watch(Passage(now, True, packet, message, duration))
+        return packets
 
     def _check_next(self, feed: object) -> str:
         try:

@@ -21,7 +21,7 @@ from forwarder.wire.packet import Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import CONTRACT, Contract, Contracts, InvalidClause, Terms, clause
-from ndn_over_ssb.line import PACKETS, Line, LineError
+from ndn_over_ssb.line import PACKETS, Line, LineError, Passage
 from ndn_over_ssb.name_space import NAME_SPACE, Holding, NameSpace
 from ndn_over_ssb.routes import find_ways
 from ndn_over_ssb.trust import Trust
@@ -92,6 +92,7 @@ class Participant(Surrounding):
         trust: checks Data that come by contracts; None if all may pass.
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
+        watch: is told of each packet that passes a line, with the other side.
 
     Attributes:
         host: the forwarder with its faces: applications are attached there.
@@ -114,8 +115,10 @@ class Participant(Surrounding):
         trust: Trust | None = None,
         epoch_ms: float = 0.0,
         now: int = 0,
+        watch: Callable[[str, Passage], None] = lambda other, passage: None,
     ) -> None:
         super().__init__(program)
+        self._watch = watch
         self._me = identity.ref
         self._peer = peer
         self._feeds = feeds
@@ -295,7 +298,7 @@ class Participant(Surrounding):
         for link in list(self._links.values()):
             if message.author in link.line.reads:
                 try:
-                    packets = link.line.take(message, now)
+                    packets = link.line.take(message, now, self._ms(now))
                 except LineError as error:
                     self._break(link, str(error), now)
                     return
@@ -413,6 +416,7 @@ class Participant(Surrounding):
             self._transient(self._labels[contract.id]),
             contract.begun[other][1],
             now,
+            partial(self._watch, other),
         )
         face = self.host.add_face()
         face.uri = f"ssb:{other}"
@@ -494,7 +498,7 @@ class Participant(Surrounding):
         interest = open_interest(packet)
         if interest is not None and link.contract.customer == self._me and not link.allowance.take(now):
             self.counters["Interests above the rate"] += 1
-        elif link.line.put(packet):
+        elif link.line.put(packet, now):
             return
         else:
             self.counters["no room on the line"] += 1
@@ -525,10 +529,10 @@ class Participant(Surrounding):
         assert link.contract.terms is not None
         if not self._charge(link, now):
             self.counters["Interests above the rate"] += 1
-            self._nack(link, packet, interest, CONGESTION)
+            self._nack(link, packet, interest, CONGESTION, now)
         elif not link.contract.terms.allow(interest.name):
             self.counters["Interests outside the contract"] += 1
-            self._nack(link, packet, interest, NO_ROUTE)
+            self._nack(link, packet, interest, NO_ROUTE, now)
         else:
             self.host.receive(link.face, packet, None, now)
 
@@ -549,10 +553,10 @@ class Participant(Surrounding):
             link.line.hold_back(now)
         return may_send
 
-    def _nack(self, link: _Link, packet: bytes, interest: Interest, reason: int) -> None:
+    def _nack(self, link: _Link, packet: bytes, interest: Interest, reason: int, now: int) -> None:
         """Answer a customer's Interest with a Nack, without the forwarder."""
         token = parse_lp(packet).pit_token
-        link.line.put(make_lp(interest.wire, nack_reason=reason, pit_token=token))
+        link.line.put(make_lp(interest.wire, nack_reason=reason, pit_token=token), now)
 
     def _ms(self, now: int) -> float:
         return self._epoch_ms + now / 1e6

@@ -1,5 +1,7 @@
 """An application that follows or publishes feeds: its plan, and its events, whatever carries the feeds."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -10,12 +12,14 @@ class Plan(NamedTuple):
         start, stop: when it subscribes and unsubscribes, ns.
         pauses: (from, to) in ns, ascending; meanwhile it takes nothing, and stays subscribed.
         drain_per_s: items that it takes a second at most, of all feeds together; None for as they come.
+        later: feed's key -> when it subscribes to that feed, ns, if later than `start`.
     """
 
     start: int
     stop: int
     pauses: tuple[tuple[int, int], ...] = ()
     drain_per_s: float | None = None
+    later: Mapping[str, int] = MappingProxyType({})
 
 
 class Event(NamedTuple):

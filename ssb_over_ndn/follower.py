@@ -37,8 +37,8 @@ class Scout:
     def on_interest(self, interest: Interest, now: int) -> None:
         """Take in an Interest."""
 
-    def on_item(self, seq: int, now: int) -> None:
-        """Take note of an item, asked for or not, that has come; `arrived` is up to date."""
+    def on_item(self, seq: int, data: Data, now: int) -> None:
+        """Take note of an item, asked for or not, that has come in a packet; `arrived` is up to date."""
 
     def on_data(self, data: Data, now: int) -> None:
         """Take in a Data packet that is no item."""
@@ -149,7 +149,7 @@ class Follower:
             is_item = self._fetcher.on_item(parts[1], data, mark, now)
             self._scout.arrived = self._inbox.arrived
             if is_item:
-                self._scout.on_item(parts[1], now)
+                self._scout.on_item(parts[1], data, now)
 
     def _on_nack(self, interest: Interest, now: int) -> None:
         if not self._is_refused:

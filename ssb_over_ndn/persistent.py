@@ -86,7 +86,7 @@ class PersistentScout(Scout):
         self._refresh(now)
         self.outputs += self._question.ask(now)
 
-    def on_item(self, seq: int, now: int) -> None:
+    def on_item(self, seq: int, data: Data, now: int) -> None:
         """See Scout."""
         self._refusals = 0
         if seq > self._pushed:

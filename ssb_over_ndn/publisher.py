@@ -1,7 +1,7 @@
 """The publishing end: a feed that grows on schedule and answers for itself, the same for every layering."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import Data, parse_data
@@ -22,6 +22,7 @@ class Publisher:
         retain: serve only so many of the newest items; None for all.
         announcer: what tells the subscribers of new items; None if they find out by themselves.
         stop: when to end announcing, ns; None for never.
+        packet: message -> its Data packet.
 
     Raises ValueError if there are no messages, not a time for each, or none to be retained.
     """
@@ -34,6 +35,7 @@ class Publisher:
         retain: int | None = None,
         announcer: Announcer | None = None,
         stop: int | None = None,
+        packet: Callable[[Message], bytes] = message_packet,
     ) -> None:
         if not messages or len(messages) != len(times):
             raise ValueError(f"{len(messages)} messages and {len(times)} times: one each is needed")
@@ -42,6 +44,7 @@ class Publisher:
         self.feed = log_name(messages[0].author)
         self._messages = messages
         self._times = times
+        self._packet = packet
         self._stop = stop if announcer is not None else None
         self._tip = 0
         self._held: deque[Data] = deque(maxlen=retain)  # the newest items, up to the tip
@@ -93,7 +96,7 @@ class Publisher:
     def _publish(self, message: Message, now: int) -> None:
         if len(self._held) == self._held.maxlen:
             del self._by_hash[hash_name(self._messages[self._oldest - 1].id)]
-        item = parse_data(message_packet(message))
+        item = parse_data(self._packet(message))
         self._tip = message.sequence
         self._held.append(item)
         self._by_hash[hash_name(message.id)] = message

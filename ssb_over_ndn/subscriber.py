@@ -27,11 +27,16 @@ class Subscriber:
         if plan.drain_per_s is not None and plan.drain_per_s <= 0:
             raise ValueError(f"an application that takes {plan.drain_per_s} items a second never ends")
         self._planned = dict(subscriptions)
+        keys = {feed: log_key(feed) for feed in subscriptions}
+        self._starts = sorted(
+            ((max(plan.later.get(key, plan.start), plan.start), feed) for feed, key in keys.items()),
+            key=lambda each: each[0],
+        )
+        self._starts.reverse()
         self._open = Subscriptions()
-        self._keys = {feed: log_key(feed) for feed in subscriptions}
+        self._keys = keys
         self._pauses = plan.pauses
         self._interval = None if plan.drain_per_s is None else round(_SECOND / plan.drain_per_s)
-        self._start: int | None = plan.start
         self._stop: int | None = plan.stop
         self._next_take = 0
         self._events: list[Event] = []
@@ -54,24 +59,24 @@ class Subscriber:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        if self._start is not None:
-            return self._start
         if self._stop is None:
             return None
         due = self._open.next_deadline()
         deadline = self._stop if due is None else min(self._stop, due)
+        if self._starts:
+            deadline = min(deadline, self._starts[-1][0])
         return min(deadline, self._next_take) if self._open.offering else deadline
 
     def wake(self, now: int) -> None:
         """Subscribe, unsubscribe, take, or let subscriptions act."""
-        if self._start is not None and self._start <= now:
-            self._start = None
-            for feed, subscription in self._planned.items():
-                self._events.append(Event(now, "joined", self._keys[feed]))
-                self._open.start(feed, subscription, now)
-                self._tell_errors(now)
+        while self._starts and self._starts[-1][0] <= now:
+            feed = self._starts.pop()[1]
+            self._events.append(Event(now, "joined", self._keys[feed]))
+            self._open.start(feed, self._planned[feed], now)
+            self._tell_errors(now)
         if self._stop is not None and self._stop <= now:
             self._stop = None
+            self._starts.clear()
             for feed in list(self._open):
                 self._open.stop(feed, now)
                 self._tell_errors(now)
@@ -82,7 +87,7 @@ class Subscriber:
             self._take(now)
 
     def _is_open(self) -> bool:
-        return self._start is None and self._stop is not None
+        return self._stop is not None
 
     def _take(self, now: int) -> None:
         """Let the application take what it can take now."""

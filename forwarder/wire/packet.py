@@ -405,13 +405,14 @@ def make_data(
     final_block: bytes | None = None,
     signature_type: int = DIGEST_SHA256,
     key_name: bytes | None = None,
+    more_info: bytes = b"",
     sign: Callable[[bytes], bytes] | None = None,
 ) -> bytes:
     """Build a Data packet.
 
     `sign` maps the signed portion to the signature; without it the packet carries its SHA-256
     (DigestSha256), which guards integrity and nothing more. `key_name` goes into a KeyLocator,
-    `final_block`, a name component, into FinalBlockId.
+    `final_block`, a name component, into FinalBlockId, `more_info` behind it into SignatureInfo.
     """
     meta = b""
     if content_type is not None:
@@ -423,6 +424,7 @@ def make_data(
     info = element(_SIGNATURE_TYPE, nni(signature_type))
     if key_name is not None:
         info += element(_KEY_LOCATOR, element(NAME, key_name))
+    info += more_info
     signed = element(NAME, name)
     if meta:
         signed += element(_META_INFO, meta)

@@ -22,7 +22,10 @@ def build(
     since: int | None = None,
 ) -> Node:
     """Build a node of a run; `state` is what its applications know if it was restarted at `since` (ns)."""
-    plan = timeline.plan(scenario.plans.get(name, PlanSpec())) if name in workload.follows else None
+    plan = None
+    if name in workload.follows:
+        requests = workload.requests.get(name, {})
+        plan = timeline.plan(scenario.plans.get(name, PlanSpec()), requests)
     transfers = []
     for traffic, feed in zip(scenario.cross_traffic, workload.bulk, strict=True):
         spec = PlanSpec(start_ms=traffic.start_ms, stop_ms=traffic.stop_ms)

@@ -54,7 +54,7 @@ class AppendPollLayering(NamedTuple):
     title: str = "SSB by polls over TCP"
     parameters: type[AppendPollParameters] = AppendPollParameters
     protocol: str = "append-poll"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

@@ -12,7 +12,7 @@ from random import Random
 from pydantic import Field, model_validator
 
 from forwarder.lli.upstream import Recovery
-from ssb_over_ndn import notify, persistent, pull, sync
+from ssb_over_ndn import notify, objects, persistent, pull, sync
 from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.lookahead import Lookahead
 from ssb_over_ndn.naming import notify_prefix, sync_prefix
@@ -28,6 +28,13 @@ class FetchParameters(FollowParameters):
     buffer: int = Field(default=64, ge=1, le=65536)
     """Items that may be under way, or wait for the application; the credit that `lli` grants."""
     lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime. Longer than any round trip is enough: what is lost is asked for sooner."""
+
+
+class ObjectParameters(FetchParameters):
+    """Parameters of `ndn`. Its lifetime is NDN's default."""
+
+    lifetime_ms: int = Field(default=4000, ge=1, le=_HOUR_MS)
     """InterestLifetime. Longer than any round trip is enough: what is lost is asked for sooner."""
 
 
@@ -145,6 +152,12 @@ def _lli(title: str, recovery: Recovery) -> NdnLayering:
 
 
 NDN_LAYERINGS: dict[str, NdnLayering] = {
+    "ndn": NdnLayering(
+        "Plain NDN, whole objects by their segments",
+        ObjectParameters,
+        objects.subscribe,
+        whole=True,
+    ),
     "pull": NdnLayering(
         "SSB over plain NDN, asking what is newest (RDR)",
         PullParameters,

@@ -1,6 +1,7 @@
 """A node of a run over NDN: a forwarder, the faces of its interfaces, and its applications."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
@@ -16,11 +17,13 @@ from ssb.application import Event
 from ssb.message import Message
 from ssb_over_ndn.archive import Archivist
 from ssb_over_ndn.follower import Follower, Scout
-from ssb_over_ndn.naming import SHA256, log_name
+from ssb_over_ndn.naming import SHA256, log_name, message_packet
+from ssb_over_ndn.objects import segment_packet
 from ssb_over_ndn.publisher import Publisher
 from ssb_over_ndn.server import Announcer
 from ssb_over_ndn.subscriber import Subscriber
 from ssb_over_ndn.subscriptions import Subscription
+from testbed.layerings.authority import Authority, producer_of
 from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies import routing
@@ -28,6 +31,7 @@ from topologies.endpoint import LinkPort, Program
 
 _BULK_BUFFER = 4096
 _BULK_LIFETIME_MS = 4000
+_OF_GROWING_FEEDS = frozenset({Feature.FOLLOWING, Feature.FORK, Feature.ARCHIVE})
 
 
 class Reporter(Application, Protocol):
@@ -70,6 +74,7 @@ class NdnLayering(NamedTuple):
         recovery: and repair gaps, or not.
         persistent: forwarders know persistent Interests.
         multicast: Interests that need routes of their own, None if there are none.
+        whole: feeds are objects that are complete, and their packets are signed by NDN keys of producers.
     """
 
     title: str
@@ -80,6 +85,7 @@ class NdnLayering(NamedTuple):
     recovery: Recovery = Recovery.IN_NETWORK
     persistent: bool = False
     multicast: Multicast | None = None
+    whole: bool = False
 
     @property
     def protocol(self) -> str:
@@ -89,7 +95,8 @@ class NdnLayering(NamedTuple):
     @property
     def carries(self) -> frozenset[Feature]:
         """See Layering."""
-        return frozenset(Feature) - {Feature.MEDIUM}
+        carried = frozenset(Feature) - {Feature.MEDIUM}
+        return carried - _OF_GROWING_FEEDS if self.whole else carried
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
@@ -102,14 +109,18 @@ class NdnLayering(NamedTuple):
         *,
         stop: int,
         rng: Random,
+        producer: Authority | None = None,
         retain: int | None = None,
         **parameters: int,
     ) -> Publisher:
-        """Return the publishing end of a feed; times and `stop` in ns."""
+        """Return the publishing end of a feed; times and `stop` in ns; `producer` signs segments."""
         announcer = (
             None if self.announcer is None else self.announcer(log_name(messages[0].author), rng, parameters)
         )
-        return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop)
+        packet: Callable[[Message], bytes] = message_packet
+        if producer is not None:
+            packet = partial(segment_packet, last=messages[-1].sequence, sign=producer.sign)
+        return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop, packet=packet)
 
 
 class NdnNode:
@@ -186,6 +197,7 @@ class NdnNode:
             [self._context.start + time for time in feed.times],
             stop=self._context.stop,
             rng=self._rng,
+            producer=producer_of(self._context.seed, self.name) if self._layering.whole else None,
             retain=self._workload.retain,
             **self._context.parameters,
         )

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from testbed.errors import UserError
 from testbed.layerings.append_poll import AppendPollLayering
 from testbed.layerings.ndn import NDN_LAYERINGS
+from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
 from testbed.layerings.ssb import SsbLayering
 
@@ -31,7 +32,12 @@ def _load(point: EntryPoint) -> Layering:
     return layering
 
 
-_OWN: dict[str, Layering] = {**NDN_LAYERINGS, "append-poll": AppendPollLayering(), "ssb": SsbLayering()}
+_OWN: dict[str, Layering] = {
+    **NDN_LAYERINGS,
+    "append-poll": AppendPollLayering(),
+    "ssb": SsbLayering(),
+    "ndn-over-ssb": NdnOverSsbLayering(),
+}
 
 LAYERINGS: dict[str, Layering] = _OWN | {
     point.name: _load(point) for point in sorted(entry_points(group=ENTRY_POINTS))

@@ -54,7 +54,7 @@ class SsbLayering(NamedTuple):
     title: str = "SSB: peers with EBT over TCP"
     parameters: type[SsbParameters] = SsbParameters
     protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

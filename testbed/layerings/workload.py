@@ -1,7 +1,7 @@
 """What a run is about, whatever carries it: who publishes what when, and who follows it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ssb.message import Message
@@ -42,6 +42,8 @@ class Feature(Enum):
     PAUSES = "subscribers that pause"
     SLOW_SUBSCRIBERS = "slow subscribers"
     MEDIUM = "a broadcast medium"
+    FOLLOWING = "items that come into being while a feed is followed"
+    REQUESTS = "objects that are asked for one by one"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Workload:
         archive: the node that keeps all; None if there is none.
         retain: newest items that publishers, and their nodes' caches, keep; None for all.
         bulk: the content of each cross traffic, there from the start.
+        requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
+            are complete by then. Empty if feeds are followed as they grow.
     """
 
     feeds: tuple[Feed, ...]
@@ -65,6 +69,7 @@ class Workload:
     archive: str | None = None
     retain: int | None = None
     bulk: tuple[Feed, ...] = ()
+    requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def items(self) -> int:

@@ -373,6 +373,13 @@ def _check_feeds(scenario: Scenario) -> None:
     if workload.follows is not None and workload.graph is not None:
         said = "workload.follows, workload.graph: choose one"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "graph"))
+    if workload.fetch is not None:
+        others = ("feed", "follows", "graph")
+        clash = next((key for key in others if getattr(workload, key) is not None), None)
+        if clash is not None:
+            raise InvalidScenario(
+                f"workload.{clash}, workload.fetch: choose one", ("workload", clash), ("workload", "fetch")
+            )
     taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
     if scenario.archive:
         taken[scenario.archive.node] = "archive"
@@ -446,6 +453,8 @@ def _check_features(scenario: Scenario) -> None:
             (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
         ),
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
+        Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
+        Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
     for layering in scenario.layerings:
         carried, who = LAYERINGS[layering].carries, layering

@@ -151,6 +151,23 @@ class FollowGraph(Section):
     mutual: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
 
 
+class Fetch(Section):
+    """Feeds that are complete from the start: objects, which subscribers ask for one by one.
+
+    Attributes:
+        requests: objects that each subscriber asks for, none of them twice; all, if there are fewer.
+        popularity_exponent: the k-th object is chosen with a probability in proportion to 1 / k ** exponent
+            (Zipf's law).
+        interval_ms: mean time from one request of a subscriber to its next; drawn exponentially.
+        segment_bytes: of content in each message.
+    """
+
+    requests: int = Field(default=10, ge=1, le=10_000)
+    popularity_exponent: float = Field(default=0.8, ge=0, le=10, allow_inf_nan=False)
+    interval_ms: float = Field(default=500.0, gt=0, le=DAY_MS, allow_inf_nan=False)
+    segment_bytes: int = Field(default=4_000, ge=1, le=7_000)
+
+
 class Workload(Section):
     """What is published, and who follows it.
 
@@ -162,6 +179,7 @@ class Workload(Section):
             much slower, so that all go on for about the same time.
         follows: how many feeds each subscriber follows, chosen by the seed; all if it is left out.
         graph: who follows whom instead, by the feeds' publishers.
+        fetch: who asks for what instead; all is published at the end of the warm-up.
         schedule: when items are published.
     """
 
@@ -171,6 +189,7 @@ class Workload(Section):
     activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
     follows: int | None = Field(default=None, ge=1)
     graph: FollowGraph | None = None
+    fetch: Fetch | None = None
     schedule: Schedule = Schedule()
 
 

@@ -1,6 +1,8 @@
 """When things happen in the run of one layering."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ssb.application import Plan
@@ -51,6 +53,7 @@ class Timeline:
             *(time for time, _ in changes),
             *(start + round(time * MS) for time in last_ms),
             start,
+            *(start + time for times in load.requests.values() for time in times.values()),
         )
         stop = settle + scenario.settle_ms * MS
         return cls(start, tuple(changes), first, last, settle, stop, stop + scenario.drain_ms * MS)
@@ -60,8 +63,8 @@ class Timeline:
         names = ("start", "first", "last", "settle", "stop", "end")
         return {f"{name}_ns": getattr(self, name) for name in names}
 
-    def plan(self, spec: PlanSpec) -> Plan:
-        """Return a subscriber's plan."""
+    def plan(self, spec: PlanSpec, requests: Mapping[str, int] = MappingProxyType({})) -> Plan:
+        """Return a subscriber's plan; for `requests` see Workload."""
 
         def at(milliseconds: float) -> int:
             return self.start + round(milliseconds * MS)
@@ -71,6 +74,7 @@ class Timeline:
             self.stop if spec.stop_ms is None else at(spec.stop_ms),
             tuple((at(begin), at(end)) for begin, end in spec.pauses_ms),
             spec.drain_per_s,
+            {feed: self.start + time for feed, time in requests.items()},
         )
 
 

@@ -1,6 +1,6 @@
 """What is published, where and when: a scenario's feeds, with all their messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ from testbed.errors import UserError
 from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Schedule
+from testbed.scenario.sections import Fetch, Schedule
 
 MS = 1_000_000
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
@@ -26,11 +26,14 @@ def load(scenario: Scenario) -> Workload:
     """
     warmup = scenario.warmup_ms * MS
     schedule = scenario.workload.schedule
+    requests: dict[str, dict[str, int]] = {}
     if scenario.workload.feed is not None:
         exported = _exported(scenario.workload.feed)
         feeds = [Feed(scenario.publisher, exported, _times(exported, schedule, warmup))]
     else:
         feeds = [_made(scenario, index, items) for index, items in enumerate(_shares(scenario))]
+    if scenario.workload.fetch is not None:
+        requests = _requests(scenario, feeds, scenario.workload.fetch)
     branch, common = None, 0
     if scenario.fork is not None:
         common = scenario.fork.after
@@ -42,13 +45,39 @@ def load(scenario: Scenario) -> Workload:
     archive = scenario.archive
     return Workload(
         tuple(feeds),
-        _follows(scenario, feeds),
+        _follows(scenario, feeds) if scenario.workload.fetch is None else _asked_for(feeds, requests),
         branch,
         common,
         archive=None if archive is None else archive.node,
         retain=None if archive is None else archive.retain,
         bulk=tuple(bulk),
+        requests=requests,
     )
+
+
+def _requests(scenario: Scenario, feeds: Sequence[Feed], fetch: Fetch) -> dict[str, dict[str, int]]:
+    """Draw what each subscriber asks for, and when: Workload.requests."""
+    weights = {feed.key: 1 / rank**fetch.popularity_exponent for rank, feed in enumerate(feeds, start=1)}
+    requests: dict[str, dict[str, int]] = {}
+    for node in _following(scenario):
+        random = Random(f"{scenario.seed} requests {node}")
+        others = [feed.key for feed in feeds if feed.publisher != node]
+        # One draw after the other without replacement (Efraimidis and Spirakis, 2006): the largest of
+        # u ** (1 / weight) first, here by its logarithm.
+        drawn = {key: random.expovariate(weights[key]) for key in others}
+        time = scenario.warmup_ms * MS
+        requests[node] = times = {}
+        for key in sorted(others, key=lambda key: drawn[key])[: fetch.requests]:
+            time += round(random.expovariate(1 / fetch.interval_ms) * MS)
+            times[key] = time
+    return requests
+
+
+def _asked_for(
+    feeds: Sequence[Feed], requests: Mapping[str, Mapping[str, int]]
+) -> dict[str, tuple[Feed, ...]]:
+    by_key = {feed.key: feed for feed in feeds}
+    return {node: tuple(by_key[key] for key in times) for node, times in requests.items()}
 
 
 def _following(scenario: Scenario) -> tuple[str, ...]:
@@ -119,6 +148,11 @@ def _shares(scenario: Scenario) -> list[int]:
 
 
 def _made(scenario: Scenario, index: int, items: int) -> Feed:
+    publisher = scenario.sources[index % len(scenario.sources)]
+    if scenario.workload.fetch is not None:
+        size = scenario.workload.fetch.segment_bytes
+        segments = _bulk(f"{scenario.seed} object {index}", items, "." * size)
+        return Feed(publisher, segments, (scenario.warmup_ms * MS,) * items)
     rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
     messages = tuple(generate_feed(rng, items, Identity.from_seed(rng.randbytes(32))))
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
@@ -126,7 +160,6 @@ def _made(scenario: Scenario, index: int, items: int) -> Feed:
     if index:
         # Feeds do not begin at once: each somewhere in its first, longest gap.
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
-    publisher = scenario.sources[index % len(scenario.sources)]
     return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness))
 
 
@@ -140,12 +173,12 @@ def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
     return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
 
 
-def _bulk(seed: str, items: int) -> tuple[Message, ...]:
-    """Make messages of equal size, each as large as fits into a frame."""
+def _bulk(seed: str, items: int, text: str = _BULK_TEXT) -> tuple[Message, ...]:
+    """Make messages of equal size, by default each as large as fits into a frame."""
     identity = Identity.from_seed(Random(seed).randbytes(32))
     messages: list[Message] = []
     tip: Message | None = None
     for number in range(items):
-        tip = Message.create(identity, tip, {"type": "post", "text": _BULK_TEXT}, number)
+        tip = Message.create(identity, tip, {"type": "post", "text": text}, number)
         messages.append(tip)
     return tuple(messages)

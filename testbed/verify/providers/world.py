@@ -70,20 +70,20 @@ class _Flooder(_Hostile):
 class _Garbler(_Hostile):
     def misbehave(self, line: Any, now: int) -> None:
         if line.written > 3:
-            line.put(Random(f"{now}").randbytes(200))
+            line.put(Random(f"{now}").randbytes(200), now)
 
 
 class _Liar(_Hostile):
     def misbehave(self, line: Any, now: int) -> None:
         if line.written > 3:
             line._read, line._owes_read = 1000, True
-            line.put(make_data(from_uri("/lies"), b""))
+            line.put(make_data(from_uri("/lies"), b""), now)
 
 
 class _Pusher(_Hostile):
     def misbehave(self, line: Any, now: int) -> None:
         if line.written < 2000:
-            line.put(make_data(from_uri(f"/p0/unasked/{now}"), b"unasked"))
+            line.put(make_data(from_uri(f"/p0/unasked/{now}"), b"unasked"), now)
 
 
 class _Ender(_Hostile):
