@@ -98,6 +98,7 @@ class Participant(Surrounding):
         host: the forwarder with its faces: applications are attached there.
         name_space, contracts: as this participant's logs tell.
         counters: what did not pass, by a word each.
+        checking_ns: how long Data have waited for the trust's verdict, all together.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Participant(Surrounding):
         self._admits = admits
         self._trust = trust
         self._epoch_ms = epoch_ms
+        self.checking_ns = 0
         self._secret = identity.sign(b"feednet: keys of transient feeds")
         self.host = Host(forwarder)
         self.name_space = NameSpace(root)
@@ -519,7 +521,7 @@ class Participant(Surrounding):
             elif self._trust is None:
                 self.host.receive(link.face, packet, None, now)
             else:
-                self._trust.check(data, partial(self._judge, link, packet), now)
+                self._trust.check(data, partial(self._judge, link, packet, now), now)
                 self.host.settle(now)
             return
         interest = open_interest(packet)
@@ -536,7 +538,8 @@ class Participant(Surrounding):
         else:
             self.host.receive(link.face, packet, None, now)
 
-    def _judge(self, link: _Link, packet: bytes, may_pass: bool, now: int) -> None:
+    def _judge(self, link: _Link, packet: bytes, since: int, may_pass: bool, now: int) -> None:
+        self.checking_ns += now - since
         if not may_pass:
             self.counters["Data without a chain to the anchor"] += 1
             self._charge(link, now)

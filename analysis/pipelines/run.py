@@ -29,7 +29,7 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, state
+from analysis.metrics import aggregates, bottleneck, delivery, logs, state
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
@@ -79,6 +79,7 @@ _EVENTS = pa.schema(
         ("feed", pa.string()),
         ("seq", pa.int64()),
         ("bytes", pa.int64()),
+        ("detail", pa.string()),
     ]
 )
 _COUNTERS = pa.schema(
@@ -425,7 +426,7 @@ def _report_tables(given: Prepared) -> Tables:
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
         given.collected[f"state_{name}"] = pa.Table.from_pylist(given.held(name))
     given.collected["state_kinds"] = pa.Table.from_pylist(given.sampled["kinds"])
-    in_parallel(*(partial(step, given) for step in (_measure, _in_flight, _truth, _links)))
+    in_parallel(*(partial(step, given) for step in (_measure, _in_flight, _truth, _links, _logs)))
     sent_streams = given.streams.where(F.col("direction") == "out")
     layers = overhead(given.frame(given.collected["traffic"]), sent_streams)
     given.keep("overhead", layers, "layering", "layer")
@@ -434,6 +435,13 @@ def _report_tables(given: Prepared) -> Tables:
         "layering", "node", "feed", "seq", "published", "delivered"
     ).toArrow()
     return Tables(given.collected, given.engine)
+
+
+def _logs(given: Prepared) -> None:
+    counters = logs.counters_at_end(given.cases)
+    crossed = given.write("crossings", logs.crossings(counters))
+    given.write("lookups", logs.lookups(counters if len(crossed) else []))
+    given.write("steps", logs.steps(given.application_events))
 
 
 def _in_flight(given: Prepared) -> None:

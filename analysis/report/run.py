@@ -12,7 +12,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows, write_whole
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.registry import METRICS, Metric, is_time, shown
-from analysis.report.figures import delay, state, wire
+from analysis.report.figures import delay, logs, state, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
@@ -122,6 +122,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
             wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
             wire.interests(tables["comparison"], with_pits) if with_pits.layerings else None,
         ],
+        "logs": [logs.journey(tables["steps"])],
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
         if tables["queue"]
         else [],
@@ -178,6 +179,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         connections=_connections(tables["connections"]),
         held=held,
         kinds=tables["state_kinds"],
+        lookups=tables["lookups"],
+        crossings=tables["crossings"],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,

@@ -244,7 +244,11 @@ class NdnOverSsbNode:
             **self._journey.sums,
         }
         if self._trust is not None:
-            row |= {"data_accepted": self._trust.accepted, "data_refused": self._trust.refused}
+            row |= {
+                "data_accepted": self._trust.accepted,
+                "data_refused": self._trust.refused,
+                "data_checking_ns": participant.checking_ns,
+            }
         return row
 
 

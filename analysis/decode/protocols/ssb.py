@@ -23,6 +23,9 @@ from analysis.decode.protocols.protocol import (
 from analysis.decode.schema import Column
 from captures.key_log import Secrets
 from forwarder.wire.name import to_uri
+from ndn_over_ssb.contract import CONTRACT
+from ndn_over_ssb.line import PACKETS
+from ndn_over_ssb.name_space import NAME_SPACE
 from ssb.canonical import InvalidJson, parse
 from ssb.keys import InvalidRef
 from ssb.peer.peer import PORT
@@ -37,8 +40,19 @@ from ssb_over_ndn.naming import log_name
 
 _HANDSHAKE, _SEALED = "handshake", "sealed"
 _REQUEST, _NOTE, _WANTS, _BLOB, _ANSWER, _END = "request", "note", "wants", "blob", "answer", "end"
+_PACKETS, _AGREEMENT = "packets", "agreement"
+_TYPES = {PACKETS: _PACKETS, CONTRACT: _AGREEMENT, NAME_SPACE: _AGREEMENT}
 _LABELS = {True: CLIENT_SECRET, False: SERVER_SECRET}
-_LAYERS = {_REQUEST: "call", _NOTE: "note", _WANTS: "want", _BLOB: "blob", _ANSWER: "call", _END: "call"}
+_LAYERS = {
+    _REQUEST: "call",
+    _NOTE: "note",
+    _WANTS: "want",
+    _BLOB: "blob",
+    _ANSWER: "call",
+    _END: "call",
+    ITEM: PAYLOAD,
+    _AGREEMENT: "agreement",
+}
 
 
 class _Direction:
@@ -168,12 +182,13 @@ class _Framer:
     def _message(self, from_opener: bool, way: _Direction, packet: Packet) -> Message:
         call = (from_opener if packet.number > 0 else not from_opener, abs(packet.number))
         told = self._read(call, packet)
-        layer = PAYLOAD if told.kind == ITEM else _LAYERS[told.kind]
-        parts = way.parts(("muxrpc", HEADER_BYTES), (layer, len(packet.body)))
+        size = len(packet.body)
+        sizes = told.parts or ((_LAYERS[told.kind], size),)
+        parts = way.parts(("muxrpc", HEADER_BYTES), *sizes)
         return told._replace(parts=parts, plain=encode(packet))
 
     def _read(self, call: tuple[bool, int], packet: Packet) -> Message:
-        """Return what a packet is and says; its parts are still missing."""
+        """Return what a packet is and says; its parts are missing, or tell what its body is made of."""
         name = self._calls.get(call)
         if name is None and packet.number > 0:
             name = self._calls[call] = _name(packet.body)
@@ -189,11 +204,36 @@ class _Framer:
         if isinstance(value.get("value"), dict):
             value = value["value"]
         if "signature" in value and isinstance(value.get("author"), str):
-            return Message(ITEM, (), _feed(value["author"]), _sequence(value.get("sequence")), fields)
+            content = value.get("content")
+            about = content.get("type") if isinstance(content, dict) else None
+            kind = _TYPES.get(about, ITEM) if isinstance(about, str) else ITEM
+            parts = _entry_parts(value, len(packet.body)) if kind == _PACKETS else ()
+            return Message(kind, parts, _feed(value["author"]), _sequence(value.get("sequence")), fields)
         if name == REPLICATE:
             clock = value["clock"] if isinstance(value.get("clock"), dict) else value
             return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=tuple(_said(clock)))
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
+
+
+def _entry_parts(value: dict[str, Any], size: int) -> tuple[tuple[str, int], ...]:
+    """Return what the JSON of a message with NDN packets is made of."""
+    letters = value["content"].get("packets")
+    coded = len(letters) if isinstance(letters, str) and letters.isascii() else 0
+    packets = coded * 3 // 4
+    backlink, signature = (
+        len(text) if isinstance(text := value.get(key), str) and text.isascii() else 0
+        for key in ("previous", "signature")
+    )
+    rest = size - coded - backlink - signature
+    if rest < 0:
+        return (("entry", size),)
+    return (
+        ("packets", packets),
+        ("base64", coded - packets),
+        ("backlink", backlink),
+        ("signature", signature),
+        ("entry", rest),
+    )
 
 
 def _name(body: bytes) -> tuple[str, ...]:
@@ -246,10 +286,12 @@ DECLARATION = Declaration(
         ITEM: "message of a feed",
         _WANTS: "wants of blobs",
         _BLOB: "piece of a blob",
+        _PACKETS: "message with NDN packets",
+        _AGREEMENT: "message about contracts or NDN's name space",
         _ANSWER: "other answer",
         _END: "end of a stream, an answer or all",
     },
-    control=frozenset((_HANDSHAKE, _REQUEST, _NOTE, _WANTS, _ANSWER, _END)),
+    control=frozenset((_HANDSHAKE, _REQUEST, _NOTE, _WANTS, _AGREEMENT, _ANSWER, _END)),
     layers=(
         Layer("handshake", "handshakes"),
         Layer("box", "headers of boxes"),
@@ -258,6 +300,12 @@ DECLARATION = Declaration(
         Layer("note", "notes of EBT"),
         Layer("want", "wants of blobs"),
         Layer("blob", "blobs"),
+        Layer("packets", "NDN packets in messages"),
+        Layer("base64", "base64 of NDN packets"),
+        Layer("backlink", "backlinks of messages with NDN packets"),
+        Layer("signature", "signatures of messages with NDN packets"),
+        Layer("entry", "other fields of messages with NDN packets"),
+        Layer("agreement", "contracts and NDN's name space"),
     ),
     columns=(
         Column("method", "string", "", "the call that it belongs to"),

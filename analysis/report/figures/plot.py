@@ -46,6 +46,7 @@ _OWN_PLACES = (
     "lli-go-back-n",
     "append-poll",
     "ssb",
+    "ndn-over-ssb",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order."""
 

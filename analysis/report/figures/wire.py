@@ -52,7 +52,7 @@ _LAYER_LOOKS = {
     PAYLOAD: ("message", "--payload"),
     "other": ("of no known protocol: all layers", "--other"),
 }
-_OWN_SHADES = 9
+_OWN_SHADES = 15
 """Colours for layers that protocols declare: --own-0 and so on."""
 
 

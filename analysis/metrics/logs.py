@@ -1,0 +1,182 @@
+"""NDN whose packets travel in Scuttlebutt logs: what a packet waits for, and what forwarders save.
+
+From the counters and the events of the nodes, which know when a packet was written to a log and when it was
+read from one; a capture shows only when the log was replicated.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from analysis.errors import AnalysisError
+from analysis.files import Rows
+from analysis.metrics.aggregates import ratio
+from analysis.run.context import Cases
+
+LOOKUPS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("interests", pa.int64()),
+        ("from_stores", pa.float64()),
+        ("aggregated", pa.float64()),
+    ]
+)
+"""Of a layering's forwarders together: Interests looked up, and in % of these, those that a content store
+answered, and those that joined a pending one."""
+
+CROSSINGS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("kind", pa.string()),
+        ("packets", pa.int64()),
+        ("queued_ms", pa.float64()),
+        ("replicated_ms", pa.float64()),
+        ("checked_ms", pa.float64()),
+    ]
+)
+"""Packets of a kind that crossed contracts: how many were read at the other ends; the mean times from when
+one was to be sent until it was appended to a log, from then until the other end had it, and, of Data, until
+a provider had checked its certificates."""
+
+STEPS = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("kind", pa.string()),
+        ("sender", pa.string()),
+        ("receiver", pa.string()),
+        ("written", pa.int64()),
+        ("read", pa.int64()),
+        ("log", pa.string()),
+        ("entry", pa.int64()),
+        ("feed", pa.string()),
+    ]
+)
+"""A packet about one segment, written to a log at one node and read at another; times in ns."""
+
+
+def counters_at_end(cases: Cases) -> Rows:
+    """Return each node's last row of counters.jsonl, with its layering; raise AnalysisError."""
+    found: Rows = []
+    for name, case in cases.items():
+        path = case.run.counters(case.layering)
+        if not path.stat().st_size:
+            continue
+        try:
+            table = pyarrow.json.read_json(path)
+            last = pc.max(table["time"])
+            found += [
+                row | {"layering": name} for row in table.filter(pc.equal(table["time"], last)).to_pylist()
+            ]
+        except pa.ArrowInvalid as error:
+            raise AnalysisError(f"{path}: {error}") from None
+    return found
+
+
+def lookups(counters: Rows) -> pa.Table:
+    """Return LOOKUPS."""
+    rows = []
+    for layering, own in _by_layering(counters):
+        sums = _sums(own, "cs_hits", "cs_misses", "satisfied", "expired")
+        looked_up = sums["cs_hits"] + sums["cs_misses"]
+        if looked_up:
+            joined = sums["cs_misses"] - sums["satisfied"] - sums["expired"]
+            shares = {
+                "from_stores": ratio(sums["cs_hits"], looked_up, 100),
+                "aggregated": ratio(max(joined, 0), looked_up, 100),
+            }
+            rows.append({"layering": layering, "interests": looked_up} | shares)
+    return pa.Table.from_pylist(rows, LOOKUPS)
+
+
+def crossings(counters: Rows) -> pa.Table:
+    """Return CROSSINGS."""
+    rows = []
+    for layering, own in _by_layering(counters):
+        for kind in ("interest", "data"):
+            names = ("written", "queued_ns", "read", "replicated_ns")
+            sums = _sums(own, *(f"{kind}_{name}" for name in names))
+            written, queued, read, replicated = sums.values()
+            if not read:
+                continue
+            checks = _sums(own, "data_accepted", "data_refused", "data_checking_ns")
+            checked = checks["data_accepted"] + checks["data_refused"] if kind == "data" else 0
+            rows.append(
+                {
+                    "layering": layering,
+                    "kind": kind,
+                    "packets": read,
+                    "queued_ms": ratio(queued / 1e6, written),
+                    "replicated_ms": ratio(replicated / 1e6, read),
+                    "checked_ms": ratio(checks["data_checking_ns"] / 1e6, checked)
+                    if kind == "data"
+                    else None,
+                }
+            )
+    return pa.Table.from_pylist(rows, CROSSINGS)
+
+
+def steps(events: pa.Table) -> pa.Table:
+    """Return STEPS of the first segment whose packets took most steps, of each layering that has such.
+
+    `events` has layering, time, node, event ("interest written", "data read" and so on), feed and detail:
+    the node at the other end, the log, and the number of the entry.
+    """
+    ends = pc.match_substring_regex(events["event"], "(written|read)$")
+    told: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    written: dict[tuple[Any, ...], int] = {}
+    for row in sorted(events.filter(ends).to_pylist(), key=lambda row: (row["time"], "read" in row["event"])):
+        kind, end = row["event"].split()
+        other, log, entry = row["detail"].split()
+        place = row["layering"], kind, row["feed"], log, entry
+        if end == "written":
+            written.setdefault(place, row["time"])
+        elif place in written:
+            told[row["layering"]][row["feed"]].append(
+                {
+                    "layering": row["layering"],
+                    "kind": kind,
+                    "sender": other,
+                    "receiver": row["node"],
+                    "written": written[place],
+                    "read": row["time"],
+                    "log": log,
+                    "entry": int(entry),
+                    "feed": row["feed"],
+                }
+            )
+    rows = [step for feeds in told.values() for step in _longest(feeds)]
+    return pa.Table.from_pylist(rows, STEPS)
+
+
+def _longest(feeds: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the steps of the longest journey of an Interest and its Data, the first of several."""
+    journeys = [_journey(steps) for steps in feeds.values()]
+    return max(journeys, key=lambda journey: (len(journey), -journey[0]["written"] if journey else 0))
+
+
+def _journey(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first Interest's way to the repository, and the way of the Data back to who asked."""
+    there: list[dict[str, Any]] = []
+    for step in steps:
+        if step["kind"] == "interest" and (not there or step["sender"] == there[-1]["receiver"]):
+            there.append(step)
+    back: list[dict[str, Any]] = []
+    for step in steps:
+        ahead = there[len(there) - 1 - len(back)] if len(back) < len(there) else None
+        if step["kind"] == "data" and ahead is not None and step["receiver"] == ahead["sender"]:
+            back.append(step)
+    return there + back if len(back) == len(there) else []
+
+
+def _by_layering(counters: Rows) -> Iterator[tuple[str, Rows]]:
+    for layering, own in groupby(counters, key=lambda row: str(row["layering"])):
+        yield layering, list(own)
+
+
+def _sums(rows: Rows, *names: str) -> dict[str, int]:
+    return {name: sum(row.get(name) or 0 for row in rows) for name in names}
