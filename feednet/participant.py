@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from feednet.attachment import Attachment
 from forwarder.forwarder import Forwarder
+from forwarder.wire.feed import split_item
 from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import Contract, Terms
 from ndn_over_ssb.participant import Participant
@@ -22,6 +23,7 @@ from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.local_peer import LocalPeer
 from ssb.message import Message
+from ssb_over_ndn.naming import hash_packet, message_id, message_packet, read_log_name
 
 _logger = logging.getLogger("feednet.ssb")
 
@@ -79,10 +81,23 @@ class ParticipantProgram:
             trust=self._trust,
             epoch_ms=peer.epoch_ms,
             now=now,
+            answer=self._answer,
         )
         self._joint = _Joint(self._participant.settle)
         self._participant.attach(self._joint.inner, serves=True, now=now)
         return self._participant
+
+    def _answer(self, name: bytes) -> bytes | None:
+        """Return the Data packet of a message that this peer holds, by its place or by its hash."""
+        feeds = self._account.feeds
+        author, item, wanted = read_log_name(name), split_item(name), message_id(name)
+        if wanted is not None:
+            message = feeds.get(wanted)
+            return None if message is None else hash_packet(message)
+        if author is None or item is None or not 1 <= item[1] <= feeds.tips().get(author, 0):
+            return None
+        (stored,) = feeds.after(author, item[1] - 1, 1)
+        return message_packet(stored.message)
 
     def status(self) -> dict[str, Value]:
         """See Surroundings."""
@@ -95,6 +110,7 @@ class ParticipantProgram:
                 "contracts": [_contract(contract) for contract in participant.in_force()],
                 "pit": participant.host.forwarder.pit_entries(),
                 "cached": len(participant.host.forwarder.cs),
+                "answered_from_logs": participant.answered,
                 "troubles": dict(participant.counters),
             }
         }

@@ -93,11 +93,14 @@ class Participant(Surrounding):
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
         watch: is told of each packet that passes a line, with the other side.
+        answer: name -> the Data packet that is here without NDN, in a log that is replicated anyway; None if
+            there is none. It is asked before an Interest leaves for a provider.
 
     Attributes:
         host: the forwarder with its faces: applications are attached there.
         name_space, contracts: as this participant's logs tell.
         counters: what did not pass, by a word each.
+        answered: Interests that `answer` has kept here.
         checking_ns: how long Data have waited for the trust's verdict, all together.
     """
 
@@ -117,9 +120,11 @@ class Participant(Surrounding):
         epoch_ms: float = 0.0,
         now: int = 0,
         watch: Callable[[str, Passage], None] = lambda other, passage: None,
+        answer: Callable[[bytes], bytes | None] = lambda name: None,
     ) -> None:
         super().__init__(program)
         self._watch = watch
+        self._answer_here = answer
         self._me = identity.ref
         self._peer = peer
         self._feeds = feeds
@@ -128,6 +133,7 @@ class Participant(Surrounding):
         self._admits = admits
         self._trust = trust
         self._epoch_ms = epoch_ms
+        self.answered = 0
         self.checking_ns = 0
         self._secret = identity.sign(b"feednet: keys of transient feeds")
         self.host = Host(forwarder)
@@ -355,10 +361,12 @@ class Participant(Surrounding):
         if link is not None and link.epoch < contract.epoch:
             self._drop(link, now)
         mine = contract.begun.get(self._me, (-1, ""))[0]
-        if mine < max(contract.epoch, 0):
+        # Logs of others may come only after a start anew; what was begun before it is lost.
+        is_old = mine >= 0 and contract.id not in self._labels
+        if mine < max(contract.epoch, 0) or is_old:
             self._forget_first(contract)
             if self._may_reply(contract, now):
-                self._begin(contract, max(contract.epoch, 0), now)
+                self._begin(contract, max(contract.epoch + is_old, 0), now)
             else:
                 self._say(clause("end", contract=contract.id), now)
         elif mine == contract.begun.get(contract.other(self._me), (-1, ""))[0] and link is None:
@@ -498,7 +506,14 @@ class Participant(Surrounding):
         if link is None:
             return
         interest = open_interest(packet)
-        if interest is not None and link.contract.customer == self._me and not link.allowance.take(now):
+        asks = interest is not None and link.contract.customer == self._me
+        data = self._answer_here(interest.name) if interest is not None and asks else None
+        if data is not None:
+            self.answered += 1
+            token = parse_lp(packet).pit_token
+            self.host.receive(face, data if token is None else make_lp(data, pit_token=token), None, now)
+            return
+        if asks and not link.allowance.take(now):
             self.counters["Interests above the rate"] += 1
         elif link.line.put(packet, now):
             return

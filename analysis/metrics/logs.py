@@ -24,10 +24,12 @@ LOOKUPS = pa.schema(
         ("interests", pa.int64()),
         ("from_stores", pa.float64()),
         ("aggregated", pa.float64()),
+        ("from_logs", pa.float64()),
     ]
 )
 """Of a layering's forwarders together: Interests looked up, and in % of these, those that a content store
-answered, and those that joined a pending one."""
+answered, and those that joined a pending one. And in % of the Interests of applications whose nodes replicate
+logs anyway, those that these answered."""
 
 CROSSINGS = pa.schema(
     [
@@ -88,9 +90,15 @@ def lookups(counters: Rows) -> pa.Table:
             shares = {
                 "from_stores": ratio(sums["cs_hits"], looked_up, 100),
                 "aggregated": ratio(max(joined, 0), looked_up, 100),
+                "from_logs": _from_logs([row for row in own if row.get("answered_here") is not None]),
             }
             rows.append({"layering": layering, "interests": looked_up} | shares)
     return pa.Table.from_pylist(rows, LOOKUPS)
+
+
+def _from_logs(customers: Rows) -> float | None:
+    sums = _sums(customers, "answered_here", "cs_hits", "cs_misses")
+    return ratio(sums["answered_here"], sums["cs_hits"] + sums["cs_misses"], 100)
 
 
 def crossings(counters: Rows) -> pa.Table:

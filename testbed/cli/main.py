@@ -43,6 +43,7 @@ from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
 from testbed.cli.forward import forward
 from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.serve import serve
 from testbed.cli.simulate import simulate
 from testbed.cli.ssb import ssb
 from testbed.cli.status import status
@@ -503,7 +504,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, decrypt, dissect, forward, simulate, ssb, status, watch):
+for _command in (analyze, decrypt, dissect, forward, serve, simulate, ssb, status, watch):
     feednet.add_command(_command)
 
 

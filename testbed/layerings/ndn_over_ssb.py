@@ -18,7 +18,7 @@ from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.name import from_uri
-from forwarder.wire.packet import INTEREST, read_name
+from forwarder.wire.packet import INTEREST, make_data, read_name
 from forwarder.wire.tlv import MalformedPacket
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import Passage
@@ -66,6 +66,9 @@ class NdnOverSsbParameters(ObjectParameters):
     """Transient feeds that may wait for the other side to have read them."""
     validate_data: bool = True
     """Providers check the certificates of Data before they pass them on."""
+    hops: int = Field(default=0, ge=0, le=10)
+    """Follows that lead to the feeds that a customer replicates anyway, as Scuttlebutt peers do. What is in
+    these, it answers itself. Only if the scenario says who follows whom."""
     encrypt: bool = True
     """Handshake and box stream between peers; without them, what encryption costs is seen."""
 
@@ -154,7 +157,9 @@ class NdnOverSsbNode:
             epoch_ms=EPOCH_MS,
             now=now,
             watch=self._journey.passed,
+            answer=self._answer,
         )
+        self._held = context.workload.within(self.name, parameters["hops"])
         self._applications: list[_Repository | Subscriber] = []
         self._attach(now)
         self._meet(now)
@@ -183,9 +188,14 @@ class NdnOverSsbNode:
     def _attach(self, now: int) -> None:
         context, workload = self._context, self._context.workload
         published = [feed for feed in workload.feeds if feed.publisher == self.name]
+        parameters = context.parameters
         if published:
             repository = _Repository(published, context.start, producer_of(context.seed, self.name))
             self._applications.append(repository)
+            if parameters["hops"]:
+                for feed in published:  # for friends; they have it before anybody asks for it
+                    self._peer.want(feed.key, now)
+                    self._peer.append(feed.messages, now)
             self._participant.attach(repository, serves=True, now=now)
         plan = context.plan
         if plan is not None and now < plan.stop:
@@ -215,6 +225,23 @@ class NdnOverSsbNode:
             if self._context.since is None:
                 self._participant.request(ref, self._terms._replace(transit=self._is_provider), now)
 
+        for feed in self._held:
+            self._peer.want(feed.key, now)
+            friend = _identity(self._context, feed.publisher).ref
+            self._peer.add(friend, (network.address(feed.publisher), PORT), now, is_kept=True)
+
+    def _answer(self, name: bytes) -> bytes | None:
+        """Return the Data packet of a segment that is in a log which is replicated here anyway."""
+        item = split_item(name) if self._held else None
+        if item is None:
+            return None
+        key = log_key(item[0])
+        tip = self._store.tips().get(key, 0)
+        if not 1 <= item[1] <= tip:
+            return None
+        (found,) = self._store.after(key, item[1] - 1, 1)
+        return objects.segment_packet(found.message, tip, make_data)
+
     # The node
 
     def take_events(self) -> list[dict[str, Any]]:
@@ -243,6 +270,8 @@ class NdnOverSsbNode:
             **participant.host.forwarder.counters.as_dict(),
             **self._journey.sums,
         }
+        if self._held:
+            row["answered_here"] = participant.answered
         if self._trust is not None:
             row |= {
                 "data_accepted": self._trust.accepted,

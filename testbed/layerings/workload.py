@@ -58,6 +58,7 @@ class Workload:
         archive: the node that keeps all; None if there is none.
         retain: newest items that publishers, and their nodes' caches, keep; None for all.
         bulk: the content of each cross traffic, there from the start.
+        replicated: node -> feeds whose authors the node's user follows, if `follows` has what it asks for.
         requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
             are complete by then. Empty if feeds are followed as they grow.
     """
@@ -69,6 +70,7 @@ class Workload:
     archive: str | None = None
     retain: int | None = None
     bulk: tuple[Feed, ...] = ()
+    replicated: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
@@ -96,12 +98,13 @@ class Workload:
     def within(self, node: str, hops: int) -> list[Feed]:
         """Return the feeds that so many follows lead to from a node: those that it follows, those that their
         publishers follow, and so on; not its own."""
+        follows = self.replicated or self.follows
         found: dict[str, Feed] = {}
         asked: set[str] = set()
         nodes = {node}
         for _ in range(hops):
             asked |= nodes
-            feeds = [feed for each in sorted(nodes) for feed in self.follows.get(each, ())]
+            feeds = [feed for each in sorted(nodes) for feed in follows.get(each, ())]
             found |= {feed.key: feed for feed in feeds if feed.publisher != node}
             nodes = {feed.publisher for feed in feeds} - asked
         return list(found.values())

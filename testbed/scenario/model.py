@@ -316,6 +316,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_plans(whole)
     _check_gateways(whole)
     _check_stock_peers(whole)
+    _check_providers(whole)
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))
@@ -355,6 +356,18 @@ def _check_stock_peers(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("nodes", node, "peer"), ("parameters", "ssb", "encrypt"))
 
 
+def _check_providers(scenario: Scenario) -> None:
+    """Check that NDN over SSB has a provider next to each node that publishes or asks."""
+    if "ndn-over-ssb" not in scenario.layerings:
+        return
+    ends = {*scenario.sources, *scenario.subscribers}
+    for node in sorted(ends):
+        neighbours = {hop.into.node for hop in scenario.network.hops if hop.out.node == node}
+        if not neighbours - ends:
+            said = f"ndn-over-ssb: {node!r} is next to no provider, a node that neither publishes nor asks"
+            raise InvalidScenario(said, ("layerings",), ("topology",))
+
+
 def _check_feeds(scenario: Scenario) -> None:
     workload = scenario.workload
     feeds = scenario.feed_count
@@ -374,7 +387,7 @@ def _check_feeds(scenario: Scenario) -> None:
         said = "workload.follows, workload.graph: choose one"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "graph"))
     if workload.fetch is not None:
-        others = ("feed", "follows", "graph")
+        others = ("feed", "follows")
         clash = next((key for key in others if getattr(workload, key) is not None), None)
         if clash is not None:
             raise InvalidScenario(

@@ -157,7 +157,7 @@ class Fetch(Section):
     Attributes:
         requests: objects that each subscriber asks for, none of them twice; all, if there are fewer.
         popularity_exponent: the k-th object is chosen with a probability in proportion to 1 / k ** exponent
-            (Zipf's law).
+            (Zipf's law). With a graph, the objects of those who have most followers come first.
         interval_ms: mean time from one request of a subscriber to its next; drawn exponentially.
         segment_bytes: of content in each message.
     """
@@ -178,7 +178,8 @@ class Workload(Section):
         activity_exponent: the k-th feed has 1 / k ** activity_exponent of the first one's items, and is as
             much slower, so that all go on for about the same time.
         follows: how many feeds each subscriber follows, chosen by the seed; all if it is left out.
-        graph: who follows whom instead, by the feeds' publishers.
+        graph: who follows whom instead, by the feeds' publishers. With `fetch`: whose feeds a node may hold
+            anyway.
         fetch: who asks for what instead; all is published at the end of the warm-up.
         schedule: when items are published.
     """

@@ -1,5 +1,6 @@
 """What is published, where and when: a scenario's feeds, with all their messages."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -32,8 +33,12 @@ def load(scenario: Scenario) -> Workload:
         feeds = [Feed(scenario.publisher, exported, _times(exported, schedule, warmup))]
     else:
         feeds = [_made(scenario, index, items) for index, items in enumerate(_shares(scenario))]
+    follows = _follows(scenario, feeds)
+    replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
-        requests = _requests(scenario, feeds, scenario.workload.fetch)
+        replicated = follows if scenario.workload.graph is not None else {}
+        requests = _requests(scenario, _by_popularity(feeds, replicated), scenario.workload.fetch)
+        follows = _asked_for(feeds, requests)
     branch, common = None, 0
     if scenario.fork is not None:
         common = scenario.fork.after
@@ -45,14 +50,21 @@ def load(scenario: Scenario) -> Workload:
     archive = scenario.archive
     return Workload(
         tuple(feeds),
-        _follows(scenario, feeds) if scenario.workload.fetch is None else _asked_for(feeds, requests),
+        follows,
         branch,
         common,
         archive=None if archive is None else archive.node,
         retain=None if archive is None else archive.retain,
         bulk=tuple(bulk),
+        replicated=replicated,
         requests=requests,
     )
+
+
+def _by_popularity(feeds: Sequence[Feed], follows: Mapping[str, Sequence[Feed]]) -> list[Feed]:
+    """Return feeds in the order of their authors' followers, if it is known who follows whom."""
+    followers = Counter(feed.key for followed in follows.values() for feed in followed)
+    return sorted(feeds, key=lambda feed: -followers[feed.key])
 
 
 def _requests(scenario: Scenario, feeds: Sequence[Feed], fetch: Fetch) -> dict[str, dict[str, int]]:

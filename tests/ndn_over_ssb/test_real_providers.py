@@ -115,7 +115,7 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
 
 
 def test_files_cross_three_providers(chain: Chain, tmp_path: Path) -> None:
-    """python-ndn's own putchunks and catchunks, a file of 1 MB, and one provider killed on the way."""
+    """From python-ndn's putchunks and from a directory to its catchunks, 1 MB each; a provider is killed."""
     sent = tmp_path / "sent"
     sent.write_text("".join(f"{number:09}\n" for number in range(100_000)))
     producer = chain.program("repository", *TOOLS, "putchunks", "/files/sent", str(sent))
@@ -131,14 +131,12 @@ def test_files_cross_three_providers(chain: Chain, tmp_path: Path) -> None:
 
     erased = chain.state("nfp3")["cached"]
     assert erased >= 125
-    other = tmp_path / "other"
+    other = tmp_path / "directory" / "other"
+    other.parent.mkdir()
     other.write_text("".join(f"{number:09}\n" for number in range(100_000, 200_000)))
-    producer = chain.program("repository", *TOOLS, "putchunks", "/files/other", str(other))
-    assert producer.stdout is not None
-    for line in producer.stdout:
-        if line.startswith("Start serving"):
-            break
-    second = chain.program("customer", *fetch, "second", "/files/other")
+    serve = (sys.executable, "-m", "testbed.cli", "serve")
+    chain.program("repository", *serve, "/files/directory", str(other.parent))
+    second = chain.program("customer", *fetch, "second", "/files/directory/other/32=metadata")
     until(lambda: chain.state("nfp2")["cached"] > erased + 5)
     chain.restart("nfp2")
     assert second.poll() is None
