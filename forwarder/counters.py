@@ -14,6 +14,7 @@ class Counters:
     Attributes:
         in_interests ... out_nacks: of all faces; each Face has its own.
         cs_hits, cs_misses: Interests looked up in the content store.
+        aggregated: Interests for which another face waited already.
         satisfied, expired: PIT entries.
         unsolicited: Data that nobody has asked for.
         looped: Interests that have been here before.
@@ -24,6 +25,7 @@ class Counters:
     _OF_NODE = (
         "cs_hits",
         "cs_misses",
+        "aggregated",
         "satisfied",
         "expired",
         "unsolicited",
@@ -40,6 +42,7 @@ class Counters:
         self._gone = Counter[str]()
         self.cs_hits = 0
         self.cs_misses = 0
+        self.aggregated = 0
         self.satisfied = 0
         self.expired = 0
         self.unsolicited = 0

@@ -417,7 +417,7 @@ class Forwarder:
         expiry = now + min(interest.lifetime_ms, MOST_LIFETIME_MS) * MS
         record = InRecord(face.number, nonce, expiry, token, interest.wire, persistent)
         if entry is not None:
-            entry.set_in_record(record)
+            self.counters.aggregated += entry.set_in_record(record)
             entry.tags = None
         elif len(self.pit) < self.pit_capacity:
             entry = self.pit.insert(interest)

@@ -154,14 +154,16 @@ class PitEntry:
                 return record.face != face or record.copies >= _MOST_COPIES
         return any(record.nonce == nonce for record in self.out_records)
 
-    def set_in_record(self, record: InRecord) -> None:
-        """Add or replace the record of a downstream face."""
+    def set_in_record(self, record: InRecord) -> bool:
+        """Add or replace the record of a downstream face; tell whether it joins others that wait."""
         for before in self.in_records:
             if before.face == record.face:
                 record.copies = before.copies + 1 if before.nonce == record.nonce else 0
                 self.drop_in_record(record.face)
-                break
+                self.in_records.append(record)
+                return False
         self.in_records.append(record)
+        return len(self.in_records) > 1
 
     def drop_in_record(self, face: int) -> None:
         """Forget a downstream face."""

@@ -73,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"captures", "analysis.errors", "topologies.link"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.decode.schema"}
-    | {"ssb", "ssb_over_ndn.naming"},
+    | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"forwarder"},
     **{
         room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}

@@ -83,13 +83,12 @@ def lookups(counters: Rows) -> pa.Table:
     """Return LOOKUPS."""
     rows = []
     for layering, own in _by_layering(counters):
-        sums = _sums(own, "cs_hits", "cs_misses", "satisfied", "expired")
+        sums = _sums(own, "cs_hits", "cs_misses", "aggregated")
         looked_up = sums["cs_hits"] + sums["cs_misses"]
         if looked_up:
-            joined = sums["cs_misses"] - sums["satisfied"] - sums["expired"]
             shares = {
                 "from_stores": ratio(sums["cs_hits"], looked_up, 100),
-                "aggregated": ratio(max(joined, 0), looked_up, 100),
+                "aggregated": ratio(sums["aggregated"], looked_up, 100),
                 "from_logs": _from_logs([row for row in own if row.get("answered_here") is not None]),
             }
             rows.append({"layering": layering, "interests": looked_up} | shares)

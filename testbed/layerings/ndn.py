@@ -152,12 +152,6 @@ def _lli(title: str, recovery: Recovery) -> NdnLayering:
 
 
 NDN_LAYERINGS: dict[str, NdnLayering] = {
-    "ndn": NdnLayering(
-        "Plain NDN, whole objects by their segments",
-        ObjectParameters,
-        objects.subscribe,
-        whole=True,
-    ),
     "pull": NdnLayering(
         "SSB over plain NDN, asking what is newest (RDR)",
         PullParameters,
@@ -198,3 +192,11 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
     "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),
     "lli-selective": _lli("Controlled push, repaired end to end item by item", Recovery.SELECTIVE),
 }
+"""Those that follow a feed as it grows, by name."""
+
+PLAIN_NDN = NdnLayering(
+    "Plain NDN, whole objects by their segments",
+    ObjectParameters,
+    objects.subscribe,
+    whole=True,
+)

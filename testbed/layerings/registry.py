@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from testbed.errors import UserError
 from testbed.layerings.append_poll import AppendPollLayering
-from testbed.layerings.ndn import NDN_LAYERINGS
+from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
 from testbed.layerings.ssb import SsbLayering
@@ -34,6 +34,7 @@ def _load(point: EntryPoint) -> Layering:
 
 _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
+    "ndn": PLAIN_NDN,
     "append-poll": AppendPollLayering(),
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),

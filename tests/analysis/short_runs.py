@@ -23,12 +23,15 @@ LONGER = {
     "archive": 100,
     "bottleneck": 300,
     "failover": 70,
+    "fetch": 60,
     "fork": 100,
     "late-join": 60,
     "many-feeds": 40,
+    "ndn-over-ssb": 120,
     "slow-consumer": 60,
+    "social-fetch": 48,
 }
-"""Items: few, and more where something happens at a later one."""
+"""Items: few, and more where something happens at a later one, or where there are more feeds."""
 
 ONLY = {"bottleneck": ("pull", "lli"), "many-feeds": ("poll", "persistent", "sync", "lli")}
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the

@@ -81,6 +81,9 @@ def usual_tables():
         ],
         "traffic": [{"layering": "poll", "protocol": "ndn", "kind": "interest", "frames": 3}],
         "state_kinds": [],
+        "lookups": [],
+        "crossings": [],
+        "steps": [],
         "state_summary": [
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],

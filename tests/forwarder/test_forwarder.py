@@ -49,6 +49,7 @@ def test_interests_for_the_same_are_aggregated(node: Node) -> None:
     assert node.interest(2, "/a", 2) == []
     assert node.interest(9, "/a", 3) == []
     assert node.core.pit_entries() == 1
+    assert node.core.counters.aggregated == 2
     assert node.data(3, "/a") == ["1 data /a", "2 data /a", "9 data /a"]
     assert node.core.counters.satisfied == 1
 

@@ -13,6 +13,16 @@ from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected
 
 PUSH = ("lli", "lli-go-back-n", "lli-selective")
+FEW = {
+    "bulk": ("ndn", "lli", "ndn-over-ssb"),
+    "fanout": ("poll", "lli"),
+    "fetch": ("ndn", "lli", "ndn-over-ssb"),
+    "gateways": ("lli", "pull", "ssb"),
+    "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
+    "social": ("ssb", "poll", "lli"),
+    "social-fetch": ("ndn", "ndn-over-ssb"),
+}
+"""The layerings of scenarios that do not compare all that follow feeds over NDN."""
 
 
 @cache
@@ -33,24 +43,27 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
     assert set(available()) == {
         "archive",
         "bottleneck",
+        "bulk",
         "failover",
         "fanout",
         "fanout-all",
+        "fetch",
         "fork",
         "gateways",
         "late-join",
         "line",
         "many-feeds",
+        "ndn-over-ssb",
         "slow-consumer",
         "social",
+        "social-fetch",
     }
 
 
 @pytest.mark.parametrize("name", available())
 def test_each_compares_all_layerings_over_ndn_in_bearable_time(name: str) -> None:
     wanted = load(name)
-    few = {"fanout": ("poll", "lli"), "social": ("ssb", "poll", "lli"), "gateways": ("lli", "pull", "ssb")}
-    assert wanted.layerings == few.get(name, tuple(LAYERINGS))
+    assert wanted.layerings == FEW.get(name, tuple(LAYERINGS))
     assert available()[name].read_text().startswith("# ")
     assert "\n\n" not in wanted.title
     timeline = Timeline.of(wanted, workload.load(wanted), 0)

@@ -47,8 +47,10 @@ _OWN_PLACES = (
     "append-poll",
     "ssb",
     "ndn-over-ssb",
+    "ndn",
 )
-"""Layerings that have a place of their own, and so one colour and one dash on every page, in this order."""
+"""Layerings that have a place of their own, and so one colour and one dash on every page, in this order. Those
+behind the twelfth share a colour with one that is never on the same page."""
 
 FENCES = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
 """The quantiles that box() shows."""
@@ -166,7 +168,7 @@ def line(
         "meta": place,
         "x": x,
         "y": y,
-        "line": {"color": colour(place), "width": width, "shape": shape, "dash": DASHES[place % COLOURS]},
+        "line": {"color": colour(place), "width": width, "shape": shape, "dash": DASHES[(place + place // COLOURS) % COLOURS]},
     }
 
 

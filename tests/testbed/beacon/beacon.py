@@ -35,7 +35,7 @@ class BeaconLayering(NamedTuple):
     title: str = "tips of feeds by multicast"
     parameters: type[BeaconParameters] = BeaconParameters
     protocol: str = "beacon"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM})
+    carries: frozenset[Feature] = frozenset({Feature.FOLLOWING, Feature.MEDIUM})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
