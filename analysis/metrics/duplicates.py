@@ -6,7 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 def copies(messages: DataFrame, streamed: DataFrame) -> DataFrame:
     """Count a layering's item packets, from analysis.tables.reassembly, and those of
-    analysis.tables.protocol_messages.items.
+    analysis.tables.protocol_messages.unwrapped_items.
 
     Returns layering, sent; repeated: those sent over an interface that had sent the item before; arrived;
     duplicates: those that arrived at a node at which the item had arrived before; useful_bytes: of the

@@ -388,7 +388,7 @@ def _service(given: Prepared) -> None:
 
 def _needs(given: Prepared) -> None:
     given.keep("wire_bound", wire_bound(given.latencies, given.sizes, given.hops), "layering")
-    given.keep("copies", copies(given.messages, protocol_messages.items(given.seen)), "layering")
+    given.keep("copies", copies(given.messages, protocol_messages.unwrapped_items(given.seen)), "layering")
     given.keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node")
 
 

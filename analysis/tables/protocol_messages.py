@@ -47,6 +47,16 @@ def items(messages: DataFrame) -> DataFrame:
     return messages.where((F.col("kind") == ITEM) & F.col("feed").isNotNull() & F.col("seq").isNotNull())
 
 
+def unwrapped_items(messages: DataFrame) -> DataFrame:
+    """Return items() of the layerings in which no message holds packets, and perhaps items, of another
+    protocol."""
+    holds = F.lit(False)
+    for protocol in framed():
+        holds |= (F.col("protocol") == protocol.name) & F.col("kind").isin(*protocol.wrapping)
+    wrapping = messages.where(holds).select("layering").distinct()
+    return items(messages).join(F.broadcast(wrapping), "layering", "left_anti")
+
+
 def sent(messages: DataFrame) -> DataFrame:
     """Return layering, node, interface, protocol, kind, messages, payload_bytes: what was sent, on each
     link that it crossed."""

@@ -1,6 +1,6 @@
 """The whole comparison of every emulated scenario, kept as text: a change of the protocol shows as a diff.
 
-    python tests/analysis/test_snapshots.py
+    PYTHONPATH=tests:. python tests/analysis/test_snapshots.py
 
 writes the files anew, for a reviewer to read. The scenarios are cut short, and measured in one go, so the
 figures are not those of the documents: most have fewer items than a credit of 64, whose LLIs then count

@@ -1,4 +1,4 @@
-"""Puts a file into a repo and gets it back, by ndn-python-repo's own clients: FILE REPO COPY."""
+"""Puts a file into a repo and gets it back, by ndn-python-repo's own clients: FILE REPO NAME COPY."""
 
 import asyncio
 import sys
@@ -11,8 +11,8 @@ app = NDNApp()
 
 
 async def main() -> None:
-    path, repo, copy = sys.argv[1:]
-    name = Name.from_str("/example/stored")
+    path, repo, stored, copy = sys.argv[1:]
+    name = Name.from_str(stored)
     client = PutfileClient(app=app, prefix=Name.from_str("/example/putter"), repo_name=Name.from_str(repo))
     count = await client.insert_file(path, name, 4000, 10_000, 1)
     print(f"inserted {count}")

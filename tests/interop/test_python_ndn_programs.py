@@ -303,7 +303,12 @@ def test_repo(bench: Bench, tmp_path: Path) -> None:
     bench.until_routed("/")
     copy = tmp_path / "copy"
     client = bench.start(
-        sys.executable, str(EXAMPLES.parent / "repo_client.py"), str(tmp_path / "file"), "testrepo", str(copy)
+        sys.executable,
+        str(EXAMPLES.parent / "repo_client.py"),
+        str(tmp_path / "file"),
+        "testrepo",
+        "/example/stored",
+        str(copy),
     )
     output = client.finish()
     assert f"inserted {-(-len(content) // 4000)}" in output, f"{output}\n{repo.output}"

@@ -4,19 +4,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import ndn_python_repo
 import nobody
 import pytest
 from daemon_process import DaemonProcess, running
 from patience import PATIENCE_S
 from stock_peer import OurPeer, until
 
+from forwarder.daemon.datasets import Client, snapshot
 from ssb.transport.address import parse_address
 
 TOOLS = (sys.executable, "-m", "ndn.bin.tools")
+SECURITY = (sys.executable, "-m", "ndn.bin.sec")
+REPO_CLIENT = Path(__file__).parents[1] / "interop" / "repo_client.py"
 ROUTED = "feednet", "ssb"
 
 
@@ -93,12 +97,16 @@ class Chain:
         self.start(name, parse_address(old.address).port)
 
     def program(self, where: str, *words: str) -> "subprocess.Popen[str]":
-        """Start a program of python-ndn's beside a forwarder."""
+        """Start a program beside a forwarder."""
         process = subprocess.Popen(
             words,
             cwd=self._directory,
-            env=os.environ
-            | {"NDN_CLIENT_TRANSPORT": f"unix://{self.forwarders[where].path}", "PYTHONUNBUFFERED": "1"},
+            env={
+                **os.environ,
+                "HOME": str(self._directory),
+                "NDN_CLIENT_TRANSPORT": f"unix://{self.forwarders[where].path}",
+                "PYTHONUNBUFFERED": "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -108,6 +116,24 @@ class Chain:
         return process
 
 
+def start_repo(chain: Chain, directory: Path) -> None:
+    """Start an ndn-python-repo beside the repository, and wait until it can be reached."""
+    config = Path(ndn_python_repo.__file__).with_name("ndn-python-repo.conf.sample").read_text()
+    config = config.replace("~/.ndn/ndn-python-repo/sqlite3.db", str(directory / "repo.db"))
+    config = config.replace("0.0.0.0", "127.0.0.1").replace("7376", "0").replace("'INFO'", "'ERROR'")
+    (directory / "repo.conf").write_text(config)
+    for words in (("init-pib",), ("new-item", "/example")):
+        assert chain.program("repository", *SECURITY, *words).wait(PATIENCE_S) == 0
+    words = "-m", "ndn_python_repo.cmd.main", "-c", str(directory / "repo.conf")
+    chain.program("repository", sys.executable, *words)
+
+    def prefixes() -> list[str]:
+        with closing(Client(chain.forwarders["repository"].path)) as client:
+            return [route["prefix"] for route in snapshot(client)["fib"]]
+
+    until(lambda: "/testrepo" in prefixes())
+
+
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[Chain]:
     with ExitStack() as stack:
@@ -115,7 +141,7 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
 
 
 def test_files_cross_three_providers(chain: Chain, tmp_path: Path) -> None:
-    """From python-ndn's putchunks and from a directory to its catchunks, 1 MB each; a provider is killed."""
+    """From putchunks, a directory and ndn-python-repo to catchunks, 1 MB each; a provider is killed."""
     sent = tmp_path / "sent"
     sent.write_text("".join(f"{number:09}\n" for number in range(100_000)))
     producer = chain.program("repository", *TOOLS, "putchunks", "/files/sent", str(sent))
@@ -143,6 +169,21 @@ def test_files_cross_three_providers(chain: Chain, tmp_path: Path) -> None:
     output, _ = second.communicate(timeout=PATIENCE_S)
     assert "Content size: 1000000" in output
     assert (tmp_path / "second").read_bytes() == other.read_bytes()
+
+    start_repo(chain, tmp_path)
+    client = (
+        sys.executable,
+        str(REPO_CLIENT),
+        str(sent),
+        "testrepo",
+        "/files/stored/v=1",
+        str(tmp_path / "copy"),
+    )
+    assert chain.program("repository", *client).wait(PATIENCE_S) == 0
+    third = chain.program("customer", *fetch, "third", "/files/stored/v=1")
+    output, _ = third.communicate(timeout=PATIENCE_S)
+    assert "Content size: 1000000" in output
+    assert (tmp_path / "third").read_bytes() == sent.read_bytes()
 
     missing = chain.program("customer", *TOOLS, "catchunks", "-r", "1", "/nobody/has/this")
     output, _ = missing.communicate(timeout=PATIENCE_S)

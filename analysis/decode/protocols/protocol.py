@@ -87,6 +87,7 @@ class Declaration:
         tcp_ports: TCP ports of the end that accepts connections.
         kinds: of its messages, each with its name for people.
         control: the kinds that are not messages of a feed, but about them.
+        wrapping: the kinds that hold packets of another protocol, whose items are not told.
         layers: of overhead, besides PAYLOAD, UNREAD and ENCRYPTED.
         columns: of its own table, besides those that all have.
         framer: makes a connection's framer; None if it has none.
@@ -97,6 +98,7 @@ class Declaration:
     tcp_ports: frozenset[int] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
     control: frozenset[str] = frozenset()
+    wrapping: frozenset[str] = frozenset()
     layers: Sequence[Layer] = ()
     columns: tuple[Column, ...] = ()
     framer: Callable[[Ends, Secrets], Framer] | None = None

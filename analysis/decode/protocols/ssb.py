@@ -292,6 +292,7 @@ DECLARATION = Declaration(
         _END: "end of a stream, an answer or all",
     },
     control=frozenset((_HANDSHAKE, _REQUEST, _NOTE, _WANTS, _AGREEMENT, _ANSWER, _END)),
+    wrapping=frozenset((_PACKETS,)),
     layers=(
         Layer("handshake", "handshakes"),
         Layer("box", "headers of boxes"),

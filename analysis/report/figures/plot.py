@@ -49,8 +49,8 @@ _OWN_PLACES = (
     "ndn-over-ssb",
     "ndn",
 )
-"""Layerings that have a place of their own, and so one colour and one dash on every page, in this order. Those
-behind the twelfth share a colour with one that is never on the same page."""
+"""Layerings that have a place of their own, and so one colour and one dash on every page, in this order.
+The thirteenth has the colour of the first, which is never on the same page."""
 
 FENCES = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
 """The quantiles that box() shows."""
@@ -157,6 +157,11 @@ def colour(place: int) -> str:
     return f"--layering-{place % COLOURS}"
 
 
+def dash(place: int) -> str:
+    """Return the dash of the layering in a place; those of one colour have different ones."""
+    return DASHES[(place + place // COLOURS) % COLOURS]
+
+
 def line(
     place: int, name: str, x: Sequence[float], y: Sequence[float], shape: str = "linear", width: float = 1.8
 ) -> Spec:
@@ -168,7 +173,12 @@ def line(
         "meta": place,
         "x": x,
         "y": y,
-        "line": {"color": colour(place), "width": width, "shape": shape, "dash": DASHES[(place + place // COLOURS) % COLOURS]},
+        "line": {
+            "color": colour(place),
+            "width": width,
+            "shape": shape,
+            "dash": DASHES[(place + place // COLOURS) % COLOURS],
+        },
     }
 
 
