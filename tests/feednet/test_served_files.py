@@ -110,7 +110,6 @@ def test_catchunks_fetches_a_file(directory: Path, tmp_path: Path) -> None:
             "catchunks",
             "-o",
             str(copy),
-            "/net/files/photo.jpg/32=metadata",
         ]
         with subprocess.Popen(command, env=env) as producer:
             try:

@@ -53,8 +53,8 @@ def test_a_worker_that_dies_ends_the_sweep_in_one_line(tmp_path):
     with Feednet(*LONG, "--jobs", 2, "--out", out, cwd=tmp_path) as sweep:
         wait_for(lambda: finished(out), "a run")
         workers = [pid for pid, what in sweep.others().items() if "spawn_main" in what]
-        assert len(workers) == 2
-        os.kill(workers[0], signal.SIGKILL)
+        assert len(workers) >= 2  # what a worker is about to execute looks like it
+        os.kill(min(workers), signal.SIGKILL)
         status, _, complained = sweep.ended()
         assert status == 1
         assert complained.startswith("feednet: a process of the sweep was killed")

@@ -13,10 +13,10 @@ from testbed.verify.simulate.mutants import Patch, returns
 
 
 def _again(original: Any) -> Callable[..., Any]:
-    def take(self: Line, message: Message, now: int) -> list[bytes]:
+    def take(self: Line, message: Message, now: int, now_ms: float) -> list[bytes]:
         if message.author in self.reads:
             self._position = 0
-        packets: list[bytes] = original(self, message, now)
+        packets: list[bytes] = original(self, message, now, now_ms)
         return packets
 
     return take
