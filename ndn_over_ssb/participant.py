@@ -248,7 +248,7 @@ class Participant(Surrounding):
                 old.add(message.author)
             else:
                 self._take_message(message)
-        for feed in old:
+        for feed in sorted(old):
             self._peer.replication.forget(feed)
             self._feeds.drop(feed)
         self._peer.want(self._me, now)
@@ -327,7 +327,7 @@ class Participant(Surrounding):
             self.name_space.forked(feed, first.sequence)
         for contract in list(self._open.values()):
             self._see_to(contract, now)
-        for feed in self._needed():
+        for feed in sorted(self._needed()):
             self._peer.want(feed, now)
         self._note_changes(now)
         self._set_routes(now)
@@ -475,9 +475,9 @@ class Participant(Surrounding):
                 }
                 routes |= found or ({(prefix, self._nowhere, 0)} if prefix not in here else set())
         fib = self.host.forwarder.fib
-        for prefix, face, _ in self._routes - routes:
+        for prefix, face, _ in sorted(self._routes - routes):
             fib.remove(prefix, face)
-        for prefix, face, cost in routes - self._routes:
+        for prefix, face, cost in sorted(routes - self._routes):
             fib.add(prefix, face, cost)
         self._routes = routes
 

@@ -1,14 +1,27 @@
-"""Every metric against pandas_model, which knows nothing of Spark nor of analysis/: to 1e-9 of it."""
+"""The short runs' metrics, against a model and against what they were.
+
+The model is pandas_model, which knows nothing of Spark nor of analysis/; metrics are the same to 1e-9. The
+comparison of every shipped scenario is also kept as text, so that a change of a protocol shows as a diff:
+
+    PYTHONPATH=tests:. python tests/analysis/test_short_runs.py
+
+writes the files anew, for a reviewer to read. The scenarios are cut short, and measured in one go, so the
+figures are not those of the documents: most have fewer items than a credit of 64, whose LLIs then count
+for less than a window.
+"""
 
 import math
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas_model
 import pytest
-from short_runs import HARD
+from short_runs import HARD, Measured, measured
 
+from analysis.export.text import comparison_text
 from analysis.metrics.registry import METRICS
 from analysis.run.manifest import Run
 from testbed.layerings.registry import LAYERINGS
@@ -86,3 +99,33 @@ def test_a_difference_is_found(short_runs):
     off = {name: row[name] * (1 + 1e-8) for name in names}
     assert list(differences(row, off, names)) == names
     assert list(differences(row, dict.fromkeys(names), names)) == names
+
+
+# Snapshots
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def text(short: Measured, name: str) -> str:
+    manifest = short.runs[name].manifest
+    what = f"{manifest.workload.items} items, {len(manifest.topology.nodes)} nodes, seed {manifest.seed}"
+    return f"{manifest.title}\n{what}\n\n{comparison_text(short.of(name), manifest.layerings)}"
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_comparison_is_as_it_was(short_runs, name):
+    path = SNAPSHOTS / f"{name}.txt"
+    assert path.is_file(), f"no snapshot of {name}: run python {Path(__file__).name}"
+    assert text(short_runs, name) == path.read_text(encoding="utf-8")
+
+
+def test_every_snapshot_is_of_a_scenario():
+    assert {path.stem for path in SNAPSHOTS.glob("*.txt")} <= set(available())
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        fresh = measured(Path(scratch))
+        for scenario_name in available():
+            (SNAPSHOTS / f"{scenario_name}.txt").write_text(text(fresh, scenario_name), encoding="utf-8")
+            print(SNAPSHOTS / f"{scenario_name}.txt", file=sys.stderr)
