@@ -31,6 +31,7 @@ TESTBED = layered(
         "layerings",
         "scenario",
         "experiment",
+        "ladder",
         "watch",
         "verify",
         "verify/simulate",

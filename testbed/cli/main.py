@@ -1,7 +1,8 @@
 """The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
 here.
 
-The others (analyze, decrypt, dissect, forward, simulate, status, watch) have modules of their own.
+The others (analyze, decrypt, dissect, forward, model, serve, simulate, ssb, status, watch) have modules of
+their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -42,6 +43,7 @@ from testbed.cli.analyze import analyze
 from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
 from testbed.cli.forward import forward
+from testbed.cli.model import model
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.serve import serve
 from testbed.cli.simulate import simulate
@@ -504,7 +506,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, decrypt, dissect, forward, serve, simulate, ssb, status, watch):
+for _command in (analyze, decrypt, dissect, forward, model, serve, simulate, ssb, status, watch):
     feednet.add_command(_command)
 
 

@@ -1,0 +1,69 @@
+"""The page of the ladder's models: tables of a paper beside the same ones made again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import binomtest
+
+from analysis.files import write_whole
+from analysis.report.figures.ladder import figures
+from analysis.report.page import page as render_page
+
+PAPER = "paper"
+_IMPROBABLE = 0.001
+
+
+def write_ladder(path: Path, tables: Sequence[Mapping[str, Any]], command: str) -> None:
+    """Write the page. Raises OSError.
+
+    A table has name, title, rule, row, columns (name -> title), peers, confidence, and cells: row, column,
+    mean, error, low, high, runs, paper and holds.
+    """
+    write_whole(path, render_ladder(tables, command))
+
+
+def render_ladder(tables: Sequence[Mapping[str, Any]], command: str) -> str:
+    """Return the page."""
+    drawn = {table["name"]: figures(table) for table in tables}
+    return render_page(
+        "ladder.html",
+        [item for items in drawn.values() for item in items],
+        {},
+        name="ladder",
+        title="The replication ladder: models",
+        layerings=["model", PAPER],
+        compared="Figures",
+        command=command,
+        tables=[
+            {**table, "plots": drawn[table["name"]], "rows": list(_rows(table)), "verdict": _verdict(table)}
+            for table in tables
+        ],
+        confidence=f"{tables[0]['confidence']:.0%}",
+    )
+
+
+def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any] | None]]]:
+    """Yield each row's name, and its cells; None where there is none."""
+    known = {(cell["row"], cell["column"]): cell for cell in table["cells"]}
+    for row in dict.fromkeys(row for row, _ in known):
+        yield row, [known.get((row, column)) for column in table["columns"]]
+
+
+def _verdict(table: Mapping[str, Any]) -> str:
+    """Say how many of the paper's figures are where ours say they should be."""
+    told = [cell for cell in table["cells"] if cell["holds"] is not None]
+    if not told:
+        return "The paper has no figures for networks of this size."
+    held = sum(cell["holds"] for cell in told)
+    text = f"{held} of the paper’s {len(told)} figures are in their intervals."
+    if held < len(told):
+        expected = (1 - table["confidence"]) * len(told)
+        text += f" By chance alone, {expected:.1f} would be outside."
+    for column, title in table["columns"].items():
+        signs = [cell["paper"] > cell["mean"] for cell in told if cell["column"] == column]
+        rare = min(sum(signs), len(signs) - sum(signs))
+        if signs and binomtest(rare, len(signs)).pvalue < _IMPROBABLE:
+            where = "above" if sum(signs) > rare else "below"
+            text += f" Of “{title}”, {len(signs) - rare} of {len(signs)} are {where} our means: no chance."
+    return text

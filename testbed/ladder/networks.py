@@ -1,0 +1,91 @@
+"""Random networks of peers, as arrays.
+
+The tables of the paper come from three kinds of networks, though its text reads as if there was one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+Numbers = NDArray[np.integer]
+
+
+class Network(NamedTuple):
+    """An undirected network.
+
+    Two peers may be linked twice, if both have called.
+
+    Attributes:
+        starts, neighbours: the neighbours of peer p are neighbours[starts[p] : starts[p + 1]].
+    """
+
+    starts: Numbers
+    neighbours: Numbers
+
+    @property
+    def peers(self) -> int:
+        """The number of peers."""
+        return len(self.starts) - 1
+
+    @property
+    def links(self) -> int:
+        """The number of links."""
+        return len(self.neighbours) // 2
+
+
+def linked(opened: Numbers, called: Numbers) -> Network:
+    """Return the network in which peer p calls the next opened[p] of `called`, whose links lead both ways."""
+    peers = len(opened)
+    ends = np.zeros(peers + 1, np.int64)
+    np.cumsum(opened, out=ends[1:])
+    ours = csr_matrix((np.ones(len(called), np.int8), called, ends), (peers, peers))
+    theirs = ours.tocsc()
+    starts = ends + theirs.indptr
+    neighbours = np.empty(2 * len(called), np.int64)
+    neighbours[np.arange(len(called)) + np.repeat(theirs.indptr[:-1], opened)] = called
+    neighbours[np.arange(len(called)) + np.repeat(ends[1:], np.diff(theirs.indptr))] = theirs.indices
+    return Network(starts, neighbours)
+
+
+def random_network(peers: int, connections: float, random: np.random.Generator) -> Network:
+    """Return a network in which each peer opens connections to peers drawn uniformly.
+
+    It opens floor(connections), and one more with the probability of the rest. Itself it does not call: what
+    is drawn so, is not opened.
+    """
+    whole = int(connections)
+    opened = np.full(peers, whole) + (random.random(peers) < connections - whole)
+    callers = np.repeat(np.arange(peers), opened)
+    called = random.integers(peers, size=len(callers))
+    is_other = callers != called
+    return linked(np.bincount(callers[is_other], minlength=peers), called[is_other])
+
+
+def growing_network(peers: int, connections: int, random: np.random.Generator) -> Network:
+    """Return a network in which each peer that joins opens connections to peers that are there already.
+
+    Those are drawn uniformly; one that is drawn twice is one connection. The first peer is the oldest.
+    """
+    drawn = np.sort(random.integers(np.arange(1, peers)[:, None], size=(peers - 1, connections)), axis=1)
+    is_new = np.ones(drawn.shape, bool)
+    is_new[:, 1:] = drawn[:, 1:] != drawn[:, :-1]
+    return linked(np.concatenate(([0], is_new.sum(axis=1))), drawn[is_new])
+
+
+def depths(network: Network, source: int = 0) -> Numbers:
+    """Return the number of links from the source to each peer, -1 for those that cannot be reached."""
+    found = np.full(network.peers, -1, np.int64)
+    found[source] = 0
+    frontier, depth = np.array([source]), 0
+    while len(frontier):
+        depth += 1
+        firsts = network.starts[frontier]
+        counts = network.starts[frontier + 1] - firsts
+        skipped = np.cumsum(counts) - counts
+        places = np.arange(counts.sum()) + np.repeat(firsts - skipped, counts)
+        near = network.neighbours[places]
+        frontier = np.unique(near[found[near] < 0])
+        found[frontier] = depth
+    return found

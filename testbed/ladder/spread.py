@@ -1,0 +1,87 @@
+"""How a message spreads: by gossip in rounds, and by floods."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from testbed.ladder.networks import Network, Numbers, depths
+
+
+def gossip(peers: int, random: np.random.Generator, *, at_once: bool = False) -> list[int]:
+    """Return how many peers have a message after each round of gossip, until all have it.
+
+    In each round each peer connects to one peer drawn uniformly, and if one of both has the message, both
+    have it then. Peers take turns in a fixed order, so a message may cross several connections in a round;
+    `at_once`: all connections of a round are made at the same time, as papers on gossip assume.
+    """
+    has = np.zeros(peers, bool)
+    has[0] = True
+    callers = np.arange(peers)
+    rounds: list[int] = []
+    while rounds[-1:] != [peers]:
+        called = random.integers(peers, size=peers)
+        has = _round_at_once(has, callers, called) if at_once else _round(has, callers, called)
+        rounds.append(int(has.sum()))
+    return rounds
+
+
+def _round_at_once(has: np.ndarray, callers: Numbers, called: Numbers) -> np.ndarray:
+    after = has.copy()
+    after[callers[has[called]]] = True
+    after[called[has]] = True
+    return after
+
+
+def _round(has: np.ndarray, callers: Numbers, called: Numbers) -> np.ndarray:
+    """Return who has the message after calls that are made one after the other.
+
+    The time at which a peer gets it is the least number of a call with somebody who had it before that call:
+    found by relaxing all calls until nothing changes.
+    """
+    never = len(has)
+    when = np.where(has, -1, never)
+    while True:
+        ours, theirs = when[callers], when[called]
+        to_called = (ours < callers) & (callers < theirs)
+        to_callers = (theirs < callers) & (callers < ours)
+        if not (to_called.any() or to_callers.any()):
+            return when < never
+        np.minimum.at(when, called[to_called], callers[to_called])
+        when[to_callers] = np.minimum(when[to_callers], callers[to_callers])
+
+
+class Flood(NamedTuple):
+    """What the flood of one message costs.
+
+    Attributes:
+        messages: copies that are sent.
+        rounds: links to the peer that gets it last.
+        mean: links to a peer, mean of all but the author.
+        reached: peers that get it, the author included.
+    """
+
+    messages: int
+    rounds: int
+    mean: float
+    reached: int
+
+    @property
+    def inefficiency(self) -> float:
+        """Copies for each that is needed."""
+        return self.messages / (self.reached - 1)
+
+
+def flood(network: Network, source: int = 0) -> Flood:
+    """Return the cost of a message that peers pass on to all neighbours but the one that it came from.
+
+    No two peers are linked twice.
+    """
+    found = depths(network, source)
+    reached = found[found >= 0]
+    degrees = np.diff(network.starts)[found >= 0]
+    return Flood(
+        int(degrees.sum()) - (len(reached) - 1),
+        int(reached.max()),
+        float(reached[reached > 0].mean()),
+        len(reached),
+    )

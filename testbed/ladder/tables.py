@@ -1,0 +1,257 @@
+"""The paper's three tables, made again: a cell for each of its figures, with what chance does to it.
+
+The paper's figures come from one run, or from about a hundred small ones, as its text says. So a cell holds,
+besides the mean over many runs, the interval in which a figure found as the paper's was lies with a
+probability of 95 %.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from testbed.ladder.networks import depths, growing_network, random_network
+from testbed.ladder.spread import flood, gossip
+
+CONFIDENCE: Final = 0.95
+_TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
+_GRAPHS = 100
+"""Networks behind each figure of the paper's second table."""
+
+Trial = dict[str, dict[str, float]]
+"""What one run has shown: row -> column -> value; what it says nothing of is missing."""
+
+
+class Cell(NamedTuple):
+    """One figure of a table.
+
+    Attributes:
+        row, column: its place.
+        mean: over all runs; of a column of standard deviations, that over all runs.
+        error: half the 95 % confidence interval of the mean; None for a standard deviation.
+        low, high: where a figure like the paper's lies with a probability of 95 %.
+        runs: in which it was found.
+        paper: the paper's figure; None if it has none, or has it for networks of another size.
+    """
+
+    row: str
+    column: str
+    mean: float
+    error: float | None
+    low: float
+    high: float
+    runs: int
+    paper: float | None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the paper's figure is in the interval, as far as its digits tell; None without a figure."""
+        if self.paper is None:
+            return None
+        digits = len(f"{self.paper:g}".partition(".")[2])
+        slack = 0.5 * 10.0**-digits
+        return self.low - slack <= self.paper <= self.high + slack
+
+
+class Table(NamedTuple):
+    """One of the tables.
+
+    Attributes:
+        title: of it.
+        rule: how it is made, in a sentence.
+        row: what a row is.
+        columns: column -> its title.
+        peers: in the paper's networks.
+        trial: (peers, rows, random) -> what one run shows.
+        rows: of the paper's table; () for as many as there are rounds.
+        large_rows: for networks above 10,000 peers.
+        paper: row -> column -> the paper's figure.
+    """
+
+    title: str
+    rule: str
+    row: str
+    columns: Mapping[str, str]
+    peers: int
+    trial: Callable[[int, Sequence[str], np.random.Generator], Trial]
+    rows: Sequence[str]
+    large_rows: Sequence[str]
+    paper: Mapping[str, Mapping[str, float]]
+
+    def rows_for(self, peers: int) -> Sequence[str]:
+        """Return the rows for networks of a size."""
+        return self.rows if peers <= _LARGE else self.large_rows
+
+
+_LARGE = 10_000
+
+
+def _gossip_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
+    shown: Trial = {}
+    for column, at_once in (("in turn", False), ("at once", True)):
+        for number, reached in enumerate(gossip(peers, random, at_once=at_once), start=1):
+            shown.setdefault(f"{number}", {})[column] = reached
+    return shown
+
+
+def _depth_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
+    shown: Trial = {}
+    for row in rows:
+        found = depths(random_network(peers, float(row), random))
+        is_connected = bool((found >= 0).all())
+        shown[row] = {"connected": float(is_connected)}
+        if is_connected:
+            shown[row] |= dict.fromkeys(("depth", "deviation"), float(found.max()) + 1)
+    return shown
+
+
+def _flood_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
+    shown: Trial = {}
+    for row in rows:
+        cost = flood(growing_network(peers, int(row), random))
+        shown[row] = {
+            "hops": cost.rounds + 1,
+            "mean": cost.mean,
+            "messages": cost.messages,
+            "inefficiency": cost.messages / (peers - 1),
+        }
+    return shown
+
+
+_REACHED = (10, 61, 354, 1549, 5452, 9327, 9993, 10_000)
+_CONNECTED = {
+    "1": (0.05, 57.26, 19.385),
+    "1.1": (0.46, 23.33, 2.550),
+    "1.2": (0.69, 18.1, 1.676),
+    "1.3": (0.7, 15.08, 1.189),
+    "1.4": (0.8, 13.52, 1.277),
+    "1.5": (0.91, 12.33, 0.813),
+    "1.6": (0.9, 11.45, 0.829),
+    "1.7": (0.96, 10.59, 0.802),
+    "1.8": (0.97, 9.83, 0.633),
+    "1.9": (0.99, 9.29, 0.496),
+    "2": (1.0, 8.72, 0.531),
+    "3": (1.0, 6.91, 0.286),
+    "5": (1.0, 5.39, 0.488),
+    "10": (1.0, 4.59, 0.492),
+    "20": (1.0, 4.0, 0.0),
+}
+_FLOODED = (
+    (14, 6.657, 999),
+    (7, 3.657, 2981),
+    (6, 2.944, 4947),
+    (5, 2.842, 6913),
+    (5, 2.605, 8861),
+    (5, 2.515, 10803),
+    (4, 2.388, 12731),
+    (4, 2.361, 14671),
+    (4, 2.306, 16605),
+    (4, 2.193, 18487),
+    (4, 2.201, 20357),
+    (4, 2.136, 22237),
+    (4, 2.118, 24163),
+    (4, 2.118, 25993),
+    (4, 2.027, 27877),
+    (4, 2.008, 29709),
+    (4, 2.046, 31567),
+    (4, 1.994, 33393),
+    (4, 1.94, 35281),
+    (4, 1.933, 37135),
+)
+
+TABLES: Final[Mapping[str, Table]] = {
+    "gossip": Table(
+        "Peers that have a message, round by round",
+        "Each round, each peer connects to one drawn uniformly; if one has the message, both have it then.",
+        "round",
+        {"in turn": "one connection after the other", "at once": "all connections at once"},
+        10_000,
+        _gossip_trial,
+        (),
+        (),
+        {f"{number}": {"in turn": reached} for number, reached in enumerate(_REACHED, start=1)},
+    ),
+    "connectivity": Table(
+        "Connections of a peer, and how far a random network reaches",
+        "Each peer opens so many connections on average, to peers drawn uniformly.",
+        "connections",
+        {"connected": "share connected", "depth": "depth + 1", "deviation": "its s.d."},
+        1_000,
+        _depth_trial,
+        tuple(_CONNECTED),
+        tuple(_CONNECTED),
+        {
+            row: {"connected": share, "depth": depth, "deviation": deviation}
+            for row, (share, depth, deviation) in _CONNECTED.items()
+        },
+    ),
+    "flood": Table(
+        "The flood of a message",
+        "Each peer that joins opens K connections to earlier ones, drawn uniformly; the first one publishes.",
+        "K",
+        {
+            "hops": "depth + 1",
+            "mean": "mean depth",
+            "messages": "copies sent",
+            "inefficiency": "per copy needed",
+        },
+        1_000,
+        _flood_trial,
+        tuple(f"{k}" for k in range(1, 21)),
+        ("1", "2", "3", "5", "10", "20"),
+        {
+            f"{k}": {"hops": hops, "mean": mean, "messages": sent, "inefficiency": sent / 999}
+            for k, (hops, mean, sent) in enumerate(_FLOODED, start=1)
+        },
+    ),
+}
+
+
+def play(name: str, peers: int, seed: int) -> Trial:
+    """Return what one run of a table shows."""
+    table = TABLES[name]
+    return table.trial(peers, table.rows_for(peers), np.random.default_rng([seed, *name.encode()]))
+
+
+def cells(name: str, peers: int, trials: Sequence[Trial]) -> list[Cell]:
+    """Return the cells of a table, row by row; those of rows that no run has shown are left out."""
+    table = TABLES[name]
+    rows = table.rows_for(peers) or [f"{n}" for n in range(1, 1 + max(len(trial) for trial in trials))]
+    paper = table.paper if peers == table.peers else {}
+    found = []
+    for row in rows:
+        for column in table.columns:
+            values = np.array(_values(name, peers, row, column, trials))
+            if len(values):
+                found.append(_cell(name, row, column, values, paper.get(row, {}).get(column)))
+    return found
+
+
+def _values(name: str, peers: int, row: str, column: str, trials: Sequence[Trial]) -> list[float]:
+    if name != "gossip":
+        return [trial[row][column] for trial in trials if column in trial[row]]
+    # A run that is over has reached all.
+    values = [trial.get(row, {}).get(column, peers) for trial in trials]
+    before = [trial.get(f"{int(row) - 1}", {}).get(column, peers) for trial in trials]
+    return [] if row != "1" and min(before) == peers else values
+
+
+def _cell(name: str, row: str, column: str, values: np.ndarray, paper: float | None) -> Cell:
+    runs, mean = len(values), float(values.mean())
+    spread = float(values.std(ddof=1)) if runs > 1 else 0.0
+    error = float(stats.t.ppf(_TAILS[1], runs - 1)) * spread / math.sqrt(runs) if runs > 1 else 0.0
+    if column == "deviation":
+        free = max(min(_GRAPHS, runs) - 1, 1)
+        low, high = (spread * math.sqrt(stats.chi2.ppf(tail, free) / free) for tail in _TAILS)
+        return Cell(row, column, spread, None, low, high, runs, paper)
+    if column == "connected":
+        likely = stats.betabinom(_GRAPHS, values.sum() + 0.5, runs - values.sum() + 0.5)
+        low, high = (float(likely.ppf(tail)) / _GRAPHS for tail in _TAILS)
+    elif name == "connectivity":
+        reach = error * math.sqrt(1 + runs / _GRAPHS)
+        low, high = mean - reach, mean + reach
+    else:
+        low, high = (float(each) for each in np.quantile(values, _TAILS))
+    return Cell(row, column, mean, error, float(low), float(high), runs, paper)
