@@ -46,6 +46,7 @@ def poisoned(tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_sparks_workers(tmp_path, poisoned):
     write(tmp_path / "a-eth0.pcap", *[question(A, B, "/b"), answer(B, A, "/b")] * 5)
     (tmp_path / "workers.py").write_text(WORKERS)

@@ -80,6 +80,7 @@ def test_damaged_captures_have_tables_and_a_page() -> None:
 
 @needs_atheris
 @pytest.mark.spark
+@pytest.mark.slow
 def test_make_fuzz_takes_every_target_and_pages(tmp_path: Path) -> None:
     """As the Makefile calls it, for a second each."""
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nfuzz:")[2].splitlines()[1]

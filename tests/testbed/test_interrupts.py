@@ -99,8 +99,14 @@ def analysed(tmp_path):
     [
         ("report run --engine spark", "run/tables.partial/messages.parquet"),
         ("report run --engine sail", "run/tables.partial/packets.parquet"),
-        ("analyze trace.pcap --out out --engine spark", "out.partial/transactions"),
-        ("compare run run2 --out study.html --engine spark", "run2/tables.partial/messages.parquet"),
+        pytest.param(
+            *("analyze trace.pcap --out out --engine spark", "out.partial/transactions"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("compare run run2 --out study.html --engine spark", "run2/tables.partial/messages.parquet"),
+            marks=pytest.mark.slow,
+        ),
         ("watch trace.pcap", "trace.pcap.live.js"),
     ],
 )
@@ -122,9 +128,8 @@ def test_what_analyses_stops_too(analysed, command, begun):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_sweep_on_spark_stops_too(tmp_path, number, status):
     out = tmp_path / "out"
     with Feednet(*LONG, "--on-spark", "--out", out, cwd=tmp_path) as sweep:
