@@ -6,6 +6,7 @@ are used to: by an Interest for `<prefix>/a/b` that can be a prefix (the segment
 python-ndn), or by metadata, `<prefix>/a/b/32=metadata` (NDN's Realtime Data Retrieval: ndncatchunks).
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -29,11 +30,8 @@ class Files:
 
     Args:
         prefix: of all names.
-        directory: whose files are served; hidden ones are not, and nothing that a link leads out to.
+        directory: its files are served, but not hidden ones, nor files outside it that links lead to.
         sign: see Sign.
-
-    Attributes:
-        served, refused: Interests answered by Data, and by a Nack.
     """
 
     def __init__(self, prefix: bytes, directory: Path, sign: Sign) -> None:
@@ -41,8 +39,6 @@ class Files:
         self._directory = directory.resolve()
         self._sign = sign
         self._outputs: list[bytes] = []
-        self.served = 0
-        self.refused = 0
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
@@ -52,10 +48,8 @@ class Files:
         token = parse_lp(packet).pit_token
         data = self.answer(interest)
         if data is None:
-            self.refused += 1
             self._outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=token))
         else:
-            self.served += 1
             self._outputs.append(data if token is None else make_lp(data, pit_token=token))
 
     def take_outputs(self) -> list[bytes]:
@@ -84,14 +78,14 @@ class Files:
             if path and path[-1][0] == VERSION and interest.can_be_prefix:
                 return self._segment(path[:-1], read_nni(path[-1][1]), 0)
             return self._segment(path, None, 0) if interest.can_be_prefix else None
-        except (MalformedPacket, OSError):
+        except (MalformedPacket, OSError, OverflowError, RuntimeError):  # the last: links in a circle
             return None
 
     def _metadata(self, name: bytes, path: list[tuple[int, bytes]]) -> bytes | None:
         file = self._file(path)
         if file is None:
             return None
-        version = component(VERSION, nni(_version(file)))
+        version = component(VERSION, nni(_version(file.stat())))
         versioned = self._name(path) + version
         first = component(SEGMENT, nni(0))
         return self._sign(name + version + first, element(NAME, versioned), _METADATA_FRESHNESS_MS, first)
@@ -99,15 +93,18 @@ class Files:
     def _segment(self, path: list[tuple[int, bytes]], version: int | None, number: int) -> bytes | None:
         """Return a segment; of the version that there is, if none is asked for."""
         file = self._file(path)
-        if file is None or version not in (None, _version(file)):
-            return None
-        last = max(file.stat().st_size - 1, 0) // SEGMENT_BYTES
-        if number > last:
+        if file is None:
             return None
         with file.open("rb") as opened:
+            before = os.fstat(opened.fileno())
+            last = max(before.st_size - 1, 0) // SEGMENT_BYTES
+            if number > last or version not in (None, _version(before)):
+                return None
             opened.seek(number * SEGMENT_BYTES)
             content = opened.read(SEGMENT_BYTES)
-        name = self._name(path) + component(VERSION, nni(_version(file))) + component(SEGMENT, nni(number))
+            if _version(os.fstat(opened.fileno())) != _version(before):
+                return None
+        name = self._name(path) + component(VERSION, nni(_version(before))) + component(SEGMENT, nni(number))
         return self._sign(name, content, _FRESHNESS_MS, component(SEGMENT, nni(last)))
 
     def _name(self, path: list[tuple[int, bytes]]) -> bytes:
@@ -122,12 +119,14 @@ class Files:
         if not names or len(names) < len(path) or any(_is_unfit(name) for name in names):
             return None
         file = self._directory.joinpath(*names).resolve()
-        return file if file.is_relative_to(self._directory) and file.is_file() else None
+        if not file.is_relative_to(self._directory) or not file.is_file():
+            return None
+        return None if any(map(_is_unfit, file.relative_to(self._directory).parts)) else file
 
 
 def _is_unfit(name: str) -> bool:
     return name.startswith(".") or not name or "/" in name or "\0" in name
 
 
-def _version(file: Path) -> int:
-    return file.stat().st_mtime_ns // 1000
+def _version(status: os.stat_result) -> int:
+    return status.st_mtime_ns // 1000

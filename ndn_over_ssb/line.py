@@ -36,6 +36,7 @@ ROOM: Final = 5_600
 QUEUE: Final = 256 * 1024
 """Bytes that wait for the other side at most, besides what is in feeds."""
 
+_MOST_NS = 1e18  # between the clocks of two peers
 _BURST = 1_000  # packets that are cut off a stream at once; a message has fewer
 
 
@@ -118,9 +119,9 @@ class Line:
         peer.share(incoming, partner, now, receives=True)
 
     @property
-    def reads(self) -> frozenset[str]:
+    def reads(self) -> tuple[str, ...]:
         """The feeds of the other side of which messages may come."""
-        return frozenset(feed for feed in (self._incoming, self._expected) if feed)
+        return tuple(feed for feed in (self._incoming, self._expected) if feed)
 
     @property
     def stored(self) -> int:
@@ -256,15 +257,17 @@ class Line:
             raise LineError("a message that carries no packets")
         if message.sequence > self.terms.entries:
             raise LineError("a feed that is longer than agreed")
+        duration = (now_ms - message.timestamp) * 1e6
+        if not abs(duration) < _MOST_NS:
+            raise LineError("a message of a time that is none")
         if message.sequence == 1:
             self._expected = self._check_next(content.get("next"))
             self._peer.share(self._expected, self._partner, now, receives=True)
         self._take_read(content.get("read", self._acknowledged))
         self._position = message.sequence
         packets = self._packets(content.get("packets", ""))
-        duration = int((now_ms - message.timestamp) * 1e6)
         for packet in packets:
-            self._watch(Passage(now, True, packet, message, duration))
+            self._watch(Passage(now, True, packet, message, int(duration)))
         return packets
 
     def _check_next(self, feed: object) -> str:

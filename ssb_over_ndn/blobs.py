@@ -12,6 +12,7 @@ from forwarder.wire.name import SEGMENT, component
 from forwarder.wire.packet import Data, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, nni
 from ssb.store.blobs import BlobStore, Incoming, RefusedBlob
+from ssb.store.feeds import StoreError
 from ssb_over_ndn.fetch import Fetcher
 from ssb_over_ndn.naming import read_segment, segment_name
 
@@ -154,6 +155,9 @@ class BlobFetch:
             return
         except RefusedBlob as error:
             self._try_again(str(error), now)
+        except StoreError as error:
+            self.error = str(error)
+            self.stop()
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
@@ -246,9 +250,14 @@ class BlobFetches:
             if hint is None:
                 self._postpone(blob, pause, now)
                 continue
-            del self._queue[blob]
             fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
-            fetch.start(now)
+            try:
+                fetch.start(now)
+            except StoreError as error:
+                self._counters[f"blob: {error}"] += 1
+                self._postpone(blob, pause, now)
+                continue
+            del self._queue[blob]
             self._fetches[blob] = fetch, pause
 
     def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:

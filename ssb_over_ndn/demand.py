@@ -22,7 +22,7 @@ _HOMES = 1_000  # feeds that are served
 _FOLLOWS = 10_000  # feeds that are wished for
 _WISHES = 5_000  # feeds that one peer wishes for
 _HOPS = 3  # how far from a peer at home a feed may be that the peer still replicates
-_ABSENCE = 600_000_000_000
+_ABSENCE = 600_000_000_000  # ns after which a peer may have moved elsewhere
 
 
 class Demand:
@@ -134,7 +134,8 @@ class Demand:
 
     def _makes_room(self, feed: str) -> bool:
         if len(self._homes) >= _HOMES:
-            longest = next((absent for absent in self._absent if absent in self._homes), None)
+            away = (absent for absent in self._absent if absent in self._homes)
+            longest = next((absent for absent in away if absent not in self._kept), None)
             if longest is None:
                 self._counters["too many homes"] += 1
                 return False
@@ -149,7 +150,8 @@ class Demand:
 
     def _move_out(self, feed: str) -> None:
         del self._homes[feed]
-        self._absent.pop(feed, None)
+        if feed not in self._wishes_of:
+            self._absent.pop(feed, None)
         self._changed[feed] = None
 
     # Follows
@@ -173,7 +175,7 @@ class Demand:
         """Follow and leave feeds, after its own statements or others' have changed what a peer reaches."""
         before, reach = self._homes[home], self._reach(home)
         self._homes[home] = reach
-        for feed in (before | stated) - reach:
+        for feed in sorted((before | stated) - reach):
             self._peer.replication.left(feed, home)
             self.leaves(home, feed)
         if home == self._graph.origin:

@@ -330,7 +330,7 @@ class _NdnSide:
         packet = segment_packet(self._blobs.store, blob, number)
         if packet is not None:
             self._outputs.append(packet)
-        elif blob not in self._waiting and len(self._waiting) < _WAITING:
+        elif blob not in self._blobs.wanted and len(self._waiting) < _WAITING:
             # A peer at home may have it; who asks for it asks again.
             self._waiting[blob] = now + _BLOB_PATIENCE
             self._peer.want_blob(blob, now)
@@ -349,7 +349,10 @@ class _NdnSide:
                 del self._waiting[blob]
             elif now >= until:
                 del self._waiting[blob]
-                blobs.unwant(blob)
+                if blobs.is_asked_for(blob):
+                    self._fetches.want(blob, now)
+                else:
+                    blobs.unwant(blob)
 
     def _where(self, blob: str) -> tuple[bytes, ...] | None:
         """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""

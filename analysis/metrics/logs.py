@@ -62,21 +62,37 @@ STEPS = pa.schema(
 
 
 def counters_at_end(cases: Cases) -> Rows:
-    """Return each node's last row of counters.jsonl, with its layering; raise AnalysisError."""
+    """Return each node's last rows of counters.jsonl, one for each of its lives, with their layering.
+
+    Raises AnalysisError.
+    """
     found: Rows = []
     for name, case in cases.items():
         path = case.run.counters(case.layering)
         if not path.stat().st_size:
             continue
         try:
-            table = pyarrow.json.read_json(path)
-            last = pc.max(table["time"])
-            found += [
-                row | {"layering": name} for row in table.filter(pc.equal(table["time"], last)).to_pylist()
-            ]
+            table = pyarrow.json.read_json(path).sort_by([("node", "ascending"), ("time", "ascending")])
+            last = table.take(_ends_of_lives(table)).to_pylist()
         except pa.ArrowInvalid as error:
             raise AnalysisError(f"{path}: {error}") from None
+        found += [row | {"layering": name} for row in last]
     return found
+
+
+def _ends_of_lives(samples: pa.Table) -> list[int]:
+    """Return the rows behind which a node has no more samples, or begins to count anew, as after a restart.
+
+    `samples` are sorted by node and time.
+    """
+    nodes = samples["node"].to_pylist()
+    counted = [0] * len(nodes)
+    for name in ("cs_hits", "cs_misses"):
+        if name in samples.column_names:
+            counts = samples[name].to_pylist()
+            counted = [sum(pair) for pair in zip(counted, (count or 0 for count in counts), strict=True)]
+    following = zip([*nodes[1:], None], [*counted[1:], 0], strict=True)
+    return [row for row, (node, count) in enumerate(following) if node != nodes[row] or count < counted[row]]
 
 
 def lookups(counters: Rows) -> pa.Table:
@@ -119,9 +135,7 @@ def crossings(counters: Rows) -> pa.Table:
                     "packets": read,
                     "queued_ms": ratio(queued / 1e6, written),
                     "replicated_ms": ratio(replicated / 1e6, read),
-                    "checked_ms": ratio(checks["data_checking_ns"] / 1e6, checked)
-                    if kind == "data"
-                    else None,
+                    "checked_ms": ratio(checks["data_checking_ns"] / 1e6, checked),
                 }
             )
     return pa.Table.from_pylist(rows, CROSSINGS)

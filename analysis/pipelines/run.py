@@ -316,6 +316,8 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
     files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
+    for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):  # also if there was not a packet of NDN
+        (out / name).mkdir(parents=True, exist_ok=True)
     spans, over = _spans(turns.values())
     occupancy = out / PIT_OCCUPANCY.name
     held = levels.scan(occupancy, spans, HELD, CURVE_BINS, spark, over)

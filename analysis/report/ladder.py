@@ -7,10 +7,9 @@ from typing import Any
 from scipy.stats import binomtest
 
 from analysis.files import write_whole
-from analysis.report.figures.ladder import figures
+from analysis.report.figures.ladder import NAMES, figures
 from analysis.report.page import page as render_page
 
-PAPER = "paper"
 _IMPROBABLE = 0.001
 
 
@@ -32,7 +31,7 @@ def render_ladder(tables: Sequence[Mapping[str, Any]], command: str) -> str:
         {},
         name="ladder",
         title="The replication ladder: models",
-        layerings=["model", PAPER],
+        layerings=NAMES,
         compared="Figures",
         command=command,
         tables=[
@@ -51,19 +50,21 @@ def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any
 
 
 def _verdict(table: Mapping[str, Any]) -> str:
-    """Say how many of the paper's figures are where ours say they should be."""
+    """Return how many of the paper's figures are in our intervals, in words."""
     told = [cell for cell in table["cells"] if cell["holds"] is not None]
     if not told:
-        return "The paper has no figures for networks of this size."
+        return "No figure of the paper is compared: its networks had another size, or seeds are too few."
     held = sum(cell["holds"] for cell in told)
     text = f"{held} of the paper’s {len(told)} figures are in their intervals."
     if held < len(told):
         expected = (1 - table["confidence"]) * len(told)
         text += f" By chance alone, {expected:.1f} would be outside."
     for column, title in table["columns"].items():
-        signs = [cell["paper"] > cell["mean"] for cell in told if cell["column"] == column]
+        apart = [cell for cell in told if cell["column"] == column and cell["paper"] != cell["mean"]]
+        signs = [cell["paper"] > cell["mean"] for cell in apart]
         rare = min(sum(signs), len(signs) - sum(signs))
         if signs and binomtest(rare, len(signs)).pvalue < _IMPROBABLE:
             where = "above" if sum(signs) > rare else "below"
-            text += f" Of “{title}”, {len(signs) - rare} of {len(signs)} are {where} our means: no chance."
+            text += f" In “{title}”, {len(signs) - rare} of {len(signs)} figures are {where} our means:"
+            text += " chance does not explain this."
     return text

@@ -82,6 +82,8 @@ PARAMETERS = {
     "entries": Words("messages of a transient feed", "messages"),
     "unread": Words("transient feeds that wait to be read", "feeds"),
     "validate_data": Words("validation of Data by providers"),
+    "interval_ms": Words("time between two calls", "ms"),
+    "connections": Words("connections that each peer opens", "connections"),
     "hops": Words("follows to a feed that is replicated", "follows"),
     "encrypt": Words("encryption"),
     "note_delay_ms": Words("delay of notes", "ms"),

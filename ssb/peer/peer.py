@@ -18,6 +18,7 @@ from ssb.peer.services import ServiceError, Services
 from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
+from ssb.replication.replication import Replication
 from ssb.store.feeds import FeedStore
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
@@ -128,6 +129,8 @@ class Peer:
         epoch_ms: the time at 0 ns, in ms since 1970.
         blobs: its blobs; without them, it handles none.
         door: whom it lets in.
+        announcements: what it announces on each of its ports for media.
+        replication: another protocol than EBT, by which it replicates; `clocks` and `wanted` are for EBT.
 
     Attributes:
         refused: how often connections were closed for a fault, by reason.
@@ -145,16 +148,17 @@ class Peer:
         blobs: Blobs | None = None,
         door: Door = OPEN_DOOR,
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
+        replication: Replication | None = None,
     ) -> None:
         self._identity = identity
         self._feeds = feeds
         self._options = options
         self._random = random
         self._epoch_ms = epoch_ms
-        self._ebt = Ebt(feeds, clocks, wanted, options.replication)
+        self._replication: Replication = replication or Ebt(feeds, clocks, wanted, options.replication)
         self._door = door
         self._blobs = blobs
-        self._services = Services(identity.ref, feeds, self._ebt, blobs, door)
+        self._services = Services(identity.ref, feeds, self._replication, blobs, door)
         self._scheduler = Scheduler(random, options.scheduler)
         self._announcements = {port: str(address).encode() for port, address in announcements.items()}
         self._announces_at: int | None = 0 if announcements else None
@@ -172,8 +176,13 @@ class Peer:
 
     @property
     def replication(self) -> Ebt:
-        """The state of replication."""
-        return self._ebt
+        """The state of replication by EBT."""
+        assert isinstance(self._replication, Ebt)
+        return self._replication
+
+    def exchanges(self) -> int:
+        """Return the number of feeds of which there is state, over all connections."""
+        return self._replication.exchanges()
 
     @property
     def connections(self) -> dict[int, Connection]:
@@ -200,7 +209,7 @@ class Peer:
 
     def want_all(self, feeds: Collection[str], now: int) -> None:
         """Replicate feeds from now on."""
-        self._ebt.want_all(feeds, now)
+        self._replication.want_all(feeds, now)
         for connection in self._connections.values():
             if connection.fetches:
                 for feed in feeds:
@@ -209,8 +218,8 @@ class Peer:
 
     def unwant(self, feed: str, now: int) -> None:
         """Replicate a feed no more: see Ebt.unwant()."""
-        self._ebt.unwant(feed, now)
-        if feed in self._ebt.wanted:
+        self._replication.unwant(feed, now)
+        if feed in self._replication.wanted:
             return
         for connection in self._connections.values():
             for call in [call for call, fetch in connection.fetches.items() if fetch.feed == feed]:
@@ -219,12 +228,12 @@ class Peer:
 
     def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
         """Exchange a feed with one peer only: see Ebt.share()."""
-        self._ebt.share(feed, partner, now, receives=receives)
+        self.replication.share(feed, partner, now, receives=receives)
         self._go_on(now)
 
     def returned(self, feed: str, remote: str, now: int) -> None:
         """Take note that a peer replicates a feed again: see Ebt.returned()."""
-        self._ebt.returned(feed, remote, now)
+        self.replication.returned(feed, remote, now)
         self._go_on(now)
 
     def append(self, messages: Sequence[Message], now: int) -> Mapping[str, InvalidMessage | ForkedFeed]:
@@ -232,14 +241,16 @@ class Peer:
 
         Returns for each feed with a bad one why it was refused; raises StoreError.
         """
-        refused = self._ebt.append(messages, now, self._now_ms(now))
-        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._ebt.take_stored()]
+        refused = self._replication.append(messages, now, self._now_ms(now))
+        self._events += [
+            PeerEvent(now, "stored", message=stored) for stored in self._replication.take_stored()
+        ]
         self._go_on(now)
         return refused
 
     def appended(self, feed: str, now: int) -> None:
         """Pass on what the store has got by other ways: this peer's own messages above all."""
-        self._ebt.appended(feed, now)
+        self._replication.appended(feed, now)
         self._go_on(now)
 
     def want_blob(self, blob: str, now: int) -> None:
@@ -305,7 +316,7 @@ class Peer:
                 self._end(connection, now)
             elif self._waits_for_ebt(connection) and now >= connection.since + self._options.without_ebt:
                 self._services.fetch_all(connection)
-        self._ebt.wake(now)
+        self._replication.wake(now)
         self._go_on(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
@@ -385,8 +396,11 @@ class Peer:
     def _greet(self, connection: Connection, now: int) -> bool:
         """Begin with a peer that has said who it is; return False if another connection with it stays."""
         self._secrets += connection.channel.take_secrets()
+        if not self._is_ours(connection):
+            self._services.open(connection, now)
+            return True
         for other in list(self._connections.values()):
-            if other is not connection and other.remote == connection.remote:
+            if other is not connection and other.remote == connection.remote and self._is_ours(other):
                 surplus = self._surplus(other, connection)
                 self._end(surplus, now)
                 if surplus is connection:
@@ -395,6 +409,10 @@ class Peer:
         self._events.append(PeerEvent(now, "connected", connection.remote))
         self._services.open(connection, now)
         return True
+
+    def _is_ours(self, connection: Connection) -> bool:
+        """Tell whether a connection does what this peer would call the other for."""
+        return self._replication.is_mutual or connection.called is not None
 
     def _surplus(self, older: Connection, newer: Connection) -> Connection:
         """Return which of two connections with one peer is closed.
@@ -445,7 +463,8 @@ class Peer:
                 self._scheduler.failed(connection.called, now)
             return
         self._services.close(connection, now)
-        if any(other.remote == remote for other in self._connections.values()):
+        others = (other for other in self._connections.values() if other.remote == remote)
+        if not self._is_ours(connection) or any(map(self._is_ours, others)):
             return
         if fault:
             self._scheduler.failed(remote, now)
@@ -455,7 +474,7 @@ class Peer:
 
     def _tell_stored(self, connection: Connection, now: int) -> None:
         """Make events of the messages that a remote has brought."""
-        messages = self._ebt.take_stored()
+        messages = self._replication.take_stored()
         connection.useful += len(messages)
         self._scheduler.useful(connection.remote, len(messages))
         self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
@@ -480,10 +499,13 @@ class Peer:
             output = connection.take_output()
             if output:
                 self._actions.append(Send(connection.number, output))
+        for connection in list(self._connections.values()):
+            if connection.replication is not None and self._replication.is_over(connection.number):
+                self._end(connection, now)
 
     def _deadlines(self) -> Iterator[int | None]:
         yield self._announces_at
-        yield self._ebt.next_deadline()
+        yield self._replication.next_deadline()
         yield self._scheduler.next_deadline()
         for connection in self._connections.values():
             if not connection.remote:

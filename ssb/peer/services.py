@@ -6,10 +6,10 @@ from typing import Final
 from ssb.canonical import Value
 from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door, InvalidInvite
-from ssb.replication import blobs, ebt, history
+from ssb.replication import blobs, history
 from ssb.replication.blobs import Blobs, BlobSource
-from ssb.replication.ebt import Ebt
 from ssb.replication.history import HistoryFetch, HistorySource
+from ssb.replication.replication import ProtocolError, Replication
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
@@ -29,17 +29,22 @@ class Services:
     Args:
         reference: of the peer.
         feeds: its feeds.
-        ebt: its replication by EBT.
+        replication: of its feeds.
         blobs: its blobs; None if it handles none.
         door: whom it lets in, and for what.
     """
 
     def __init__(
-        self, reference: str, feeds: FeedStore, ebt: Ebt, blobs: Blobs | None, door: Door = OPEN_DOOR
+        self,
+        reference: str,
+        feeds: FeedStore,
+        replication: Replication,
+        blobs: Blobs | None,
+        door: Door = OPEN_DOOR,
     ) -> None:
         self._reference = reference
         self._feeds = feeds
-        self._ebt = ebt
+        self._replication = replication
         self._blobs = blobs
         self._door = door
 
@@ -47,8 +52,9 @@ class Services:
         """Begin with a connection whose remote is known: make the calls that one makes first."""
         if connection.called is not None:
             connection.has_tried_ebt = True
-            arguments: list[Value] = [dict(ebt.REQUEST)]
-            self._replicate(connection, connection.calls.call(ebt.REPLICATE, arguments, "duplex"), now)
+            replication = self._replication
+            arguments: list[Value] = [dict(replication.request)]
+            self._replicate(connection, connection.calls.call(replication.name, arguments, "duplex"), now)
         if self._blobs is not None:
             self._blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
@@ -57,7 +63,7 @@ class Services:
         """End with a connection."""
         if connection.replication is not None:
             connection.replication = None
-            self._ebt.close(connection.number, now)
+            self._replication.close(connection.number, now)
         if self._blobs is not None:
             self._blobs.close(connection.number)
 
@@ -80,21 +86,21 @@ class Services:
                 else:
                     self._on_finish(connection, event, now)
             self._exchange(connection, bodies, now, now_ms)
-        except (ebt.ProtocolError, blobs.InvalidRequest, history.InvalidAnswer) as error:
+        except (ProtocolError, blobs.InvalidRequest, history.InvalidAnswer) as error:
             raise ServiceError(str(error)) from None
 
     def output_due(self, connection: Connection) -> int | None:
         """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
         if any(source.has_output for source in connection.sources.values()):
             return 0
-        return None if connection.replication is None else self._ebt.output_due(connection.number)
+        return None if connection.replication is None else self._replication.output_due(connection.number)
 
     def fill(self, connection: Connection, now: int) -> None:
         """Make the calls that are due, and send parts of streams, as much as TCP takes for now."""
         calls = connection.calls
         call = connection.replication
         if call is not None:
-            for body in self._ebt.take_output(connection.number, _ROOM, now):
+            for body in self._replication.take_output(connection.number, _ROOM, now):
                 calls.send(call, body)
         for call, source in list(connection.sources.items()):
             for body in source.take_output(_ROOM // len(connection.sources)):
@@ -112,7 +118,7 @@ class Services:
     def fetch_all(self, connection: Connection) -> None:
         """Ask a peer without EBT for all feeds, by `createHistoryStream`."""
         connection.has_tried_ebt = True
-        for feed in self._ebt.wanted:
+        for feed in self._replication.wanted:
             self.fetch(connection, feed)
 
     def fetch(self, connection: Connection, feed: str) -> None:
@@ -134,12 +140,12 @@ class Services:
             self._serve_guest(connection, event)
             return
         match event.name, event.form:
-            case ("ebt", "replicate"), "duplex":
-                options = arguments[0] if arguments else None
+            case self._replication.name, "duplex":
+                why = self._replication.refuses(arguments[0] if arguments else None)
                 if connection.replication is not None:
-                    calls.end(call, "there is a call of ebt.replicate on this connection")
-                elif not isinstance(options, dict) or options.get("version") != ebt.VERSION:
-                    calls.end(call, "only version 3 is known")
+                    why = f"there is a call of {'.'.join(event.name)} on this connection"
+                if why:
+                    calls.end(call, why)
                 else:
                     self._replicate(connection, call, now)
             case ("createHistoryStream",), "source":
@@ -194,7 +200,7 @@ class Services:
             connection.wants_told = None
         if call == connection.replication:
             connection.replication = None
-            self._ebt.close(connection.number, now)
+            self._replication.close(connection.number, now)
             if event.error:
                 self.fetch_all(connection)
 
@@ -210,19 +216,19 @@ class Services:
             self._blobs.finished(connection.number, blob, str(error))
 
     def _exchange(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
-        """Give the bodies of `ebt.replicate` that have come to it, and empty them."""
+        """Give the bodies that have come to replication to it, and empty them."""
         if bodies:
             batch = bodies.copy()
             bodies.clear()
-            self._ebt.receive(connection.number, batch, now, now_ms)
+            self._replication.receive(connection.number, batch, now, now_ms)
 
     def _replicate(self, connection: Connection, call: int, now: int) -> None:
         connection.replication = call
-        self._ebt.open(connection.number, connection.remote, is_caller=call > 0, now=now)
+        self._replication.open(connection.number, connection.remote, is_caller=call > 0, now=now)
 
     def _store_fetched(self, fetch: HistoryFetch, body: bytes, now: int, now_ms: float) -> None:
-        if fetch.feed not in self._ebt.wanted:
+        if fetch.feed not in self._replication.wanted:
             return
         messages = fetch.receive(body, self._feeds.tips().get(fetch.feed, 0))
-        for refusal in self._ebt.append(messages, now, now_ms).values():
+        for refusal in self._replication.append(messages, now, now_ms).values():
             raise ServiceError(f"a message that is refused: {refusal}")

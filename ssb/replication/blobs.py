@@ -148,6 +148,10 @@ class Blobs:
         self._add_want(blob, _OWN)
         return False
 
+    def is_asked_for(self, blob: str) -> bool:
+        """Tell whether a connected peer wants a blob for itself."""
+        return any(session.wants.get(blob) == _OWN for session in self._sessions.values())
+
     def unwant(self, blob: str) -> None:
         """Fetch a blob no more; others are told again if it is wanted again."""
         self._wanted.pop(blob, None)

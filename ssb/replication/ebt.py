@@ -24,20 +24,17 @@ from typing import Final, NamedTuple, Protocol
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.replication.replication import ProtocolError
 from ssb.store.feeds import FeedStore
 
 REPLICATE: Final = ("ebt", "replicate")
 VERSION: Final = 3
-REQUEST: Final = {"version": VERSION, "format": "classic"}
+REQUEST: Final[Mapping[str, Value]] = {"version": VERSION, "format": "classic"}
 """The argument of `ebt.replicate`."""
 
 _MS = 1_000_000
 _READ = 64  # messages of one feed that are read from the store at once, so that feeds take turns
 _NOTES = 1_000  # notes in one body at most
-
-
-class ProtocolError(ValueError):
-    """The peer does not keep to the protocol; the message says how, in few words."""
 
 
 class Note(NamedTuple):
@@ -107,7 +104,8 @@ class RemoteClocks(Protocol):
     """Where it is kept how far other peers said they were, for request skipping."""
 
     def remote_clock(self, peer: str) -> Mapping[str, int]:
-        """Return feed -> sequence number, -1 for a feed that the peer does not replicate."""
+        """Return feed -> sequence number, -1 for a feed that the peer does not replicate, or
+        ssb.store.clocks.UNKNOWN."""
         ...
 
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
@@ -116,6 +114,10 @@ class RemoteClocks(Protocol):
 
     def forget_feeds(self, feeds: Collection[str]) -> None:
         """Remove feeds from what is kept of every peer."""
+        ...
+
+    def doubt_feeds(self, feeds: Collection[str]) -> None:
+        """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
         ...
 
 
@@ -170,20 +172,20 @@ class _Session:
     dismissed: dict[str, None] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     ready: dict[str, None] = field(default_factory=dict)
-    owed: set[str] = field(default_factory=set)
+    owed: dict[str, None] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
 
     def drop(self, feed: str) -> bool:
         """Drop what is kept of a feed but for the remote's clock; return whether there was anything."""
         self.notes.pop(feed, None)
         self.ready.pop(feed, None)
-        self.owed.discard(feed)
+        self.owed.pop(feed, None)
         self.left.discard(feed)
         return self.exchanges.pop(feed, None) is not None
 
 
 class Ebt:
-    """A peer's replication with all others that speak EBT; its caller numbers the connections.
+    """The Replication with all peers that speak EBT.
 
     Args:
         feeds: the store, which verifies what it appends.
@@ -191,6 +193,10 @@ class Ebt:
         wanted: the feeds that were replicated before a restart.
         limits: see Limits.
     """
+
+    name: Final = REPLICATE
+    request: Final[Mapping[str, Value]] = REQUEST
+    is_mutual: Final = True
 
     def __init__(
         self,
@@ -212,6 +218,15 @@ class Ebt:
         self._forgotten: set[str] = set()  # feeds that the kept clocks are yet to forget
         self._stored: list[Message] = []
         self._behalf: Behalf | None = None
+
+    def refuses(self, request: Value) -> str:
+        """See Replication."""
+        is_known = isinstance(request, dict) and request.get("version") == VERSION
+        return "" if is_known else "only version 3 is known"
+
+    def is_over(self, number: int) -> bool:
+        """See Replication: peers stay connected."""
+        return False
 
     def act_on(self, behalf: Behalf) -> None:
         """Ask from now on whether to replicate feeds that others want."""
@@ -347,9 +362,9 @@ class Ebt:
             del clock[feed]
             self._clocks.set_remote_clock(peer, clock)
         for number, session in self._sessions.items():
-            if session.remote != peer or session.clock.get(feed) != -1:
+            if session.remote != peer or (session.clock.get(feed) != -1 and feed not in session.left):
                 continue
-            del session.clock[feed]
+            session.clock.pop(feed, None)
             exchange = session.exchanges.get(feed)
             if exchange is not None and feed in session.left:
                 exchange.sends = True
@@ -422,7 +437,7 @@ class Ebt:
         clock = dict(self._clocks.remote_clock(remote))
         self._sessions[number] = session = _Session(remote, clock, now, self._limits.notes_burst, now)
         for feed, sequence in list(session.clock.items()):
-            if sequence >= 0:  # it has said so when it was here last, and does not say so again
+            if sequence != -1:  # it has said so when it was here last, and does not say so again
                 self._hear_wish(session, feed, now)
             self._record(session, feed, sequence)
         self._forget_clocks()
@@ -660,9 +675,9 @@ class Ebt:
             self._want(feed, now)
 
     def _forget_clocks(self) -> None:
-        """Have kept clocks forget, once for all feeds that are wanted since the last time."""
+        """Have kept clocks doubted, once for all feeds that are wanted since the last time."""
         if self._forgotten:
-            self._clocks.forget_feeds(self._forgotten)
+            self._clocks.doubt_feeds(self._forgotten)
             self._forgotten = set()
 
     def _charge(self, session: _Session, notes: int, now: int) -> None:
@@ -708,9 +723,9 @@ class Ebt:
         if self._sources.get(feed) == number and self._is_ahead(number, feed):
             if not session.owed:
                 session.heard = now
-            session.owed.add(feed)
+            session.owed[feed] = None
         else:
-            session.owed.discard(feed)
+            session.owed.pop(feed, None)
 
     def _consider_source(self, number: int, feed: str, now: int) -> None:
         """Receive a feed from a remote that is ahead, unless another one that is ahead sends it."""

@@ -4,9 +4,13 @@ import base64
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Final
 
 from ssb.canonical import InvalidJson, parse, stringify
 from ssb.store.feeds import StoreError
+
+UNKNOWN: Final = -2
+"""In a clock, that the peer replicates a feed: nobody knows how far it is."""
 
 
 class MemoryClocks:
@@ -32,6 +36,11 @@ class MemoryClocks:
         for clock in self._clocks.values():
             for feed in feeds:
                 clock.pop(feed, None)
+
+    def doubt_feeds(self, feeds: Collection[str]) -> None:
+        """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
+        for clock in self._clocks.values():
+            _doubt(clock, feeds)
 
 
 class ClockDirectory:
@@ -59,24 +68,30 @@ class ClockDirectory:
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
         """Replace what is kept of a peer."""
         path = self._path / _file_name(peer)
-        if clock != self._clocks.get(path):
-            self._clocks[path] = dict(clock)
-            self._write(path, clock)
+        if clock != self._clock(path):
+            self._write(path, dict(clock))
 
     def forget_feeds(self, feeds: Collection[str]) -> None:
         """Remove feeds from what is kept of every peer."""
         for path in self._path.glob("@*"):
             clock = self._clock(path)
-            found = [feed for feed in feeds if feed in clock]
-            if found:
-                for feed in found:
-                    del clock[feed]
+            if any(feed in clock for feed in feeds):
+                self._write(path, {feed: sequence for feed, sequence in clock.items() if feed not in feeds})
+
+    def doubt_feeds(self, feeds: Collection[str]) -> None:
+        """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
+        for path in self._path.glob("@*"):
+            clock = dict(self._clock(path))
+            if _doubt(clock, feeds):
                 self._write(path, clock)
 
     def _clock(self, path: Path) -> dict[str, int]:
-        if path not in self._clocks:
-            self._clocks[path] = self._read(path)
-        return self._clocks[path]
+        if path in self._clocks:
+            return self._clocks[path]
+        clock = self._read(path)
+        if clock:
+            self._clocks[path] = clock
+        return clock
 
     def _read(self, path: Path) -> dict[str, int]:
         try:
@@ -91,13 +106,25 @@ class ClockDirectory:
             return {}
         return {feed: sequence for feed, sequence in clock.items() if type(sequence) is int}
 
-    def _write(self, path: Path, clock: Mapping[str, int]) -> None:
+    def _write(self, path: Path, clock: dict[str, int]) -> None:
         partial = path.with_name(f".{path.name}")
         try:
             partial.write_text(stringify(dict(clock)), encoding="utf-8")
             partial.replace(path)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from None
+        self._clocks[path] = clock
+
+
+def _doubt(clock: dict[str, int], feeds: Collection[str]) -> bool:
+    """Do for one clock what doubt_feeds() does for all; return whether it has changed."""
+    found = [feed for feed in feeds if feed in clock and clock[feed] != UNKNOWN]
+    for feed in found:
+        if clock[feed] >= 0:
+            clock[feed] = UNKNOWN
+        else:
+            del clock[feed]
+    return bool(found)
 
 
 def _file_name(peer: str) -> str:

@@ -39,6 +39,9 @@ def serve(prefix: str, directory: Path, identity: str | None) -> None:
     if identity is not None:
         conf = read_client_conf()
         try:
+            location = conf["pib"].partition(":")[2]
+            if not location or not Path(location, "pib.db").is_file():  # python-ndn would make an empty one
+                raise FileNotFoundError
             signer = default_keychain(conf["pib"], conf["tpm"]).get_signer({"identity": identity})
         except (KeyError, ValueError, OSError, sqlite3.Error):
             raise UserError(f"--sign {identity}: NDN's keychain has no key of that identity") from None

@@ -15,7 +15,7 @@ Numbers = NDArray[np.integer]
 class Network(NamedTuple):
     """An undirected network.
 
-    Two peers may be linked twice, if both have called.
+    Two peers may be linked more than once: if both call, or if one draws the other again.
 
     Attributes:
         starts, neighbours: the neighbours of peer p are neighbours[starts[p] : starts[p + 1]].
@@ -52,8 +52,8 @@ def linked(opened: Numbers, called: Numbers) -> Network:
 def random_network(peers: int, connections: float, random: np.random.Generator) -> Network:
     """Return a network in which each peer opens connections to peers drawn uniformly.
 
-    It opens floor(connections), and one more with the probability of the rest. Itself it does not call: what
-    is drawn so, is not opened.
+    It opens floor(connections), and one more with the probability of the fraction. A peer that draws itself
+    opens one connection fewer.
     """
     whole = int(connections)
     opened = np.full(peers, whole) + (random.random(peers) < connections - whole)

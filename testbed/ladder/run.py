@@ -20,10 +20,10 @@ def run_models(
     master: str | None,
     progress: Progress,
 ) -> dict[str, list[Cell]]:
-    """Return the cells of each table in `peers`, which says of how many peers its networks are.
+    """Return the cells of each table; `peers` gives the size of its networks.
 
-    `jobs` processes work, or if `master` is given, Spark's executors there, which need this package. Raises
-    UserError if there is no such Spark.
+    The runs are shared by `jobs` processes; with `master`, by the executors of that Spark cluster, which need
+    this package. Raises AnalysisError if there is no such Spark.
     """
     tasks = [(name, seed) for seed in seeds for name in peers]
     work = partial(_play, dict(peers))

@@ -74,7 +74,7 @@ class Flood(NamedTuple):
 def flood(network: Network, source: int = 0) -> Flood:
     """Return the cost of a message that peers pass on to all neighbours but the one that it came from.
 
-    No two peers are linked twice.
+    No two peers may be linked twice.
     """
     found = depths(network, source)
     reached = found[found >= 0]

@@ -19,9 +19,11 @@ CONFIDENCE: Final = 0.95
 _TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 _GRAPHS = 100
 """Networks behind each figure of the paper's second table."""
+_FEW, _FEWEST_FOR_QUANTILES = 3, 40  # runs, below which no interval is known
+_LARGE = 10_000  # peers, above which a table has fewer rows
 
 Trial = dict[str, dict[str, float]]
-"""What one run has shown: row -> column -> value; what it says nothing of is missing."""
+"""The results of one run: row -> column -> value; a run need not have all."""
 
 
 class Cell(NamedTuple):
@@ -29,11 +31,12 @@ class Cell(NamedTuple):
 
     Attributes:
         row, column: its place.
-        mean: over all runs; of a column of standard deviations, that over all runs.
+        mean: of all runs; in a column of standard deviations, their standard deviation.
         error: half the 95 % confidence interval of the mean; None for a standard deviation.
-        low, high: where a figure like the paper's lies with a probability of 95 %.
+        low, high: bounds between which a figure found as the paper's lies with a probability of 95 %.
         runs: in which it was found.
         paper: the paper's figure; None if it has none, or has it for networks of another size.
+        digits: decimals of the paper's figures in the column.
     """
 
     row: str
@@ -44,14 +47,14 @@ class Cell(NamedTuple):
     high: float
     runs: int
     paper: float | None
+    digits: int = 0
 
     @property
     def holds(self) -> bool | None:
         """Whether the paper's figure is in the interval, as far as its digits tell; None without a figure."""
         if self.paper is None:
             return None
-        digits = len(f"{self.paper:g}".partition(".")[2])
-        slack = 0.5 * 10.0**-digits
+        slack = 0.5 * 10.0**-self.digits
         return self.low - slack <= self.paper <= self.high + slack
 
 
@@ -59,7 +62,7 @@ class Table(NamedTuple):
     """One of the tables.
 
     Attributes:
-        title: of it.
+        title: the heading.
         rule: how it is made, in a sentence.
         row: what a row is.
         columns: column -> its title.
@@ -80,12 +83,14 @@ class Table(NamedTuple):
     large_rows: Sequence[str]
     paper: Mapping[str, Mapping[str, float]]
 
+    def digits(self, column: str) -> int:
+        """Return how many decimals a column of the paper has; it does not print trailing zeros."""
+        figures = [row[column] for row in self.paper.values() if column in row]
+        return max((len(f"{figure:g}".partition(".")[2]) for figure in figures), default=0)
+
     def rows_for(self, peers: int) -> Sequence[str]:
         """Return the rows for networks of a size."""
         return self.rows if peers <= _LARGE else self.large_rows
-
-
-_LARGE = 10_000
 
 
 def _gossip_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
@@ -115,7 +120,7 @@ def _flood_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -
             "hops": cost.rounds + 1,
             "mean": cost.mean,
             "messages": cost.messages,
-            "inefficiency": cost.messages / (peers - 1),
+            "inefficiency": cost.inefficiency,
         }
     return shown
 
@@ -163,46 +168,46 @@ _FLOODED = (
 
 TABLES: Final[Mapping[str, Table]] = {
     "gossip": Table(
-        "Peers that have a message, round by round",
-        "Each round, each peer connects to one drawn uniformly; if one has the message, both have it then.",
-        "round",
-        {"in turn": "one connection after the other", "at once": "all connections at once"},
-        10_000,
-        _gossip_trial,
-        (),
-        (),
-        {f"{number}": {"in turn": reached} for number, reached in enumerate(_REACHED, start=1)},
+        title="Peers that have a message, round by round",
+        rule="Each round, each peer connects to one drawn uniformly; if one has the message, both get it.",
+        row="round",
+        columns={"in turn": "one connection after the other", "at once": "all connections at once"},
+        peers=10_000,
+        trial=_gossip_trial,
+        rows=(),
+        large_rows=(),
+        paper={f"{number}": {"in turn": reached} for number, reached in enumerate(_REACHED, start=1)},
     ),
     "connectivity": Table(
-        "Connections of a peer, and how far a random network reaches",
-        "Each peer opens so many connections on average, to peers drawn uniformly.",
-        "connections",
-        {"connected": "share connected", "depth": "depth + 1", "deviation": "its s.d."},
-        1_000,
-        _depth_trial,
-        tuple(_CONNECTED),
-        tuple(_CONNECTED),
-        {
+        title="Connections of a peer, and how far a random network reaches",
+        rule="Each peer opens so many connections on average, to peers drawn uniformly.",
+        row="connections",
+        columns={"connected": "share connected", "depth": "depth + 1", "deviation": "its s.d."},
+        peers=1_000,
+        trial=_depth_trial,
+        rows=tuple(_CONNECTED),
+        large_rows=tuple(_CONNECTED),
+        paper={
             row: {"connected": share, "depth": depth, "deviation": deviation}
             for row, (share, depth, deviation) in _CONNECTED.items()
         },
     ),
     "flood": Table(
-        "The flood of a message",
-        "Each peer that joins opens K connections to earlier ones, drawn uniformly; the first one publishes.",
-        "K",
-        {
+        title="The flood of a message",
+        rule="Each peer opens K connections to earlier ones, drawn uniformly; the first publishes.",
+        row="K",
+        columns={
             "hops": "depth + 1",
             "mean": "mean depth",
             "messages": "copies sent",
             "inefficiency": "per copy needed",
         },
-        1_000,
-        _flood_trial,
-        tuple(f"{k}" for k in range(1, 21)),
-        ("1", "2", "3", "5", "10", "20"),
-        {
-            f"{k}": {"hops": hops, "mean": mean, "messages": sent, "inefficiency": sent / 999}
+        peers=1_000,
+        trial=_flood_trial,
+        rows=tuple(f"{k}" for k in range(1, 21)),
+        large_rows=("1", "2", "3", "5", "10", "20"),
+        paper={
+            f"{k}": {"hops": hops, "mean": mean, "messages": sent}
             for k, (hops, mean, sent) in enumerate(_FLOODED, start=1)
         },
     ),
@@ -225,7 +230,10 @@ def cells(name: str, peers: int, trials: Sequence[Trial]) -> list[Cell]:
         for column in table.columns:
             values = np.array(_values(name, peers, row, column, trials))
             if len(values):
-                found.append(_cell(name, row, column, values, paper.get(row, {}).get(column)))
+                is_known = len(values) >= (_FEW if name == "connectivity" else _FEWEST_FOR_QUANTILES)
+                figure = paper.get(row, {}).get(column) if is_known else None
+                cell = _cell(name, row, column, values, figure)
+                found.append(cell._replace(digits=table.digits(column)))
     return found
 
 
@@ -243,8 +251,9 @@ def _cell(name: str, row: str, column: str, values: np.ndarray, paper: float | N
     spread = float(values.std(ddof=1)) if runs > 1 else 0.0
     error = float(stats.t.ppf(_TAILS[1], runs - 1)) * spread / math.sqrt(runs) if runs > 1 else 0.0
     if column == "deviation":
-        free = max(min(_GRAPHS, runs) - 1, 1)
-        low, high = (spread * math.sqrt(stats.chi2.ppf(tail, free) / free) for tail in _TAILS)
+        # Both the paper's figure and ours are of a sample: their ratio is distributed as F.
+        free = max(runs - 1, 1)
+        low, high = (spread * math.sqrt(stats.f.ppf(tail, _GRAPHS - 1, free)) for tail in _TAILS)
         return Cell(row, column, spread, None, low, high, runs, paper)
     if column == "connected":
         likely = stats.betabinom(_GRAPHS, values.sum() + 0.5, runs - values.sum() + 0.5)

@@ -60,15 +60,15 @@ class NdnOverSsbParameters(ObjectParameters):
 
     rate: int = Field(default=2_000, ge=1, le=1_000_000)
     """Interests a second that a contract grants a customer."""
-    entries: int = Field(default=256, ge=2, le=65_536)
+    entries: int = Field(default=256, ge=4, le=10_000)
     """Messages of a transient feed, after which the next one is begun."""
-    unread: int = Field(default=2, ge=1, le=64)
+    unread: int = Field(default=2, ge=1, le=100)
     """Transient feeds that may wait for the other side to have read them."""
     validate_data: bool = True
     """Providers check the certificates of Data before they pass them on."""
     hops: int = Field(default=0, ge=0, le=10)
-    """Follows that lead to the feeds that a customer replicates anyway, as Scuttlebutt peers do. What is in
-    these, it answers itself. Only if the scenario says who follows whom."""
+    """A customer replicates the feeds within so many follows, as Scuttlebutt peers do, and answers Interests
+    for their messages itself. Without a follow graph it replicates none."""
     encrypt: bool = True
     """Handshake and box stream between peers; without them, what encryption costs is seen."""
 
@@ -159,7 +159,9 @@ class NdnOverSsbNode:
             watch=self._journey.passed,
             answer=self._answer,
         )
-        self._held = context.workload.within(self.name, parameters["hops"])
+        self._held = (
+            context.workload.within(self.name, parameters["hops"]) if context.workload.replicated else []
+        )
         self._applications: list[_Repository | Subscriber] = []
         self._attach(now)
         self._meet(now)
@@ -236,17 +238,18 @@ class NdnOverSsbNode:
         if item is None:
             return None
         key = log_key(item[0])
-        tip = self._store.tips().get(key, 0)
-        if not 1 <= item[1] <= tip:
+        # Of a log that has come in part, nobody here knows how far the object goes.
+        whole = next((len(feed.messages) for feed in self._held if feed.key == key), None)
+        if whole is None or self._store.tips().get(key, 0) < whole or not 1 <= item[1] <= whole:
             return None
         (found,) = self._store.after(key, item[1] - 1, 1)
-        return objects.segment_packet(found.message, tip, make_data)
+        return objects.segment_packet(found.message, whole, make_data)
 
     # The node
 
     def take_events(self) -> list[dict[str, Any]]:
         """See Node: what applications report, and the journeys of first segments."""
-        self._participant.take_events()
+        self._participant.take_events()  # dropped: applications report deliveries
         events = [event for application in self._applications for event in application.take_events()]
         return self._rows.of(events) + self._journey.take_rows(self.name)
 
@@ -258,7 +261,9 @@ class NdnOverSsbNode:
         """Return what the node holds: its PIT, connections, feeds on them, and others' messages."""
         forwarder = self._participant.host.forwarder
         pit = Held(forwarder.pit_entries(), forwarder.pit_bytes())
-        return {"pit": pit} | held_by(self._peer, self._store, {self._own.ref})
+        published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
+        own = {self._own.ref} | published
+        return {"pit": pit} | held_by(self._peer, self._store, own)
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters, those of the lines, and what did not pass."""

@@ -56,7 +56,7 @@ class Role:
             ),
             key=lambda each: (each.time, each.feed, each.message.sequence),
         )
-        self.is_everywhere = parameters["connect"] == "neighbours"
+        self.is_everywhere = parameters.get("connect") == "neighbours"
         self.replicated: list[str] = []
         if self.follows and not self.is_everywhere:
             self.replicated = [feed.key for feed in workload.within(context.name, parameters["hops"])]

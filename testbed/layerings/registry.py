@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from testbed.errors import UserError
 from testbed.layerings.append_poll import AppendPollLayering
+from testbed.layerings.ladder import RUNGS
 from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
@@ -36,6 +37,7 @@ _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
     "ndn": PLAIN_NDN,
     "append-poll": AppendPollLayering(),
+    **RUNGS,
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),
 }

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,8 @@ from ssb.application import Event
 from ssb.message import Message
 from ssb.peer.peer import PORT, Peer, PeerOptions
 from ssb.peer.scheduler import SchedulerOptions
-from ssb.replication.ebt import Limits
+from ssb.replication.ebt import DEFAULT_LIMITS, Limits
+from ssb.replication.replication import Replication
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
@@ -92,9 +93,7 @@ class SsbNode:
             encrypts=parameters["encrypt"],
             connections=most,
             scheduler=SchedulerOptions(places=most, known=most),
-            replication=Limits(
-                patience=parameters["patience_ms"] * _MS, note_delay=parameters["note_delay_ms"] * _MS
-            ),
+            replication=_limits(parameters),
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
         self._peer = Peer(
@@ -104,6 +103,7 @@ class SsbNode:
             sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
             options,
             Random(seed.digest()),
+            replication=self._replication(context, role, store),
         )
         self._calls: dict[str, Address] = {
             peer_identity(context.seed, other).ref: (network.address(other), PORT) for other in role.called
@@ -141,9 +141,7 @@ class SsbNode:
             for key in self._role.replicated:
                 self._peer.want(key, now)
         if self._calls_at is not None and now >= self._calls_at:
-            self._calls_at = None
-            for remote, address in self._calls.items():
-                self._peer.add(remote, address, now, is_kept=True)
+            self._calls_at = self._call(now)
         published = []
         while self._due and self._due[0].time <= now:
             message = self._due.popleft().message
@@ -192,12 +190,27 @@ class SsbNode:
         """Return how many connections were closed for a fault."""
         return {"refused": self._peer.refused.total()}
 
+    def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
+        """Return the protocol by which the peer replicates; None for EBT."""
+        return None
+
+    def _call(self, now: int) -> int | None:
+        """Call others; return when to do so again, ns; None for never."""
+        for remote, address in self._calls.items():
+            self._peer.add(remote, address, now, is_kept=True)
+        return None
+
+    def _part(self, remote: str, now: int) -> None:
+        """Act on the end of a connection; the peer calls again whom it is to stay connected with."""
+
     def _take_in(self) -> None:
         """Tell what has come of feeds that are followed."""
         for event in self._peer.take_events():
             message = event.message
             if message is not None and self._joins_at is None and message.author in self._follows:
                 self._events.append(_delivered(event.time, message))
+            elif event.event == "closed":
+                self._part(event.remote, event.time)
             elif event.event == "refused" and event.remote:
                 # A handshake that takes too long, over a bad link or to a node that starts anew, is no error.
                 self._events += [
@@ -208,10 +221,16 @@ class SsbNode:
         self._events += [Event(now, event, key, detail=detail) for key in self._follows]
 
 
+def _limits(parameters: Mapping[str, Any]) -> Limits:
+    if "patience_ms" not in parameters:  # of another protocol than EBT
+        return DEFAULT_LIMITS
+    return Limits(patience=parameters["patience_ms"] * _MS, note_delay=parameters["note_delay_ms"] * _MS)
+
+
 def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
     """Return what a peer holds by kind; messages of the feeds in `own` are not held for others."""
     connections = len(peer.connections)
-    exchanges = peer.replication.exchanges()
+    exchanges = peer.exchanges()
     tips = store.tips()
     others = [(tips[key], store.bytes(key)) for key in tips if key not in own]
     return {

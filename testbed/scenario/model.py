@@ -377,6 +377,9 @@ def _check_feeds(scenario: Scenario) -> None:
     if workload.feed is not None and (feeds > 1 or scenario.fork):
         said = "workload.feed: an export is one feed, and cannot be forked; leave it out"
         raise InvalidScenario(said, ("workload", "feed"), ("workload", "feeds"), ("fork",))
+    if workload.fetch is not None and scenario.fork is not None:
+        said = "workload.fetch: objects are complete from the start, and do not fork; leave one of both out"
+        raise InvalidScenario(said, ("workload", "fetch"), ("fork",))
     if workload.items < feeds:
         said = f"workload.items: {workload.items} items are too few for {feeds} feeds"
         raise InvalidScenario(said, ("workload", "items"), ("workload", "feeds"))

@@ -25,6 +25,7 @@ LONGER = {
     "failover": 70,
     "fetch": 60,
     "fork": 100,
+    "ladder": 16,
     "late-join": 60,
     "many-feeds": 40,
     "ndn-over-ssb": 120,

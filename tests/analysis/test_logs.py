@@ -3,7 +3,7 @@
 import pyarrow as pa
 from test_report import made_manifest, made_tables
 
-from analysis.metrics.logs import crossings, lookups, steps
+from analysis.metrics.logs import _ends_of_lives, crossings, lookups, steps
 from analysis.report.figures.logs import journey
 from analysis.report.run import render
 
@@ -141,3 +141,16 @@ def test_the_page_has_a_section_and_a_chart_of_it():
     assert "One Interest’s journey through logs" in page
     assert "from c to n2 and back" in page
     assert "NDN in logs" not in render(made_manifest(), made_tables())
+
+
+def test_every_life_of_every_node_counts():
+    samples = [
+        {"time": 100, "node": "a", "cs_hits": 1, "cs_misses": 1},
+        {"time": 103, "node": "b", "cs_hits": 5, "cs_misses": 5},
+        {"time": 200, "node": "a", "cs_hits": 2, "cs_misses": 2},
+        {"time": 203, "node": "b", "cs_hits": 0, "cs_misses": 1},
+        {"time": 303, "node": "b", "cs_hits": 3, "cs_misses": 4},
+    ]
+    table = pa.Table.from_pylist(samples).sort_by([("node", "ascending"), ("time", "ascending")])
+    rows = table.take(_ends_of_lives(table)).to_pylist()
+    assert [(row["node"], row["time"]) for row in rows] == [("a", 200), ("b", 103), ("b", 303)]

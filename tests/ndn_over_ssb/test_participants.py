@@ -164,6 +164,15 @@ def test_a_customer_cannot_fill_its_providers_log() -> None:
     assert is_answered(world, "/a/1")
 
 
+def test_a_message_of_an_impossible_time_ends_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = chain(1)
+    monkeypatch.setattr(world.nodes["customer"], "_ms", lambda now: 1e308)
+    world.ask("customer", "/a/1")
+    world.run(1)
+    assert world.nodes["nfp1"].counters["line: a message of a time that is none"] == 1
+    assert len(world.nodes["nfp1"].in_force()) == 1  # with the repository
+
+
 def test_a_customer_asks_for_what_it_has_agreed_on() -> None:
     world = chain(1, Terms(prefixes=(from_uri("/a/x"),)))
     world.ask("customer", "/a/x/1", "/a/y/1")

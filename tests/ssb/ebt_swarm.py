@@ -7,6 +7,7 @@ from random import Random
 
 from ssb.message import Message
 from ssb.replication.ebt import DEFAULT_LIMITS, Ebt, Limits
+from ssb.store.clocks import UNKNOWN
 from ssb.store.feeds import FeedStore
 from ssb.store.memory import MemoryFeeds
 
@@ -25,6 +26,14 @@ class Clocks:
 
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
         self._clocks[peer] = dict(clock)
+
+    def doubt_feeds(self, feeds: Collection[str]) -> None:
+        for clock in self._clocks.values():
+            for feed in feeds:
+                if clock.get(feed, -1) >= 0:
+                    clock[feed] = UNKNOWN
+                else:
+                    clock.pop(feed, None)
 
     def forget_feeds(self, feeds: Collection[str]) -> None:
         for clock in self._clocks.values():

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.replication.ebt import DEFAULT_LIMITS, NOT_WANTED, Ebt, Limits, Note, ProtocolError
+from ssb.replication.ebt import DEFAULT_LIMITS, NOT_WANTED, Ebt, Limits, Note
+from ssb.replication.replication import ProtocolError
+from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 
 FEEDS = [generate_feed(Random(seed), 30, Identity.from_seed(bytes([seed + 1]) * 32)) for seed in range(5)]
@@ -280,3 +282,55 @@ def test_large_feeds_take_turns() -> None:
         authors += [json.loads(body)["author"] for body in ebt.take_output(1, 2_000, 0)]
     assert authors.count(KEYS[0]) == authors.count(KEYS[1]) == 30
     assert authors[:15].count(KEYS[1]) >= 5
+
+
+class Guests:
+    """A Behalf that lets everybody have what they wish for, until they are said to have left."""
+
+    def __init__(self) -> None:
+        self.wishes: set[tuple[str, str]] = set()
+
+    def asks(self, remote: str, feed: str) -> bool:
+        self.wishes.add((remote, feed))
+        return True
+
+    def leaves(self, remote: str, feed: str) -> None:
+        self.wishes.discard((remote, feed))
+
+    def wants(self, feed: str) -> bool:
+        return any(feed == wished for _, wished in self.wishes)
+
+
+def test_a_wish_is_remembered_though_somebody_else_has_come_back() -> None:
+    clocks, guests = MemoryClocks(), Guests()
+    gateway = Ebt(MemoryFeeds(), clocks)
+    gateway.act_on(guests)
+    ann, ben, feed = KEYS[1], KEYS[2], KEYS[0]
+    for number, guest in enumerate((ann, ben)):
+        gateway.open(number, guest, is_caller=False, now=0)
+        gateway.receive(number, [json.dumps({feed: Note(5, True).number}).encode()], 0, 0.0)
+        gateway.close(number, 0)
+    guests.wishes.clear()  # both have been away for long
+    gateway.unwant(feed, 0)
+    gateway.open(2, ann, is_caller=False, now=0)
+    gateway.close(2, 0)
+    guests.leaves(ann, feed)
+    gateway.unwant(feed, 0)
+    gateway.open(3, ben, is_caller=False, now=0)
+    assert (ben, feed) in guests.wishes
+    assert feed in gateway.wanted
+    said = [json.loads(body) for body in gateway.take_output(3, 1000, 1_000_000_000)]
+    assert any(feed in notes for notes in said), "what Ben has is asked for"
+
+
+def test_one_that_returns_gets_what_is_new_though_a_message_of_its_own_was_under_way() -> None:
+    store = MemoryFeeds()
+    hub = Ebt(store, MemoryClocks(), [KEYS[0]])
+    hub.open(1, "ann", is_caller=False, now=0)
+    hub.receive(1, [json.dumps({KEYS[0]: Note(1, True).number}).encode()], 0, 0.0)
+    hub.left(KEYS[0], "ann")
+    hub.receive(1, [FEEDS[0][0].encoded], 0, 0.0)
+    hub.returned(KEYS[0], "ann", 0)
+    hub.append(FEEDS[0][1:3], 0, 0.0)
+    sent = [json.loads(body) for body in hub.take_output(1, 100_000, 1_000_000_000)]
+    assert [body["sequence"] for body in sent if "signature" in body] == [2, 3]

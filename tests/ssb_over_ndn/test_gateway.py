@@ -29,7 +29,7 @@ from ssb.store.sqlite import SqliteFeeds
 from ssb_over_ndn import demand
 from ssb_over_ndn.gateway import Gateway
 from ssb_over_ndn.lli import LliSubscription
-from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name
+from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import LinkPort, Program, StreamPort
@@ -208,6 +208,20 @@ def test_a_blob_that_nobody_has_is_looked_for_again_later() -> None:
     world.run(40)
     assert world.blobs["ben"].size(blob) == len(content)
     assert world.gateways["g2"].application.next_deadline() is None
+
+
+def test_an_interest_for_a_blob_does_not_end_a_peers_wish_for_it() -> None:
+    world = World()
+    content = Random(3).randbytes(10_000)
+    blob = blob_ref(sha256(content).digest())
+    world.run(1)
+    world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    world.run(1)
+    world.asker.outputs.append(make_interest(segment_name(blob, 0), nonce=1, lifetime_ms=1000))
+    world.run(85)
+    world.blobs["ann"].add(content)
+    world.run(60)
+    assert world.blobs["ben"].size(blob) == len(content)
 
 
 def test_many_blobs_are_fetched_in_turn() -> None:

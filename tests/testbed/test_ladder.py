@@ -103,7 +103,7 @@ def test_the_papers_figures_are_where_chance_puts_them() -> None:
     for name, table in TABLES.items():
         found = cells(name, table.peers, [play(name, table.peers, first + seed) for seed in range(60)])
         told += [cell.holds for cell in found if cell.holds is not None]
-    assert len(told) == 8 + 45 + 80
+    assert 8 + 42 + 60 <= len(told) <= 8 + 45 + 60  # of one connection a peer, few networks are connected
     assert sum(told) > 0.85 * len(told)
 
 
@@ -119,10 +119,10 @@ def test_a_run_that_is_over_has_reached_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paper", "holds"), [(None, None), (2.9, True), (2.93, False), (3.2, True), (3.3, False)]
+    ("paper", "holds"), [(None, None), (2.9, True), (2.88, False), (3.2, True), (3.3, False)]
 )
 def test_a_figure_holds_as_far_as_its_digits_tell(paper: float | None, holds: bool | None) -> None:
-    assert Cell("1", "mean", 3.0, 0.1, 2.94, 3.16, 9, paper).holds is holds
+    assert Cell("1", "mean", 3.0, 0.1, 2.94, 3.16, 9, paper, 1).holds is holds
 
 
 def ladder(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -142,7 +142,7 @@ def test_the_command_makes_tables_and_a_page(tmp_path: Path) -> None:
         rows = list(csv.DictReader(texts[0].splitlines()))
         assert {row["column"] for row in rows} == {*table.columns}
     page = (tmp_path / "one" / "report.html").read_text()
-    assert "The paper has no figures for networks of this size." in page
+    assert "No figure of the paper is compared" in page
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
         *("connectivity.csv", "flood.csv", "gossip.csv", "report.html")
     ]

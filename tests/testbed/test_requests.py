@@ -167,6 +167,7 @@ def simulate_load(wanted: Scenario) -> Any:
         ('layerings = ["ndn"]\n', "ndn cannot carry items that come into being"),
         ('layerings = ["ndn"]\n[workload]\nfollows = 1\nfeeds = 2\n[workload.fetch]\n', "choose one"),
         ('layerings = ["ndn-over-ssb"]\n[workload.fetch]\n', "is next to no provider"),
+        ('layerings = ["lli"]\n[fork]\npublisher = "s1"\nafter = 2\n[workload.fetch]\n', "do not fork"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(text: str, words: str, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ from ssb.canonical import InvalidJson, parse
 from ssb.keys import InvalidRef
 from ssb.peer.peer import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
-from ssb.replication.ebt import REPLICATE, Note, ProtocolError
+from ssb.replication.ebt import REPLICATE, Note
+from ssb.replication.replication import ProtocolError
+from ssb.replication.rungs.rung import IGNORE, LADDER
 from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES
 from ssb.transport.box_stream import Unboxer
 from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES, MAIN_NETWORK, is_hello
@@ -212,6 +214,9 @@ class _Framer:
         if name == REPLICATE:
             clock = value["clock"] if isinstance(value.get("clock"), dict) else value
             return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=tuple(_said(clock)))
+        if name == LADDER:
+            clock = value["clock"] if isinstance(value.get("clock"), dict) else {}
+            return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=tuple(_rung_said(clock)))
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
 
@@ -275,6 +280,14 @@ def _said(clock: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield feed, "not wanted" if note.sequence is None else f"at {note.sequence}, {does}"
 
 
+def _rung_said(clock: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a clock of a rung below EBT says of each feed."""
+    for author, number in clock.items():
+        feed = _feed(author)
+        if feed is not None and type(number) is int:
+            yield feed, "not wanted" if number == IGNORE else f"at {number}"
+
+
 DECLARATION = Declaration(
     "ssb",
     tcp_ports=frozenset((PORT,)),
@@ -282,7 +295,7 @@ DECLARATION = Declaration(
         _HANDSHAKE: "part of a handshake",
         _SEALED: "bytes that no key opens",
         _REQUEST: "call",
-        _NOTE: "notes of EBT",
+        _NOTE: "notes of EBT, or a clock",
         ITEM: "message of a feed",
         _WANTS: "wants of blobs",
         _BLOB: "piece of a blob",
@@ -298,7 +311,7 @@ DECLARATION = Declaration(
         Layer("box", "headers of boxes"),
         Layer("muxrpc", "headers of muxrpc"),
         Layer("call", "calls, answers and ends"),
-        Layer("note", "notes of EBT"),
+        Layer("note", "notes of EBT, and clocks"),
         Layer("want", "wants of blobs"),
         Layer("blob", "blobs"),
         Layer("packets", "NDN packets in messages"),

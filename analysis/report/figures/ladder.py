@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.report.figures.plot import Figure, Spec, colour, figure, line, places
 
-_NAMES = ("model", "paper")
+NAMES = ("model", "paper")
 _LOGARITHMIC = {"in turn", "at once", "messages"}
 _TICKS = (1, 1.5, 2, 3, 5, 10, 20)
 _AXES = {"connectivity": {"type": "log", "tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}}
@@ -21,7 +21,7 @@ def figures(table: Mapping[str, Any]) -> list[Figure]:
 def _column(table: Mapping[str, Any], column: str, title: str) -> Figure:
     cells = [cell for cell in table["cells"] if cell["column"] == column]
     x = [float(cell["row"]) for cell in cells]
-    ours, paper = places(_NAMES).values()
+    ours, paper = places(NAMES).values()
     data: list[Spec] = [
         {
             "type": "scatter",

@@ -48,9 +48,14 @@ _OWN_PLACES = (
     "ssb",
     "ndn-over-ssb",
     "ndn",
+    "scan",
+    "gossip",
+    "gossip-skip",
+    "flood",
+    "ebt",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order.
-The thirteenth has the colour of the first, which is never on the same page."""
+From the thirteenth on, each has the colour of one that is hardly ever on the same page, and another dash."""
 
 FENCES = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
 """The quantiles that box() shows."""
@@ -177,7 +182,7 @@ def line(
             "color": colour(place),
             "width": width,
             "shape": shape,
-            "dash": DASHES[(place + place // COLOURS) % COLOURS],
+            "dash": dash(place),
         },
     }
 

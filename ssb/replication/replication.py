@@ -1,0 +1,87 @@
+"""What a peer asks of the protocol by which it replicates feeds with others."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from ssb.canonical import Value
+from ssb.message import ForkedFeed, InvalidMessage, Message
+
+
+class ProtocolError(ValueError):
+    """The peer does not keep to the protocol; the message says how, in few words."""
+
+
+class Replication(Protocol):
+    """A peer's replication with all others; its caller numbers the connections.
+
+    It is a duplex call of muxrpc, whose bodies it takes in and puts out.
+    """
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Name of the call."""
+
+    @property
+    def request(self) -> Mapping[str, Value]:
+        """Argument of the call."""
+
+    @property
+    def is_mutual(self) -> bool:
+        """Whether one connection between two peers does what either of both would call the other for."""
+
+    def refuses(self, request: Value) -> str:
+        """Return why a call with this argument is refused; "" if it is not."""
+
+    @property
+    def wanted(self) -> Collection[str]:
+        """The feeds that are replicated."""
+
+    def want_all(self, feeds: Iterable[str], now: int) -> None:
+        """Replicate feeds from now on."""
+
+    def unwant(self, feed: str, now: int) -> None:
+        """Replicate a feed no more."""
+
+    def append(
+        self, messages: Sequence[Message], now: int, received: float, by: int | None = None
+    ) -> Mapping[str, InvalidMessage | ForkedFeed]:
+        """Store messages and pass them on; return for each feed with a bad one why it was refused.
+
+        `received` is the time of receipt, in ms since 1970; `by` the connection that they came on.
+        """
+
+    def appended(self, feed: str, now: int, by: int | None = None) -> None:
+        """Pass on that the store has newer messages of a feed; `by` is the connection that they came on."""
+
+    def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
+        """Begin with a connection; `is_caller` on the side that made the call."""
+
+    def close(self, number: int, now: int) -> None:
+        """End with a connection."""
+
+    def is_over(self, number: int) -> bool:
+        """Tell whether a connection has done what it was opened for, so that the caller may close it."""
+
+    def exchanges(self) -> int:
+        """Return the number of feeds of which there is state, over all connections."""
+
+    def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
+        """Take in bodies that came on a connection; raise ProtocolError.
+
+        `received` is the time of receipt for the store, in ms since 1970.
+        """
+
+    def take_stored(self) -> list[Message]:
+        """Return the messages that were stored since the last call."""
+
+    def output_due(self, number: int) -> int | None:
+        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+
+    def take_output(self, number: int, room: int, now: int) -> list[bytes]:
+        """Return bodies to be sent on a connection, in order: about `room` bytes at most."""
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns; what is to be sent is not counted."""
+
+    def wake(self, now: int) -> None:
+        """Do what is due."""

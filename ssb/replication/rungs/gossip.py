@@ -1,0 +1,74 @@
+"""Gossip: two peers tell each other how far they are in all feeds, and each sends what the other lacks.
+
+With *request skipping* a peer remembers how far another said it was, and tells it only of feeds in which the
+two differ. An exchange has five phases: a peer says its clock, hears the remote's, says how far it is in the
+feeds that only the remote has named and in which it is elsewhere (IGNORE: it does not replicate them), sends
+messages, and receives some. Who hears no response about a feed knows that the remote is as far.
+
+The record of a remote changes by nothing but what the remote said, and the messages that it sent: a
+connection may fail before a message has arrived.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ssb.replication.ebt import RemoteClocks
+from ssb.replication.rungs.rung import IGNORE, Rung, Session
+from ssb.store.feeds import FeedStore
+
+_FIRST, _RESPONSE = 1, 2
+
+
+class Gossip(Rung):
+    """A peer that exchanges clocks and messages with one peer at a time.
+
+    Args:
+        feeds, wanted: see Rung.
+        clocks: where it keeps how far others said they were; None: it skips no request.
+    """
+
+    def __init__(
+        self, feeds: FeedStore, wanted: Iterable[str] = (), clocks: RemoteClocks | None = None
+    ) -> None:
+        super().__init__(feeds, wanted)
+        self._clocks = clocks
+
+    def close(self, number: int, now: int) -> None:
+        """See Rung; what the remote said is kept."""
+        session = self._sessions[number]
+        if self._clocks is not None:
+            self._clocks.set_remote_clock(session.remote, session.clock)
+        super().close(number, now)
+
+    def _begin(self, session: Session, now: int) -> None:
+        if self._clocks is None:
+            self._say(session, self._clock())
+            return
+        session.clock = dict(self._clocks.remote_clock(session.remote))
+        said = {
+            feed: number
+            for feed, number in self._clock().items()
+            if session.clock.get(feed) not in (IGNORE, number)
+        }
+        session.said = said
+        self._say(session, said)
+
+    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
+        if self._clocks is None:
+            self._send_after(session, {feed: number for feed, number in said.items() if feed in self._wanted})
+            session.sends_end = True
+        elif session.clocks == _FIRST:
+            session.heard = said.keys()
+            here = self._clock()
+            self._say(
+                session,
+                {
+                    feed: here.get(feed, IGNORE)
+                    for feed, number in said.items()
+                    if feed not in session.said and here.get(feed, IGNORE) != number
+                },
+            )
+        elif session.clocks == _RESPONSE:
+            unsaid = session.said.keys() - {*session.heard, *said}
+            session.clock |= {feed: session.said[feed] for feed in sorted(unsaid)}
+            self._send_after(session, {feed: n for feed, n in session.clock.items() if feed in self._wanted})
+            session.sends_end = True

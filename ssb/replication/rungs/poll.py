@@ -1,0 +1,44 @@
+"""Polls: a reader asks an author for a feed, now and then.
+
+*Polled scan*: the author sends the whole feed each time. *Append-only poll*: the reader says how far it is,
+and the author sends the rest.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ssb.replication.rungs.rung import Rung, Session
+from ssb.store.feeds import FeedStore
+
+
+class Poll(Rung):
+    """A peer that polls, and answers polls.
+
+    Args:
+        feeds, wanted: see Rung.
+        authors: whom to ask for what: reference -> feeds.
+        whole: scans: what is here already is asked for again.
+    """
+
+    is_mutual = False
+
+    def __init__(
+        self,
+        feeds: FeedStore,
+        wanted: Iterable[str] = (),
+        authors: Mapping[str, Collection[str]] | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(feeds, wanted)
+        self._authors = authors or {}
+        self._whole = whole
+
+    def _begin(self, session: Session, now: int) -> None:
+        if session.is_caller:
+            asked = [feed for feed in self._authors.get(session.remote, ()) if feed in self._wanted]
+            self._say(session, {feed: 0 if self._whole else self._tips.get(feed, 0) for feed in asked})
+            session.sends_end = True
+
+    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
+        self._send_after(session, said)
+        session.sends_end = True

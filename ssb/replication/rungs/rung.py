@@ -1,0 +1,270 @@
+"""What all rungs have in common: a store, connections, and bodies that hold a message or a clock.
+
+A body is the JSON of a message, as under EBT, or of an object {"clock": {feed: number, ...}}. A number says
+how many messages of the feed its sender has, or IGNORE, that it does not replicate the feed. The last body of
+a clock, and the last one that a side sends before it has nothing more to say, have a word for it: "end" or
+"over".
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.replication.replication import ProtocolError
+from ssb.store.feeds import FeedStore
+
+LADDER: Final = ("ladder",)
+"""The call."""
+IGNORE: Final = -1
+_READ = 64  # messages of one feed that are read from the store at once, so that feeds take turns
+_UNWANTED = 5_000  # feeds in a clock that are not wanted here
+_ELEMENTS = 1_000  # of a clock in one body at most
+
+
+@dataclass(slots=True)
+class Session:
+    """A connection.
+
+    Attributes:
+        remote: the other peer's reference.
+        is_caller: this side has called.
+        clock: what the remote has said, feed -> number.
+        clocks: how many whole clocks it has said.
+        saying: what has come of the next one.
+        said, heard: what this side has said first, and the feeds that the remote has named first.
+        bodies: to be sent before any message.
+        ready: feed -> the last message that the remote has or that was sent; more are to be sent.
+        sends_end: "over" is to be sent behind all messages.
+        has_ended: it has been sent.
+        is_over: the remote has sent its last message.
+    """
+
+    remote: str
+    is_caller: bool
+    clock: dict[str, int] = field(default_factory=dict)
+    clocks: int = 0
+    saying: dict[str, int] = field(default_factory=dict)
+    said: Mapping[str, int] = field(default_factory=dict)
+    heard: Collection[str] = ()
+    bodies: list[bytes] = field(default_factory=list)
+    ready: dict[str, int] = field(default_factory=dict)
+    sends_end: bool = False
+    has_ended: bool = False
+    is_over: bool = False
+
+
+class Rung:
+    """The base of all rungs; see ssb.replication.replication.Replication.
+
+    Args:
+        feeds: the store, which verifies what it appends.
+        wanted: the feeds that are replicated from the start.
+
+    Attributes:
+        elements: of clocks that were sent.
+        repeated: messages that came and were here already.
+    """
+
+    name: Final = LADDER
+    request: Final[Mapping[str, Value]] = MappingProxyType({})
+    is_mutual: ClassVar[bool] = True
+
+    def __init__(self, feeds: FeedStore, wanted: Iterable[str] = ()) -> None:
+        self._feeds = feeds
+        self._tips = feeds.tips()
+        self._wanted: dict[str, None] = dict.fromkeys(wanted)
+        self._sessions: dict[int, Session] = {}
+        self._stored: list[Message] = []
+        self.elements = 0
+        self.repeated = 0
+
+    # What rungs differ in
+
+    def _begin(self, session: Session, now: int) -> None:
+        """Act on a connection that has been opened."""
+
+    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
+        """Act on a clock that the remote has said, which is complete."""
+
+    def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
+        """Act on messages of a feed that are new, behind `before`."""
+
+    # Replication
+
+    def refuses(self, request: Value) -> str:
+        """See Replication."""
+        return ""
+
+    @property
+    def wanted(self) -> Collection[str]:
+        """See Replication."""
+        return self._wanted.keys()
+
+    def want_all(self, feeds: Iterable[str], now: int) -> None:
+        """See Replication: others hear of it with the next clock."""
+        self._wanted |= dict.fromkeys(feeds)
+
+    def unwant(self, feed: str, now: int) -> None:
+        """See Replication."""
+        self._wanted.pop(feed, None)
+
+    def append(
+        self, messages: Sequence[Message], now: int, received: float, by: int | None = None
+    ) -> Mapping[str, InvalidMessage | ForkedFeed]:
+        """See Replication."""
+        before = {message.author: self._tips.get(message.author, 0) for message in messages}
+        refused = self._feeds.append(messages, received).refused
+        new: dict[tuple[str, int], Message] = {}
+        for message in messages:
+            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
+                new.setdefault((message.author, message.sequence), message)
+        self._stored += new.values()
+        self.repeated += len(messages) - len(new) if by is not None and not refused else 0
+        for feed, tip in before.items():
+            if self._tips.get(feed, 0) > tip:
+                self._pass_on(feed, tip, by, now)
+        return refused
+
+    def appended(self, feed: str, now: int, by: int | None = None) -> None:
+        """See Replication."""
+        self._pass_on(feed, self._tips.get(feed, 0) - 1, by, now)
+
+    def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
+        """See Replication."""
+        self._sessions[number] = session = Session(remote, is_caller)
+        self._begin(session, now)
+
+    def close(self, number: int, now: int) -> None:
+        """See Replication."""
+        del self._sessions[number]
+
+    def is_over(self, number: int) -> bool:
+        """See Replication."""
+        session = self._sessions[number]
+        return session.is_over and session.has_ended and session.is_caller
+
+    def exchanges(self) -> int:
+        """See Replication."""
+        return sum(len(session.clock) for session in self._sessions.values())
+
+    def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
+        """See Replication."""
+        session = self._sessions[number]
+        batch: list[Message] = []
+        try:
+            for body in bodies:
+                value = parse(body.decode())
+                if not isinstance(value, dict):
+                    raise ProtocolError("a body that is neither a message nor a clock")
+                if "signature" in value:
+                    message = Message.from_value(value)
+                    if message.author not in self._wanted:
+                        raise ProtocolError("a message that is not wanted here")
+                    batch.append(message)
+                else:
+                    self._store(number, batch, now, received)
+                    self._read(session, value, now)
+        except (InvalidJson, UnicodeDecodeError) as error:
+            raise ProtocolError(f"a body that cannot be read: {error}") from None
+        except InvalidMessage as error:
+            raise ProtocolError(f"a message that is none: {error}") from None
+        finally:
+            self._store(number, batch, now, received)
+
+    def take_stored(self) -> list[Message]:
+        """See Replication."""
+        stored, self._stored = self._stored, []
+        return stored
+
+    def output_due(self, number: int) -> int | None:
+        """See Replication."""
+        session = self._sessions[number]
+        has_output = session.bodies or session.ready or (session.sends_end and not session.has_ended)
+        return 0 if has_output else None
+
+    def take_output(self, number: int, room: int, now: int) -> list[bytes]:
+        """See Replication."""
+        session = self._sessions[number]
+        bodies, session.bodies = session.bodies, []
+        room -= sum(map(len, bodies))
+        while room > 0 and session.ready:
+            feed, sent = next(iter(session.ready.items()))
+            del session.ready[feed]
+            read = self._feeds.after(feed, sent, _READ)
+            for stored in read:
+                bodies.append(stored.compact)
+                sent = stored.sequence
+                room -= len(stored.compact)
+                if room <= 0:
+                    break
+            if read and sent < self._tips.get(feed, 0):
+                session.ready[feed] = sent
+        if session.sends_end and not session.ready and not session.has_ended:
+            session.has_ended = True
+            bodies.append(b'{"over":true}')
+        return bodies
+
+    def next_deadline(self) -> int | None:
+        """See Replication."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Replication."""
+
+    # For rungs
+
+    def _clock(self) -> dict[str, int]:
+        """Return how far this peer is in all feeds that it wants."""
+        return {feed: self._tips.get(feed, 0) for feed in self._wanted}
+
+    def _say(self, session: Session, clock: Mapping[str, int]) -> None:
+        """Send a clock."""
+        self.elements += len(clock)
+        entries: list[tuple[str, Value]] = [*clock.items()]
+        for start in range(0, len(entries) or 1, _ELEMENTS):
+            body: dict[str, Value] = {"clock": dict(entries[start : start + _ELEMENTS])}
+            if start + _ELEMENTS >= len(entries):
+                body["end"] = True
+            session.bodies.append(stringify(body, indent=0).encode())
+
+    def _send_after(self, session: Session, clock: Mapping[str, int]) -> None:
+        """Send what is here and the remote lacks, by what it said of the feeds in `clock`."""
+        for feed, number in clock.items():
+            if IGNORE < number < self._tips.get(feed, 0):
+                session.ready[feed] = number
+
+    # Parts of the above
+
+    def _read(self, session: Session, value: dict[str, Value], now: int) -> None:
+        if value.get("over") is True:
+            session.is_over = True
+            return
+        clock = value.get("clock")
+        if not isinstance(clock, dict) or not all(type(number) is int for number in clock.values()):
+            raise ProtocolError("a body that is neither a message nor a clock")
+        said = {feed: number for feed, number in clock.items() if isinstance(number, int)}
+        session.saying |= said
+        if len(session.clock.keys() | session.saying.keys()) > len(self._wanted) + _UNWANTED:
+            raise ProtocolError("clocks of too many feeds")
+        if value.get("end") is True:
+            whole, session.saying = session.saying, {}
+            session.clock |= whole
+            session.clocks += 1
+            self._hear(session, whole, now)
+
+    def _store(self, number: int, batch: list[Message], now: int, received: float) -> None:
+        """Store a batch that came on a connection, and empty it."""
+        messages = batch.copy()
+        batch.clear()
+        if not messages:
+            return
+        refused = self.append(messages, now, received, by=number)
+        session = self._sessions[number]
+        for message in messages:
+            if message.sequence <= self._tips.get(message.author, 0):
+                session.clock[message.author] = max(message.sequence, session.clock.get(message.author, 0))
+        for error in refused.values():
+            raise ProtocolError(f"a message that is refused: {error}")

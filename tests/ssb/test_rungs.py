@@ -1,0 +1,230 @@
+"""The rungs below EBT: they deliver all, and cost what the models of the ladder say they cost."""
+
+import json
+from collections import Counter
+from functools import partial
+from random import Random
+
+import numpy as np
+import pytest
+from ebt_swarm import Clocks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rung_swarm import Link, RungPeer, meet, rounds
+
+from ssb.generate import generate_feed
+from ssb.message import Message
+from ssb.replication.replication import ProtocolError
+from ssb.replication.rungs.flood import Flood
+from ssb.replication.rungs.gossip import Gossip
+from ssb.replication.rungs.poll import Poll
+from ssb.replication.rungs.rung import IGNORE, Rung
+from ssb.store.memory import MemoryFeeds
+from testbed.ladder.networks import Network, depths, growing_network
+from testbed.ladder.spread import flood, gossip
+
+FEEDS = [generate_feed(Random(seed), 12) for seed in range(5)]
+KEYS = [feed[0].author for feed in FEEDS]
+[NEWS] = generate_feed(Random(99), 1)
+
+
+def calls_of(network: Network) -> list[tuple[int, int]]:
+    return [
+        (peer, int(other))
+        for peer in range(network.peers)
+        for other in network.neighbours[network.starts[peer] : network.starts[peer + 1]]
+        if peer > other
+    ]
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 2**32))
+def test_a_flood_costs_what_its_model_says(size: int, connections: int, seed: int) -> None:
+    network = growing_network(size, connections, np.random.default_rng(seed))
+    peers = [RungPeer(f"{n}", partial(Flood, wanted=[NEWS.author])) for n in range(size)]
+    links = [Link(peers[a], peers[b]) for a, b in calls_of(network)]
+    rounds(links)
+    assert not any(peer.copies for peer in peers)
+    came: dict[int, int] = {0: 0}
+
+    def note(number: int) -> None:
+        for place, peer in enumerate(peers):
+            if peer.holds(NEWS):
+                came.setdefault(place, number)
+
+    peers[0].publish(NEWS)
+    rounds(links, note)
+    model = flood(network)
+    assert sum(peer.copies for peer in peers) == model.messages
+    assert [came[place] for place in range(size)] == depths(network).tolist()
+    assert sum(peer.rung.repeated for peer in peers) == model.messages - (size - 1)  # type: ignore[attr-defined]
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 30), st.integers(0, 2**32), st.booleans())
+def test_gossip_spreads_as_its_model_says(size: int, seed: int, skips: bool) -> None:
+    peers = [
+        RungPeer(f"{n}", lambda feeds: Gossip(feeds, [NEWS.author], Clocks() if skips else None))
+        for n in range(size)
+    ]
+    peers[0].publish(NEWS)
+    random = np.random.default_rng(seed)
+    reached = []
+    while len(reached) == 0 or reached[-1] < size:
+        for caller, called in enumerate(random.integers(size, size=size)):
+            if caller != called:
+                meet(peers[caller], peers[called])
+        reached.append(sum(peer.holds(NEWS) for peer in peers))
+    assert reached == gossip(size, np.random.default_rng(seed))
+    assert sum(peer.copies for peer in peers) == size - 1
+
+
+def told(peers: list[RungPeer]) -> int:
+    return sum(peer.rung.elements for peer in peers)  # type: ignore[attr-defined]
+
+
+def test_request_skipping_says_nothing_of_feeds_that_have_not_changed() -> None:
+    messages = [feed[0] for feed in (generate_feed(Random(seed), 2) for seed in range(300))]
+    keys = [message.author for message in messages]
+    for skips, first, later in ((False, 600, 600), (True, 600, 0)):
+        peers = [
+            RungPeer(name, partial(Gossip, wanted=keys, clocks=Clocks() if skips else None), messages)
+            for name in "ab"
+        ]
+        meet(*peers)
+        assert told(peers) == first
+        meet(*peers)
+        assert told(peers) == first + later
+
+
+def test_what_is_ignored_is_asked_for_once() -> None:
+    ann = RungPeer("ann", partial(Gossip, wanted=KEYS[:2], clocks=Clocks()), [*FEEDS[0], *FEEDS[1]])
+    ben = RungPeer("ben", partial(Gossip, wanted=KEYS[:1], clocks=Clocks()))
+    meet(ann, ben)
+    assert ben.feeds.tips() == {KEYS[0]: 12}
+    assert ann.rung._clocks.remote_clock("ben")[KEYS[1]] == IGNORE  # type: ignore[attr-defined]
+    before = told([ann, ben])
+    meet(ben, ann)
+    assert told([ann, ben]) - before <= 2  # ann learns that ben has it all
+    before = told([ann, ben])
+    meet(ann, ben)
+    assert told([ann, ben]) == before
+    ben.rung.want_all([KEYS[1]], 0)
+    meet(ann, ben)
+    assert ben.feeds.tips() == {KEYS[0]: 12, KEYS[1]: 12}
+
+
+def test_what_was_lost_on_the_way_comes_at_the_next_meeting() -> None:
+    """A record of a remote changes by nothing but what the remote said."""
+    ann = RungPeer("ann", partial(Gossip, wanted=KEYS, clocks=Clocks()), FEEDS[0])
+    ben = RungPeer("ben", partial(Gossip, wanted=KEYS, clocks=Clocks()))
+    link = Link(ann, ben)
+    for _ in range(3):  # the messages are sent, and do not arrive
+        under_way = link.take()
+        if any(b'"signature"' in body for _, bodies in under_way for body in bodies):
+            break
+        for side, bodies in under_way:
+            link.give(side, bodies)
+    link.close()
+    assert not ben.feeds.tips()
+    assert ann.copies == 12
+    meet(ann, ben)
+    assert ben.feeds.tips() == {KEYS[0]: 12}
+
+
+@pytest.mark.parametrize(("whole", "sent"), [(True, [6, 12, 12]), (False, [6, 6, 0])])
+def test_polls(whole: bool, sent: list[int]) -> None:
+    author = RungPeer("author", partial(Poll, wanted=KEYS[:1]), FEEDS[0][:6])
+    reader = RungPeer("reader", partial(Poll, wanted=KEYS[:1], authors={"author": KEYS[:1]}, whole=whole))
+    for number, copies in enumerate(sent):
+        before = author.copies
+        meet(reader, author)
+        assert author.copies - before == copies
+        assert reader.feeds.tips() == author.feeds.tips()
+        if number == 0:
+            for message in FEEDS[0][6:]:
+                author.publish(message)
+    assert reader.rung.repeated == (6 + 12 if whole else 0)  # type: ignore[attr-defined]
+
+
+def make(kind: str, feeds: MemoryFeeds) -> Rung:
+    return (
+        Flood(feeds, KEYS) if kind == "flood" else Gossip(feeds, KEYS, Clocks() if kind == "skip" else None)
+    )
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(["flood", "gossip", "skip"]), st.integers(0, 2**32))
+def test_all_get_all_once_in_order_though_connections_break(kind: str, seed: int) -> None:
+    random = Random(seed)
+    peers = [RungPeer(f"{n}", partial(make, kind)) for n in range(5)]
+    left = [list(feed) for feed in FEEDS]
+    links: list[Link] = []
+    came: Counter[tuple[str, str, int]] = Counter()
+    for _ in range(60):
+        match random.randrange(4):
+            case 0:
+                a, b = random.sample(peers, 2)
+                if not any(set(link.peers) == {a, b} for link in links):
+                    links.append(Link(a, b))
+            case 1 if links:
+                links.pop(random.randrange(len(links))).close()
+            case 2:
+                place = random.randrange(5)
+                if left[place]:
+                    peers[place].publish(left[place].pop(0))
+            case _:
+                for link in links:
+                    for side, bodies in link.take():
+                        link.give(side, bodies)
+        for peer in peers:
+            came.update((peer.name, message.author, message.sequence) for message in peer.rung.take_stored())
+    for link in links:
+        link.close()
+    last = []
+    for a in range(5):
+        for b in range(a):
+            if kind == "flood":
+                last.append(Link(peers[a], peers[b]))
+    rounds(last)
+    for _ in range(0 if kind == "flood" else 5):
+        for a in range(5):
+            meet(peers[a], peers[a - 1])
+    for peer in peers:
+        came.update((peer.name, message.author, message.sequence) for message in peer.rung.take_stored())
+        assert dict(peer.feeds.tips()) == dict(peers[0].feeds.tips())
+    assert set(came.values()) <= {1}
+
+
+def forged(message: Message) -> bytes:
+    value = json.loads(message.encoded)
+    value["content"] = {"type": "post", "text": "forged"}
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"[]", "neither a message nor a clock"),
+        (b"\xff", "cannot be read"),
+        (b'{"clock": {"a": "b"}}', "neither a message nor a clock"),
+        (b'{"clock": 1}', "neither a message nor a clock"),
+        (forged(FEEDS[0][0]), "refused"),
+        (json.dumps({"clock": {f"@{n}": 1 for n in range(6_000)}}).encode(), "too many feeds"),
+    ],
+)
+def test_what_breaks_the_rules_changes_nothing(body: bytes, said: str) -> None:
+    peer = RungPeer("peer", partial(Flood, wanted=KEYS))
+    peer.rung.open(1, "other", is_caller=False, now=0)
+    with pytest.raises(ProtocolError, match=said):
+        peer.rung.receive(1, [body], 0, 0.0)
+    assert not peer.feeds.tips()
+
+
+def test_the_valid_part_of_a_batch_is_kept() -> None:
+    peer = RungPeer("peer", partial(Flood, wanted=KEYS))
+    peer.rung.open(1, "other", is_caller=False, now=0)
+    good = [message.encoded for message in FEEDS[0][:3]]
+    with pytest.raises(ProtocolError):
+        peer.rung.receive(1, [*good, forged(FEEDS[0][3])], 0, 0.0)
+    assert peer.feeds.tips() == {KEYS[0]: 3}
