@@ -72,7 +72,7 @@ def taken(reader, start, end):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     form=st.sampled_from([pcapng, pcap]),
     frames=st.integers(0, 120),

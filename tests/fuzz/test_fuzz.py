@@ -23,7 +23,7 @@ from testbed.verify.fuzz.targets import TARGETS, change
 pytestmark = pytest.mark.long
 
 SEED = 1
-SECONDS = 5
+SECONDS = 3
 WITHIN = {"wire": 80_000, "node": 80_000, "management": 32_000, "ssb": 20_000}
 """Inputs that it may take to find a planted bug. What libFuzzer tries depends on how long inputs took: a hard
 one takes 1,800 to 11,700."""

@@ -14,8 +14,8 @@ from testbed.verify.simulate.world import play
 
 pytestmark = pytest.mark.long
 
-SEEDS = 1500
-FRESH = 1500
+SEEDS = 500
+FRESH = 1000
 CHUNK = 500
 
 HAPPENS = {

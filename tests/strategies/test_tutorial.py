@@ -50,6 +50,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_its_figures(files: Path) -> None:
     for kind, text in BLOCKS:
         for line in text.splitlines() if not kind else ():
