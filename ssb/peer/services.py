@@ -149,7 +149,9 @@ class Services:
                 else:
                     self._replicate(connection, call, now)
             case ("createHistoryStream",), "source":
-                connection.sources[call] = HistorySource(self._feeds, arguments)
+                connection.sources[call] = HistorySource(
+                    self._feeds, arguments, lambda feed: self._replication.hides(feed, connection.remote)
+                )
             case ("blobs", "createWants"), "source" if self._blobs is not None:
                 connection.wants_told = call
             case ("blobs", "get"), "source" if self._blobs is not None:

@@ -344,6 +344,10 @@ class Ebt:
                 self._dismiss(session, feed, now)
                 self._replace_source(number, feed, now)
 
+    def hides(self, feed: str, peer: str) -> bool:
+        """See Replication."""
+        return peer in self._hidden.get(feed, ())
+
     def left(self, feed: str, peer: str) -> None:
         """Take note that a peer replicates a feed no more, as stock peers do not tell by themselves."""
         for session in self._sessions.values():

@@ -4,7 +4,7 @@ The classic way of replication, for peers without EBT: a call of form source for
 Protocol Guide, "createHistoryStream"; npm's ssb-db and ssb-db2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ssb.canonical import InvalidJson, Value, parse, stringify
@@ -38,6 +38,7 @@ class HistorySource:
     Args:
         feeds: where messages are read.
         arguments: of the call; raises InvalidRequest.
+        is_hidden: feed -> whether who asks may not have it.
 
     Attributes:
         feed: the feed's reference.
@@ -45,7 +46,12 @@ class HistorySource:
 
     body_type = BodyType.JSON
 
-    def __init__(self, feeds: FeedStore, arguments: Sequence[Value]) -> None:
+    def __init__(
+        self,
+        feeds: FeedStore,
+        arguments: Sequence[Value],
+        is_hidden: Callable[[str], bool] = lambda feed: False,
+    ) -> None:
         options = arguments[0] if arguments else None
         if not isinstance(options, dict):
             raise InvalidRequest("no options")
@@ -58,6 +64,7 @@ class HistorySource:
             raise InvalidRequest(str(error)) from None
         self.feed = feed
         self._feeds = feeds
+        self._is_hidden = is_hidden
         first = _number(options, "seq", _number(options, "sequence", 1))
         limit = _number(options, "limit", -1)
         self._left: int | None = None if limit < 0 else limit
@@ -70,12 +77,14 @@ class HistorySource:
     @property
     def has_output(self) -> bool:
         """Whether there is a message to be sent."""
+        if self._is_hidden(self.feed):
+            return False
         return self._left != 0 and self._feeds.tips().get(self.feed, 0) > self._sent
 
     @property
     def is_over(self) -> bool:
         """Whether all is sent that was asked for."""
-        return self._left == 0 or (not self._is_live and not self.has_output)
+        return self._left == 0 or (not self._is_live and not self.has_output) or self._is_hidden(self.feed)
 
     def take_output(self, room: int) -> list[bytes]:
         """Return the next parts of the stream, about `room` bytes at most."""

@@ -42,6 +42,9 @@ class Replication(Protocol):
     def unwant(self, feed: str, now: int) -> None:
         """Replicate a feed no more."""
 
+    def hides(self, feed: str, peer: str) -> bool:
+        """Tell whether a feed is not exchanged with a peer, as its author has blocked the peer."""
+
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:

@@ -14,6 +14,7 @@ from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.replication.ebt import DEFAULT_LIMITS, NOT_WANTED, Ebt, Limits, Note
+from ssb.replication.history import HistorySource
 from ssb.replication.replication import ProtocolError
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -334,3 +335,16 @@ def test_one_that_returns_gets_what_is_new_though_a_message_of_its_own_was_under
     hub.append(FEEDS[0][1:3], 0, 0.0)
     sent = [json.loads(body) for body in hub.take_output(1, 100_000, 1_000_000_000)]
     assert [body["sequence"] for body in sent if "signature" in body] == [2, 3]
+
+
+def test_history_is_no_way_around_a_block() -> None:
+    store = MemoryFeeds()
+    store.append(FEEDS[0], 0.0)
+    peer = Ebt(store, MemoryClocks(), [KEYS[0]])
+    source = HistorySource(store, [{"id": KEYS[0], "live": True}], lambda feed: peer.hides(feed, "ann"))
+    assert source.has_output
+    peer.hide(KEYS[0], "ann", 0)
+    assert source.take_output(10_000) == []
+    assert source.is_over
+    peer.show(KEYS[0], "ann")
+    assert source.has_output

@@ -111,6 +111,10 @@ class Rung:
         """See Replication."""
         self._wanted.pop(feed, None)
 
+    def hides(self, feed: str, peer: str) -> bool:
+        """See Replication: nobody is blocked here."""
+        return False
+
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
