@@ -114,7 +114,11 @@ class BlobFetch:
 
     def start(self, now: int) -> None:
         """Ask for the first segment."""
-        self._incoming = self._blobs.receive(self._blob)
+        try:
+            self._incoming = self._blobs.receive(self._blob)
+        except StoreError as error:
+            self.error = str(error)
+            return
         self._segments = _Segments(self._blob, self._incoming)
         self._fetcher = Fetcher(
             self._segments,
@@ -251,14 +255,10 @@ class BlobFetches:
                 self._postpone(blob, pause, now)
                 continue
             fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
-            try:
-                fetch.start(now)
-            except StoreError as error:
-                self._counters[f"blob: {error}"] += 1
-                self._postpone(blob, pause, now)
-                continue
+            fetch.start(now)
             del self._queue[blob]
             self._fetches[blob] = fetch, pause
+            self._see_end(blob, now)
 
     def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
         """Take in what has come under a segment's name: Data, or a Nack."""

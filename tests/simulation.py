@@ -130,3 +130,35 @@ def item_in(packet: bytes) -> int | None:
     opened = open_data(packet)
     parts = split_item(opened[0].name) if opened else None
     return parts[1] if parts else None
+
+
+def rough_times(seed: int) -> dict[str, Any]:
+    """Changes of scenario(): two publishers in a tree that loses and reorders, with restarts and links that
+    are down for a while."""
+    random = Random(seed)
+    nodes = ["pub", "r1", "r2", "s1", "s2", "s3", "s4"]
+    events: list[dict[str, Any]] = [
+        {"at_ms": random.randint(0, 1500), "restart": random.choice(nodes)} for _ in range(3)
+    ]
+    for link in random.sample(["pub r1", "pub r2", "r1 s1", "r1 s2", "r2 s3", "r2 s4"], 2):
+        begin, signalled = random.randint(0, 1500), random.random() < 0.5
+        events.append({"at_ms": begin, "link_down": link, "signalled": signalled})
+        end = begin + random.randint(1, 3000)
+        events.append({"at_ms": end, "link_up": link, "signalled": signalled})
+    rough = {"delay_ms": 5.0, "loss_percent": 5.0, "reorder_percent": 2.0, "duplicate_percent": 2.0}
+    return {
+        "seed": seed,
+        "topology": {"generator": "tree", "depth": 2, "fanout": 2, "link": rough},
+        "publishers": ("pub", "s2"),
+        "subscribers": ("s1", "s3", "s4"),
+        "workload": {"items": 30, "feeds": 3, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+        "events": tuple(events),
+    }
+
+
+def assert_all_have_all(result: "Result", *nodes: str) -> None:
+    """Nodes have been given every feed, in order and once; nobody has told of an error."""
+    for node in nodes:
+        for number, feed in enumerate(result.load.feeds):
+            assert result.delivered(node, number) == list(range(1, len(feed.messages) + 1))
+    assert not [event for rows in result.events.values() for event in rows if event["event"] == "error"]

@@ -493,15 +493,17 @@ class Peer:
             for connection in list(self._connections.values()):
                 if connection.remote == leaving:
                     self._end(connection, now)
+        over = []
         for connection in self._connections.values():
             if connection.remote and not connection.is_full:
                 self._services.fill(connection, now)
             output = connection.take_output()
             if output:
                 self._actions.append(Send(connection.number, output))
-        for connection in list(self._connections.values()):
             if connection.replication is not None and self._replication.is_over(connection.number):
-                self._end(connection, now)
+                over.append(connection)
+        for connection in over:
+            self._end(connection, now)
 
     def _deadlines(self) -> Iterator[int | None]:
         yield self._announces_at

@@ -21,10 +21,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import ProtocolError
+from ssb.replication.replicator import Replicator
 from ssb.store.feeds import FeedStore
 
 REPLICATE: Final = ("ebt", "replicate")
@@ -33,7 +34,6 @@ REQUEST: Final[Mapping[str, Value]] = {"version": VERSION, "format": "classic"}
 """The argument of `ebt.replicate`."""
 
 _MS = 1_000_000
-_READ = 64  # messages of one feed that are read from the store at once, so that feeds take turns
 _NOTES = 1_000  # notes in one body at most
 
 
@@ -184,7 +184,7 @@ class _Session:
         return self.exchanges.pop(feed, None) is not None
 
 
-class Ebt:
+class Ebt(Replicator):
     """The Replication with all peers that speak EBT.
 
     Args:
@@ -197,6 +197,7 @@ class Ebt:
     name: Final = REPLICATE
     request: Final[Mapping[str, Value]] = REQUEST
     is_mutual: Final = True
+    other = "notes"
 
     def __init__(
         self,
@@ -205,18 +206,15 @@ class Ebt:
         wanted: Iterable[str] = (),
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self._feeds = feeds
-        self._tips = feeds.tips()
+        super().__init__(feeds, wanted)
         self._clocks = clocks
         self._limits = limits
         self._sessions: dict[int, _Session] = {}
-        self._wanted: dict[str, None] = dict.fromkeys(wanted)
         self._sources: dict[str, int] = {}
         self._hidden: dict[str, set[str]] = {}
         self._partners: dict[str, str] = {}
         self._held_back: set[str] = set()
         self._forgotten: set[str] = set()  # feeds that the kept clocks are yet to forget
-        self._stored: list[Message] = []
         self._behalf: Behalf | None = None
 
     def refuses(self, request: Value) -> str:
@@ -231,11 +229,6 @@ class Ebt:
     def act_on(self, behalf: Behalf) -> None:
         """Ask from now on whether to replicate feeds that others want."""
         self._behalf = behalf
-
-    @property
-    def wanted(self) -> Collection[str]:
-        """The feeds that are replicated."""
-        return self._wanted.keys()
 
     def sessions(self) -> list[int]:
         """Return the numbers of the connections."""
@@ -391,20 +384,14 @@ class Ebt:
 
         `received` is the time of receipt, in ms since 1970; `by` the connection that they came on.
         """
-        before = {message.author: self._tips.get(message.author, 0) for message in messages}
-        refused = self._feeds.append(messages, received).refused
-        new: dict[tuple[str, int], Message] = {}
-        for message in messages:
-            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
-                new.setdefault((message.author, message.sequence), message)
-        self._stored += new.values()
-        for feed, tip in before.items():
+        admitted = self._admit(messages, received)
+        for feed, tip in admitted.before.items():
             if self._tips.get(feed, 0) > tip:
                 self.appended(feed, now, by)
-        for feed, error in refused.items():
+        for feed, error in admitted.refused.items():
             if isinstance(error, ForkedFeed):
                 self._freeze(feed, now)
-        return refused
+        return admitted.refused
 
     def appended(self, feed: str, now: int, by: int | None = None) -> None:
         """Pass on that the store has newer messages of a feed; `by` is the connection that they came on.
@@ -458,36 +445,6 @@ class Ebt:
                 if exchange.is_active or feed in session.owed:
                     self._find_source(feed, now)
 
-    def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
-        """Take in bodies that came on a connection, the later ones only if the earlier ones are good.
-
-        `received` is the time of receipt for the store, in ms since 1970. Raises ProtocolError; messages
-        before the bad one are stored.
-        """
-        session = self._sessions[number]
-        batch: list[Message] = []
-        try:
-            for body in bodies:
-                value = parse(body.decode())
-                if not isinstance(value, dict):
-                    raise ProtocolError("a body that is neither a message nor notes")
-                if "signature" in value:
-                    self._take_message(session, value, batch)
-                else:
-                    self._store(number, session, batch, now, received)
-                    self._read_notes(number, session, value, now)
-        except (InvalidJson, UnicodeDecodeError) as error:
-            raise ProtocolError(f"a body that cannot be read: {error}") from None
-        except InvalidMessage as error:
-            raise ProtocolError(f"a message that is none: {error}") from None
-        finally:
-            self._store(number, session, batch, now, received)
-
-    def take_stored(self) -> list[Message]:
-        """Return the messages that were stored since the last call."""
-        stored, self._stored = self._stored, []
-        return stored
-
     def output_due(self, number: int) -> int | None:
         """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
         session = self._sessions[number]
@@ -502,14 +459,8 @@ class Ebt:
             feed = next(iter(session.ready))
             del session.ready[feed]
             exchange = session.exchanges[feed]
-            read = self._feeds.after(feed, exchange.sent, _READ)
-            for stored in read:
-                bodies.append(stored.compact)
-                exchange.sent = stored.sequence
-                room -= len(stored.compact)
-                if room <= 0:
-                    break
-            if read and exchange.sent < self._tips.get(feed, 0):
+            exchange.sent, room, has_more = self._put_out(feed, exchange.sent, room, bodies)
+            if has_more:
                 session.ready[feed] = None
         return bodies
 
@@ -570,8 +521,9 @@ class Ebt:
             session.notes[feed] = note
             session.due = due if session.due is None else min(due, session.due)
 
-    def _take_message(self, session: _Session, value: dict[str, Value], batch: list[Message]) -> None:
-        """Append the message to the batch if it is new and was asked for."""
+    def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
+        """See Replicator."""
+        session = self._sessions[number]
         message = Message.from_value(value)
         exchange = session.exchanges.get(message.author)
         if exchange is None or not self._shares(message.author, session):
@@ -579,12 +531,9 @@ class Ebt:
         else:
             batch.append(message)
 
-    def _store(self, number: int, session: _Session, batch: list[Message], now: int, received: float) -> None:
-        """Store a batch that came on a connection, and empty it."""
-        if not batch:
-            return
-        messages = batch.copy()
-        batch.clear()
+    def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
+        """See Replicator."""
+        session = self._sessions[number]
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
         refused = self.append(messages, now, received, by=number)
         for feed, tip_before in before.items():
@@ -611,7 +560,9 @@ class Ebt:
         for session in self._sessions.values():
             self._dismiss(session, feed, now)
 
-    def _read_notes(self, number: int, session: _Session, notes: dict[str, Value], now: int) -> None:
+    def _read(self, number: int, notes: dict[str, Value], now: int) -> None:
+        """See Replicator."""
+        session = self._sessions[number]
         inner = notes.get("clock")
         if isinstance(inner, dict):
             notes = inner

@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,9 @@ from ssb.store.feeds import StoreError
 
 UNKNOWN: Final = -2
 """In a clock, that the peer replicates a feed: nobody knows how far it is."""
+
+
+_Change = Callable[[dict[str, int], Collection[str]], None]
 
 
 class MemoryClocks:
@@ -34,8 +37,7 @@ class MemoryClocks:
     def forget_feeds(self, feeds: Collection[str]) -> None:
         """Remove feeds from what is kept of every peer."""
         for clock in self._clocks.values():
-            for feed in feeds:
-                clock.pop(feed, None)
+            _forget(clock, feeds)
 
     def doubt_feeds(self, feeds: Collection[str]) -> None:
         """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
@@ -73,17 +75,21 @@ class ClockDirectory:
 
     def forget_feeds(self, feeds: Collection[str]) -> None:
         """Remove feeds from what is kept of every peer."""
-        for path in self._path.glob("@*"):
-            clock = self._clock(path)
-            if any(feed in clock for feed in feeds):
-                self._write(path, {feed: sequence for feed, sequence in clock.items() if feed not in feeds})
+        self._change(feeds, _forget)
 
     def doubt_feeds(self, feeds: Collection[str]) -> None:
         """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
+        self._change(feeds, _doubt)
+
+    def _change(self, feeds: Collection[str], change: _Change) -> None:
+        """Change all clocks that have some of the feeds."""
         for path in self._path.glob("@*"):
-            clock = dict(self._clock(path))
-            if _doubt(clock, feeds):
-                self._write(path, clock)
+            before = self._clock(path)
+            if any(feed in before for feed in feeds):
+                clock = dict(before)
+                change(clock, feeds)
+                if clock != before:
+                    self._write(path, clock)
 
     def _clock(self, path: Path) -> dict[str, int]:
         if path in self._clocks:
@@ -116,15 +122,19 @@ class ClockDirectory:
         self._clocks[path] = clock
 
 
-def _doubt(clock: dict[str, int], feeds: Collection[str]) -> bool:
-    """Do for one clock what doubt_feeds() does for all; return whether it has changed."""
-    found = [feed for feed in feeds if feed in clock and clock[feed] != UNKNOWN]
-    for feed in found:
-        if clock[feed] >= 0:
+def _forget(clock: dict[str, int], feeds: Collection[str]) -> None:
+    """Do for one clock what forget_feeds() does for all."""
+    for feed in feeds:
+        clock.pop(feed, None)
+
+
+def _doubt(clock: dict[str, int], feeds: Collection[str]) -> None:
+    """Do for one clock what doubt_feeds() does for all."""
+    for feed in feeds:
+        if clock.get(feed, UNKNOWN) >= 0:
             clock[feed] = UNKNOWN
-        else:
-            del clock[feed]
-    return bool(found)
+        elif clock.get(feed) != UNKNOWN:
+            clock.pop(feed, None)
 
 
 def _file_name(peer: str) -> str:

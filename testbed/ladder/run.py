@@ -1,9 +1,11 @@
 """Many runs of the ladder's models, over processes or as tasks of a Spark job."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
 
+from testbed.errors import UserError
 from testbed.experiment.workers import work_off
 from testbed.ladder.tables import Cell, Trial, cells, play
 
@@ -29,10 +31,15 @@ def run_models(
     work = partial(_play, dict(peers))
     played = _on_spark(work, tasks, master) if master is not None else work_off(work, tasks, jobs)
     trials: dict[str, dict[int, Trial]] = {name: {} for name in peers}
-    with closing(played):
-        for done, ((name, seed), trial) in enumerate(played, start=1):
-            trials[name][seed] = trial
-            progress(done, len(tasks))
+    try:
+        with closing(played):
+            for done, ((name, seed), trial) in enumerate(played, start=1):
+                trials[name][seed] = trial
+                progress(done, len(tasks))
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process of the models was killed, perhaps for want of memory: give fewer --jobs"
+        ) from error
     # In the order of their seeds, so that sums of floats do not depend on who was first.
     return {name: cells(name, size, [trials[name][seed] for seed in seeds]) for name, size in peers.items()}
 

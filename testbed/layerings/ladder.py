@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from ssb.peer.peer import PORT
 from ssb.replication.replication import Replication
 from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
@@ -19,7 +18,6 @@ from testbed.layerings.node import Context, Node, Parameters
 from testbed.layerings.peer_role import Role, peer_identity
 from testbed.layerings.ssb import SsbNode
 from testbed.layerings.workload import Feature
-from topologies.endpoint import Address
 
 _MS = 1_000_000
 
@@ -100,10 +98,7 @@ class RungNode(SsbNode):
         self._luck = Random(hashlib.sha256(seed.encode()).digest())
         swarm = context.workload.publishers | context.workload.follows.keys()
         self._others = sorted(swarm - {context.name})
-        self._network = context.network
-        self._seed = context.seed
         self._rung: Rung | None = None
-        self._called: set[str] = set()
         super().__init__(context)
         if self._kind != "scan":
             self._role.stays_connected = True
@@ -142,24 +137,17 @@ class RungNode(SsbNode):
         """See SsbNode."""
         if not self._follows and not self._role.feeds:
             return None
-        if self._kind == "scan":
-            called = self._calls
-        elif self._most:
-            called = self._addresses(self._luck.sample(self._others, min(self._most, len(self._others))))
-        else:
-            called = self._addresses([self._luck.choice(self._others)])
         met = {connection.remote for connection in self._peer.connections.values()}
-        for remote in self._called - met:  # they could not be reached
-            self._peer.remove(remote, now)
-        self._called = {*called}
-        for remote, address in called.items():
-            self._peer.add(remote, address, now, is_kept=True)
+        for remote in self._calls:
+            if remote not in met:  # it could not be reached
+                self._peer.remove(remote, now)
+        if self._kind != "scan":
+            count = min(self._most, len(self._others)) if self._most else 1
+            self._calls = self._addresses(self._luck.sample(self._others, count))
+        super()._call(now)
         return now + self._interval if self._interval else None
 
     def _part(self, remote: str, now: int) -> None:
         """See SsbNode: what was called for is done."""
         if self._interval:
             self._peer.remove(remote, now)
-
-    def _addresses(self, nodes: list[str]) -> dict[str, Address]:
-        return {peer_identity(self._seed, node).ref: (self._network.address(node), PORT) for node in nodes}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -105,9 +105,8 @@ class SsbNode:
             Random(seed.digest()),
             replication=self._replication(context, role, store),
         )
-        self._calls: dict[str, Address] = {
-            peer_identity(context.seed, other).ref: (network.address(other), PORT) for other in role.called
-        }
+        self._seed, self._network = context.seed, network
+        self._calls = self._addresses(role.called)
         self._calls_at, self._joins_at, self._stops_at = role.calls_at, role.joins_at, role.stops_at
         self.programs = [Program(self, {1: StreamPort(PORT)})]
 
@@ -199,6 +198,10 @@ class SsbNode:
         for remote, address in self._calls.items():
             self._peer.add(remote, address, now, is_kept=True)
         return None
+
+    def _addresses(self, nodes: Iterable[str]) -> dict[str, Address]:
+        """Return where the peers of nodes listen, by their references."""
+        return {peer_identity(self._seed, node).ref: (self._network.address(node), PORT) for node in nodes}
 
     def _part(self, remote: str, now: int) -> None:
         """Act on the end of a connection; the peer calls again whom it is to stay connected with."""

@@ -1,44 +1,18 @@
 """A swarm of peers that speak EBT over connections with delay, in virtual time."""
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 
 from ssb.message import Message
 from ssb.replication.ebt import DEFAULT_LIMITS, Ebt, Limits
-from ssb.store.clocks import UNKNOWN
+from ssb.store.clocks import MemoryClocks
 from ssb.store.feeds import FeedStore
 from ssb.store.memory import MemoryFeeds
 
 MS = 1_000_000
 ROOM = 2_000
-
-
-class Clocks:
-    """Remote clocks in memory; they survive connections."""
-
-    def __init__(self) -> None:
-        self._clocks: dict[str, dict[str, int]] = {}
-
-    def remote_clock(self, peer: str) -> dict[str, int]:
-        return self._clocks.get(peer, {})
-
-    def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
-        self._clocks[peer] = dict(clock)
-
-    def doubt_feeds(self, feeds: Collection[str]) -> None:
-        for clock in self._clocks.values():
-            for feed in feeds:
-                if clock.get(feed, -1) >= 0:
-                    clock[feed] = UNKNOWN
-                else:
-                    clock.pop(feed, None)
-
-    def forget_feeds(self, feeds: Collection[str]) -> None:
-        for clock in self._clocks.values():
-            for feed in feeds:
-                clock.pop(feed, None)
 
 
 class SwarmPeer:
@@ -48,7 +22,7 @@ class SwarmPeer:
         self.name = name
         self.limits = limits
         self.feeds: FeedStore = MemoryFeeds()
-        self.clocks = Clocks()
+        self.clocks = MemoryClocks()
         self.ebt = Ebt(self.feeds, self.clocks, limits=limits)
         self.numbers = count(1)
         self.messages = 0

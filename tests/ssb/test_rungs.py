@@ -7,7 +7,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from ebt_swarm import Clocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rung_swarm import Link, RungPeer, meet, rounds
@@ -19,6 +18,7 @@ from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
 from ssb.replication.rungs.poll import Poll
 from ssb.replication.rungs.rung import IGNORE, Rung
+from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.ladder.networks import Network, depths, growing_network
 from testbed.ladder.spread import flood, gossip
@@ -64,7 +64,7 @@ def test_a_flood_costs_what_its_model_says(size: int, connections: int, seed: in
 @given(st.integers(2, 30), st.integers(0, 2**32), st.booleans())
 def test_gossip_spreads_as_its_model_says(size: int, seed: int, skips: bool) -> None:
     peers = [
-        RungPeer(f"{n}", lambda feeds: Gossip(feeds, [NEWS.author], Clocks() if skips else None))
+        RungPeer(f"{n}", lambda feeds: Gossip(feeds, [NEWS.author], MemoryClocks() if skips else None))
         for n in range(size)
     ]
     peers[0].publish(NEWS)
@@ -88,7 +88,7 @@ def test_request_skipping_says_nothing_of_feeds_that_have_not_changed() -> None:
     keys = [message.author for message in messages]
     for skips, first, later in ((False, 600, 600), (True, 600, 0)):
         peers = [
-            RungPeer(name, partial(Gossip, wanted=keys, clocks=Clocks() if skips else None), messages)
+            RungPeer(name, partial(Gossip, wanted=keys, clocks=MemoryClocks() if skips else None), messages)
             for name in "ab"
         ]
         meet(*peers)
@@ -98,8 +98,8 @@ def test_request_skipping_says_nothing_of_feeds_that_have_not_changed() -> None:
 
 
 def test_what_is_ignored_is_asked_for_once() -> None:
-    ann = RungPeer("ann", partial(Gossip, wanted=KEYS[:2], clocks=Clocks()), [*FEEDS[0], *FEEDS[1]])
-    ben = RungPeer("ben", partial(Gossip, wanted=KEYS[:1], clocks=Clocks()))
+    ann = RungPeer("ann", partial(Gossip, wanted=KEYS[:2], clocks=MemoryClocks()), [*FEEDS[0], *FEEDS[1]])
+    ben = RungPeer("ben", partial(Gossip, wanted=KEYS[:1], clocks=MemoryClocks()))
     meet(ann, ben)
     assert ben.feeds.tips() == {KEYS[0]: 12}
     assert ann.rung._clocks.remote_clock("ben")[KEYS[1]] == IGNORE  # type: ignore[attr-defined]
@@ -116,8 +116,8 @@ def test_what_is_ignored_is_asked_for_once() -> None:
 
 def test_what_was_lost_on_the_way_comes_at_the_next_meeting() -> None:
     """A record of a remote changes by nothing but what the remote said."""
-    ann = RungPeer("ann", partial(Gossip, wanted=KEYS, clocks=Clocks()), FEEDS[0])
-    ben = RungPeer("ben", partial(Gossip, wanted=KEYS, clocks=Clocks()))
+    ann = RungPeer("ann", partial(Gossip, wanted=KEYS, clocks=MemoryClocks()), FEEDS[0])
+    ben = RungPeer("ben", partial(Gossip, wanted=KEYS, clocks=MemoryClocks()))
     link = Link(ann, ben)
     for _ in range(3):  # the messages are sent, and do not arrive
         under_way = link.take()
@@ -148,9 +148,9 @@ def test_polls(whole: bool, sent: list[int]) -> None:
 
 
 def make(kind: str, feeds: MemoryFeeds) -> Rung:
-    return (
-        Flood(feeds, KEYS) if kind == "flood" else Gossip(feeds, KEYS, Clocks() if kind == "skip" else None)
-    )
+    if kind == "flood":
+        return Flood(feeds, KEYS)
+    return Gossip(feeds, KEYS, MemoryClocks() if kind == "skip" else None)
 
 
 @settings(max_examples=30)

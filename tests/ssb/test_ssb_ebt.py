@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from ebt_swarm import MS, Clocks, Swarm, connect_all
+from ebt_swarm import MS, Swarm, connect_all
 from fresh_seeds import first_fresh_seed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def opened(limits: Limits = DEFAULT_LIMITS, held: int = 0) -> Ebt:
     """A peer that wants the first feed, has some of it, and was called by another."""
     feeds = MemoryFeeds()
     feeds.append(FEEDS[0][:held], 0.0)
-    ebt = Ebt(feeds, Clocks(), [KEYS[0]], limits)
+    ebt = Ebt(feeds, MemoryClocks(), [KEYS[0]], limits)
     ebt.open(1, "@other", is_caller=False, now=0)
     return ebt
 
@@ -271,7 +271,7 @@ def test_notes_have_limits() -> None:
 
 def test_large_feeds_take_turns() -> None:
     feeds = MemoryFeeds()
-    ebt = Ebt(feeds, Clocks())
+    ebt = Ebt(feeds, MemoryClocks())
     for number in (0, 1):
         feeds.append(FEEDS[number], 0.0)
         ebt.want(KEYS[number], 0)

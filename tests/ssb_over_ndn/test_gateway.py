@@ -195,12 +195,18 @@ def test_a_blob_crosses_that_only_its_author_has(loss: float) -> None:
     assert world.gateways["g2"].counters.total() == 0
 
 
-def test_a_blob_that_nobody_has_is_looked_for_again_later() -> None:
-    world = World()
-    content = Random(2).randbytes(10_000)
+def wished_for(world: World, seed: int) -> tuple[bytes, str]:
+    """A blob that Ben wants and nobody has: its content and its reference."""
+    content = Random(seed).randbytes(10_000)
     blob = blob_ref(sha256(content).digest())
     world.run(1)
     world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    return content, blob
+
+
+def test_a_blob_that_nobody_has_is_looked_for_again_later() -> None:
+    world = World()
+    content, blob = wished_for(world, 2)
     world.run(85)
     assert world.gateways["g2"].counters == {"blob: nobody answers": 1}
     assert world.gateways["g1"].application.next_deadline() is None, "nothing is looked for any more"
@@ -212,10 +218,7 @@ def test_a_blob_that_nobody_has_is_looked_for_again_later() -> None:
 
 def test_an_interest_for_a_blob_does_not_end_a_peers_wish_for_it() -> None:
     world = World()
-    content = Random(3).randbytes(10_000)
-    blob = blob_ref(sha256(content).digest())
-    world.run(1)
-    world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    content, blob = wished_for(world, 3)
     world.run(1)
     world.asker.outputs.append(make_interest(segment_name(blob, 0), nonce=1, lifetime_ms=1000))
     world.run(85)

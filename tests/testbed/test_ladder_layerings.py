@@ -1,10 +1,9 @@
 """The rungs of the ladder in whole networks: whatever happens, all have all in the end, once and in order."""
 
-from random import Random
 from typing import Any
 
 import pytest
-from simulation import Result, scenario, simulate
+from simulation import Result, assert_all_have_all, rough_times, scenario, simulate
 
 from testbed.layerings.ladder import RUNGS
 
@@ -44,31 +43,8 @@ def test_a_run_is_the_same_each_time(rung: str) -> None:
 @RUNG
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_on_the_way_all_have_all_in_the_end(rung: str, seed: int) -> None:
-    random = Random(seed)
-    nodes = ["pub", "r1", "r2", "s1", "s2", "s3", "s4"]
-    events: list[dict[str, Any]] = [
-        {"at_ms": random.randint(0, 1500), "restart": random.choice(nodes)} for _ in range(3)
-    ]
-    for link in random.sample(["pub r1", "pub r2", "r1 s1", "r1 s2", "r2 s3", "r2 s4"], 2):
-        begin, signalled = random.randint(0, 1500), random.random() < 0.5
-        events.append({"at_ms": begin, "link_down": link, "signalled": signalled})
-        end = begin + random.randint(1, 3000)
-        events.append({"at_ms": end, "link_up": link, "signalled": signalled})
-    rough = {"delay_ms": 5.0, "loss_percent": 5.0, "reorder_percent": 2.0, "duplicate_percent": 2.0}
-    result = run(
-        rung,
-        seed=seed,
-        topology=TREE | {"link": rough},
-        publishers=("pub", "s2"),
-        subscribers=("s1", "s3", "s4"),
-        workload=WRITERS,
-        events=tuple(events),
-        settle_ms=40_000,
-    )
-    for node in ("s1", "s3", "s4"):
-        for number, feed in enumerate(result.load.feeds):
-            assert result.delivered(node, number) == list(range(1, len(feed.messages) + 1))
-    assert not [event for rows in result.events.values() for event in rows if event["event"] == "error"]
+    result = run(rung, **rough_times(seed), settle_ms=40_000)
+    assert_all_have_all(result, "s1", "s3", "s4")
 
 
 def test_what_a_scan_repeats_the_others_do_not() -> None:

@@ -1,10 +1,9 @@
 """The layering ssb in whole networks: every item arrives once, in order; a run is the same each time."""
 
-from random import Random
 from typing import Any
 
 import pytest
-from simulation import Result, load_of, scenario, simulate
+from simulation import Result, assert_all_have_all, load_of, rough_times, scenario, simulate
 
 from captures.key_log import Secret
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
@@ -188,36 +187,8 @@ def test_over_a_medium_that_loses(connect: str) -> None:
 @CONNECT
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_happens_on_the_way_all_have_all_in_the_end(connect: str, seed: int) -> None:
-    random = Random(seed)
-    nodes = ["pub", "r1", "r2", "s1", "s2", "s3", "s4"]
-    events: list[dict[str, Any]] = [
-        {"at_ms": random.randint(0, 1500), "restart": random.choice(nodes)} for _ in range(3)
-    ]
-    for link in random.sample(["pub r1", "pub r2", "r1 s1", "r1 s2", "r2 s3", "r2 s4"], 2):
-        begin, signalled = random.randint(0, 1500), random.random() < 0.5
-        events.append({"at_ms": begin, "link_down": link, "signalled": signalled})
-        end = begin + random.randint(1, 3000)
-        events.append({"at_ms": end, "link_up": link, "signalled": signalled})
-    tree = {
-        "generator": "tree",
-        "depth": 2,
-        "fanout": 2,
-        "link": {"delay_ms": 5.0, "loss_percent": 5.0, "reorder_percent": 2.0, "duplicate_percent": 2.0},
-    }
-    result = run(
-        connect,
-        seed=seed,
-        topology=tree,
-        publishers=("pub", "s2"),
-        subscribers=("s1", "s3", "s4"),
-        workload={"items": 30, "feeds": 3, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
-        events=tuple(events),
-        settle_ms=300_000,
-    )
-    for node in ("s1", "s3", "s4"):
-        for number, feed in enumerate(result.load.feeds):
-            assert result.delivered(node, number) == list(range(1, len(feed.messages) + 1))
-    assert not [event for rows in result.events.values() for event in rows if event["event"] == "error"]
+    result = run(connect, **rough_times(seed), settle_ms=300_000)
+    assert_all_have_all(result, "s1", "s3", "s4")
 
 
 def test_seeds_draw_keys() -> None:

@@ -7,7 +7,7 @@ beginning was not captured, or it is of a network whose key is not known here.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from analysis.decode.protocols.protocol import (
@@ -211,12 +211,11 @@ class _Framer:
             kind = _TYPES.get(about, ITEM) if isinstance(about, str) else ITEM
             parts = _entry_parts(value, len(packet.body)) if kind == _PACKETS else ()
             return Message(kind, parts, _feed(value["author"]), _sequence(value.get("sequence")), fields)
-        if name == REPLICATE:
-            clock = value["clock"] if isinstance(value.get("clock"), dict) else value
-            return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=tuple(_said(clock)))
-        if name == LADDER:
-            clock = value["clock"] if isinstance(value.get("clock"), dict) else {}
-            return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=tuple(_rung_said(clock)))
+        if name in _SAID:
+            bare = value if name == REPLICATE else {}
+            clock = value["clock"] if isinstance(value.get("clock"), dict) else bare
+            said = tuple(_said(clock, _SAID[name]))
+            return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=said)
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
 
@@ -267,25 +266,31 @@ def _sequence(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-def _said(clock: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what notes say of each feed."""
+def _said(clock: dict[str, Any], tell: Callable[[Any], str | None]) -> Iterator[tuple[str, str]]:
+    """Yield what notes, or a clock, say of each feed."""
     for author, number in clock.items():
-        feed = _feed(author)
-        try:
-            note = Note.read(number)
-        except ProtocolError:
-            continue
-        if feed is not None:
-            does = "receives" if note.receives else "does not receive"
-            yield feed, "not wanted" if note.sequence is None else f"at {note.sequence}, {does}"
+        feed, told = _feed(author), tell(number)
+        if feed is not None and told is not None:
+            yield feed, told
 
 
-def _rung_said(clock: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a clock of a rung below EBT says of each feed."""
-    for author, number in clock.items():
-        feed = _feed(author)
-        if feed is not None and type(number) is int:
-            yield feed, "not wanted" if number == IGNORE else f"at {number}"
+def _note_said(number: Any) -> str | None:
+    try:
+        note = Note.read(number)
+    except ProtocolError:
+        return None
+    does = "receives" if note.receives else "does not receive"
+    return "not wanted" if note.sequence is None else f"at {note.sequence}, {does}"
+
+
+def _place_said(number: Any) -> str | None:
+    if type(number) is not int:
+        return None
+    return "not wanted" if number == IGNORE else f"at {number}"
+
+
+_SAID = {REPLICATE: _note_said, LADDER: _place_said}
+"""What a number means in the notes of EBT, and in a clock of the rungs below it."""
 
 
 DECLARATION = Declaration(

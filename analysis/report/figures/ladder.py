@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.report.figures.plot import Figure, Spec, colour, figure, line, places
+from analysis.report.figures.plot import Figure, Spec, band, colour, figure, line, places
 
 NAMES = ("model", "paper")
 _LOGARITHMIC = {"in turn", "at once", "messages"}
@@ -23,18 +23,7 @@ def _column(table: Mapping[str, Any], column: str, title: str) -> Figure:
     x = [float(cell["row"]) for cell in cells]
     ours, paper = places(NAMES).values()
     data: list[Spec] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "fill": "toself",
-            "fillcolor": f"{colour(ours)}-soft",
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-            "name": "interval",
-            "meta": ours,
-            "x": [*x, *reversed(x)],
-            "y": [cell["high"] for cell in cells] + [cell["low"] for cell in reversed(cells)],
-        },
+        band(ours, "interval", x, [cell["low"] for cell in cells], [cell["high"] for cell in cells]),
         line(ours, "model, mean", x, [cell["mean"] for cell in cells]),
     ]
     told = [cell for cell in cells if cell["paper"] is not None]

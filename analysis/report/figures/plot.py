@@ -178,12 +178,25 @@ def line(
         "meta": place,
         "x": x,
         "y": y,
-        "line": {
-            "color": colour(place),
-            "width": width,
-            "shape": shape,
-            "dash": dash(place),
-        },
+        "line": {"color": colour(place), "width": width, "shape": shape, "dash": dash(place)},
+    }
+
+
+def band(
+    place: int, name: str, x: Sequence[float | str], lows: Sequence[float], highs: Sequence[float]
+) -> Spec:
+    """Return the trace of an interval around a line of the layering in a place."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "fill": "toself",
+        "fillcolor": f"{colour(place)}-soft",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "name": name,
+        "meta": place,
+        "x": [*x, *reversed(x)],
+        "y": [*highs, *reversed(lows)],
     }
 
 

@@ -10,7 +10,18 @@ from typing import NamedTuple
 
 from analysis.metrics.registry import Metric
 from analysis.metrics.study import EXTRA, Estimate, Point, Study
-from analysis.report.figures.plot import DASHES, Figure, Menu, Spec, colour, figure, line, places, with_menus
+from analysis.report.figures.plot import (
+    DASHES,
+    Figure,
+    Menu,
+    Spec,
+    band,
+    colour,
+    figure,
+    line,
+    places,
+    with_menus,
+)
 from analysis.report.numbers import pretty
 from analysis.report.study_words import estimate_text
 
@@ -160,19 +171,9 @@ def _traces(
         return
     banded = [(x, value) for x, value in known if value.low is not None and value.high is not None]
     if has_bands and len(banded) > 1:
-        lows = [_above(scale, value.low or 0) for _, value in reversed(banded)]
-        yield {
-            "type": "scatter",
-            "mode": "lines",
-            "fill": "toself",
-            "fillcolor": f"{colour(place)}-soft",
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-            "name": name,
-            "meta": place,
-            "x": [x for x, _ in banded] + [x for x, _ in reversed(banded)],
-            "y": [round(value.high or 0, 6) for _, value in banded] + lows,
-        }
+        lows = [_above(scale, value.low or 0) for _, value in banded]
+        highs = [round(value.high or 0, 6) for _, value in banded]
+        yield band(place, name, [x for x, _ in banded], lows, highs)
     drawn = line(place, name, [x for x, _ in known], means)  # type: ignore[misc]
     if group:
         drawn["line"]["dash"] = DASHES[stroke(number)]

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import Value, stringify
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import ProtocolError
+from ssb.replication.replicator import Replicator
 from ssb.store.feeds import FeedStore
 
 LADDER: Final = ("ladder",)
 """The call."""
 IGNORE: Final = -1
-_READ = 64  # messages of one feed that are read from the store at once, so that feeds take turns
 _UNWANTED = 5_000  # feeds in a clock that are not wanted here
 _ELEMENTS = 1_000  # of a clock in one body at most
 
@@ -56,7 +56,7 @@ class Session:
     is_over: bool = False
 
 
-class Rung:
+class Rung(Replicator):
     """The base of all rungs; see ssb.replication.replication.Replication.
 
     Args:
@@ -71,13 +71,11 @@ class Rung:
     name: Final = LADDER
     request: Final[Mapping[str, Value]] = MappingProxyType({})
     is_mutual: ClassVar[bool] = True
+    other = "a clock"
 
     def __init__(self, feeds: FeedStore, wanted: Iterable[str] = ()) -> None:
-        self._feeds = feeds
-        self._tips = feeds.tips()
-        self._wanted: dict[str, None] = dict.fromkeys(wanted)
+        super().__init__(feeds, wanted)
         self._sessions: dict[int, Session] = {}
-        self._stored: list[Message] = []
         self.elements = 0
         self.repeated = 0
 
@@ -98,11 +96,6 @@ class Rung:
         """See Replication."""
         return ""
 
-    @property
-    def wanted(self) -> Collection[str]:
-        """See Replication."""
-        return self._wanted.keys()
-
     def want_all(self, feeds: Iterable[str], now: int) -> None:
         """See Replication: others hear of it with the next clock."""
         self._wanted |= dict.fromkeys(feeds)
@@ -119,18 +112,13 @@ class Rung:
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
         """See Replication."""
-        before = {message.author: self._tips.get(message.author, 0) for message in messages}
-        refused = self._feeds.append(messages, received).refused
-        new: dict[tuple[str, int], Message] = {}
-        for message in messages:
-            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
-                new.setdefault((message.author, message.sequence), message)
-        self._stored += new.values()
-        self.repeated += len(messages) - len(new) if by is not None and not refused else 0
-        for feed, tip in before.items():
+        admitted = self._admit(messages, received)
+        if by is not None and not admitted.refused:
+            self.repeated += len(messages) - admitted.new
+        for feed, tip in admitted.before.items():
             if self._tips.get(feed, 0) > tip:
                 self._pass_on(feed, tip, by, now)
-        return refused
+        return admitted.refused
 
     def appended(self, feed: str, now: int, by: int | None = None) -> None:
         """See Replication."""
@@ -154,35 +142,6 @@ class Rung:
         """See Replication."""
         return sum(len(session.clock) for session in self._sessions.values())
 
-    def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
-        """See Replication."""
-        session = self._sessions[number]
-        batch: list[Message] = []
-        try:
-            for body in bodies:
-                value = parse(body.decode())
-                if not isinstance(value, dict):
-                    raise ProtocolError("a body that is neither a message nor a clock")
-                if "signature" in value:
-                    message = Message.from_value(value)
-                    if message.author not in self._wanted:
-                        raise ProtocolError("a message that is not wanted here")
-                    batch.append(message)
-                else:
-                    self._store(number, batch, now, received)
-                    self._read(session, value, now)
-        except (InvalidJson, UnicodeDecodeError) as error:
-            raise ProtocolError(f"a body that cannot be read: {error}") from None
-        except InvalidMessage as error:
-            raise ProtocolError(f"a message that is none: {error}") from None
-        finally:
-            self._store(number, batch, now, received)
-
-    def take_stored(self) -> list[Message]:
-        """See Replication."""
-        stored, self._stored = self._stored, []
-        return stored
-
     def output_due(self, number: int) -> int | None:
         """See Replication."""
         session = self._sessions[number]
@@ -197,14 +156,8 @@ class Rung:
         while room > 0 and session.ready:
             feed, sent = next(iter(session.ready.items()))
             del session.ready[feed]
-            read = self._feeds.after(feed, sent, _READ)
-            for stored in read:
-                bodies.append(stored.compact)
-                sent = stored.sequence
-                room -= len(stored.compact)
-                if room <= 0:
-                    break
-            if read and sent < self._tips.get(feed, 0):
+            sent, room, has_more = self._put_out(feed, sent, room, bodies)
+            if has_more:
                 session.ready[feed] = sent
         if session.sends_end and not session.ready and not session.has_ended:
             session.has_ended = True
@@ -242,7 +195,16 @@ class Rung:
 
     # Parts of the above
 
-    def _read(self, session: Session, value: dict[str, Value], now: int) -> None:
+    def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
+        """See Replicator."""
+        message = Message.from_value(value)
+        if message.author not in self._wanted:
+            raise ProtocolError("a message that is not wanted here")
+        batch.append(message)
+
+    def _read(self, number: int, value: dict[str, Value], now: int) -> None:
+        """See Replicator."""
+        session = self._sessions[number]
         if value.get("over") is True:
             session.is_over = True
             return
@@ -259,16 +221,12 @@ class Rung:
             session.clocks += 1
             self._hear(session, whole, now)
 
-    def _store(self, number: int, batch: list[Message], now: int, received: float) -> None:
-        """Store a batch that came on a connection, and empty it."""
-        messages = batch.copy()
-        batch.clear()
-        if not messages:
-            return
+    def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
+        """See Replicator."""
         refused = self.append(messages, now, received, by=number)
-        session = self._sessions[number]
+        clock = self._sessions[number].clock
         for message in messages:
             if message.sequence <= self._tips.get(message.author, 0):
-                session.clock[message.author] = max(message.sequence, session.clock.get(message.author, 0))
+                clock[message.author] = max(message.sequence, clock.get(message.author, 0))
         for error in refused.values():
             raise ProtocolError(f"a message that is refused: {error}")

@@ -107,7 +107,7 @@ BUGS = {
         "False",
     ),
     "notes that are no object": Bug(
-        "ssb", "ssb.replication.ebt", "Ebt.receive", "not isinstance(value, dict)", "False"
+        "ssb", "ssb.replication.replicator", "Replicator.receive", "not isinstance(value, dict)", "False"
     ),
     "a feed stored that nobody wants": Bug(
         "ssb",

@@ -1,0 +1,124 @@
+"""The base of the protocols by which peers replicate feeds: a store, and bodies that may hold messages."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from ssb.canonical import InvalidJson, Value, parse
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.replication.replication import ProtocolError
+from ssb.store.feeds import FeedStore
+
+_READ: Final = 64  # messages of one feed that are read from the store at once, so that feeds take turns
+
+
+class Admitted(NamedTuple):
+    """Messages that were given to the store.
+
+    Attributes:
+        before: their feeds -> the tip before.
+        new: how many were not there yet.
+        refused: for each feed with a bad one why it was refused.
+    """
+
+    before: Mapping[str, int]
+    new: int
+    refused: Mapping[str, InvalidMessage | ForkedFeed]
+
+
+class Replicator:
+    """What takes in and puts out messages for a Replication.
+
+    Args:
+        feeds: the store, which verifies what it appends.
+        wanted: the feeds that are replicated from the start.
+    """
+
+    other: ClassVar[str]
+    """What a body holds that is no message."""
+
+    def __init__(self, feeds: FeedStore, wanted: Iterable[str]) -> None:
+        self._feeds = feeds
+        self._tips = feeds.tips()
+        self._wanted: dict[str, None] = dict.fromkeys(wanted)
+        self._stored: list[Message] = []
+
+    @property
+    def wanted(self) -> Collection[str]:
+        """See Replication."""
+        return self._wanted.keys()
+
+    def take_stored(self) -> list[Message]:
+        """See Replication."""
+        stored, self._stored = self._stored, []
+        return stored
+
+    def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
+        """See Replication; later bodies are taken in only if the earlier ones are good.
+
+        Messages before a bad one are stored.
+        """
+        batch: list[Message] = []
+        try:
+            for body in bodies:
+                value = parse(body.decode())
+                if not isinstance(value, dict):
+                    raise ProtocolError(f"a body that is neither a message nor {self.other}")
+                if "signature" in value:
+                    self._take_message(number, value, batch)
+                else:
+                    self._store_batch(number, batch, now, received)
+                    self._read(number, value, now)
+        except (InvalidJson, UnicodeDecodeError) as error:
+            raise ProtocolError(f"a body that cannot be read: {error}") from None
+        except InvalidMessage as error:
+            raise ProtocolError(f"a message that is none: {error}") from None
+        finally:
+            self._store_batch(number, batch, now, received)
+
+    # What protocols differ in
+
+    def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
+        """Append a message to the batch if it was asked for. Raises InvalidMessage."""
+        raise NotImplementedError
+
+    def _read(self, number: int, value: dict[str, Value], now: int) -> None:
+        """Act on a body that holds no message. Raises ProtocolError."""
+        raise NotImplementedError
+
+    def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
+        """Store messages that came on a connection. Raises ProtocolError for one that is refused."""
+        raise NotImplementedError
+
+    # For all of them
+
+    def _admit(self, messages: Sequence[Message], received: float) -> Admitted:
+        """Give messages to the store, and note those that are new."""
+        before = {message.author: self._tips.get(message.author, 0) for message in messages}
+        refused = self._feeds.append(messages, received).refused
+        new: dict[tuple[str, int], Message] = {}
+        for message in messages:
+            if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
+                new.setdefault((message.author, message.sequence), message)
+        self._stored += new.values()
+        return Admitted(before, len(new), refused)
+
+    def _put_out(self, feed: str, sent: int, room: int, bodies: list[bytes]) -> tuple[int, int, bool]:
+        """Append the next messages of a feed to bodies, until about `room` bytes.
+
+        Returns the number of the last one, what is left of the room, and whether there are more messages.
+        """
+        read = self._feeds.after(feed, sent, _READ)
+        for stored in read:
+            bodies.append(stored.compact)
+            sent = stored.sequence
+            room -= len(stored.compact)
+            if room <= 0:
+                break
+        return sent, room, bool(read) and sent < self._tips.get(feed, 0)
+
+    def _store_batch(self, number: int, batch: list[Message], now: int, received: float) -> None:
+        """Store a batch, and empty it first: what is refused is not tried again."""
+        if batch:
+            messages = batch.copy()
+            batch.clear()
+            self._store(number, messages, now, received)
