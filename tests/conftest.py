@@ -6,6 +6,7 @@ theirs, so that nothing that a user has installed or set changes what they see.
 
 import os
 import signal
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +45,21 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.default_int_handler)
     os.environ |= {"HOME": home.name, "WIRESHARK_CONFIG_DIR": f"{home.name}/wireshark", "LC_ALL": "C.UTF-8"}
+
+
+@pytest.fixture(scope="module")
+def plain_poll() -> Iterator[None]:
+    """The layering plain-poll, and its protocol, are known while a module is tested."""
+    from plain_poll.decoder import DECLARATION
+    from plain_poll.layering import PlainPollLayering
+
+    from analysis.decode.protocols.registry import PROTOCOLS
+    from testbed.layerings.registry import LAYERINGS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PROTOCOLS, "plain-poll", DECLARATION)
+        patch.setitem(LAYERINGS, "plain-poll", PlainPollLayering())
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

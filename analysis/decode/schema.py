@@ -27,7 +27,7 @@ COLUMNS = (
         "string",
         "",
         "what the frame was taken for, by its ports or Ethertype: `ndn`, another protocol that is known here"
-        " (`append-poll`), `udp` or `tcp` of other ports; null if it is none of these",
+        " (`ssb`), `udp` or `tcp` of other ports; null if it is none of these",
     ),
     Column("transport", "string", "", "what carries it: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
     Column("src", "string", "", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),

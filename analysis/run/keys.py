@@ -76,13 +76,13 @@ WORDS = {
 
 PARAMETERS = {
     "window": Words("window", "items"),
-    "poll_ms": Words("time between polls", "ms"),
     "connect": Words("whom peers call"),
     "rate": Words("Interests that a contract allows", "Interests/s"),
     "entries": Words("messages of a transient feed", "messages"),
     "unread": Words("transient feeds that wait to be read", "feeds"),
     "validate_data": Words("validation of Data by providers"),
     "interval_ms": Words("time between two calls", "ms"),
+    "at": Words("node of the hub"),
     "connections": Words("connections that each peer opens", "connections"),
     "hops": Words("follows to a feed that is replicated", "follows"),
     "encrypt": Words("encryption"),

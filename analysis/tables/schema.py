@@ -223,7 +223,7 @@ OVERHEAD = Table(
             "",
             "`ethernet`, `ip`, `udp` and `tcp` headers, `retransmitted` (what TCP had sent before), `ndnlp`,"
             " `interest` (Interests, LLIs, Nacks), `data header` (Data less `payload`), a protocol and one of"
-            " its own layers (`append-poll request`), `encrypted` and `unread` (no key for it; not readable"
+            " its own layers (`ssb note`), `encrypted` and `unread` (no key for it; not readable"
             " as the protocol that the port says), `payload` (the application's message), `other` (frames of"
             " no known protocol)",
         ),

@@ -1,7 +1,8 @@
 """The rungs of the replication ladder, as layerings: swarms of peers over the underlay."""
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from pydantic import Field
 from ssb.replication.replication import Replication
 from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
+from ssb.replication.rungs.hub import Hub, HubClient
 from ssb.replication.rungs.poll import Poll
 from ssb.replication.rungs.rung import Rung
 from ssb.store.clocks import MemoryClocks
@@ -18,8 +20,10 @@ from testbed.layerings.node import Context, Node, Parameters
 from testbed.layerings.peer_role import Role, peer_identity
 from testbed.layerings.ssb import SsbNode
 from testbed.layerings.workload import Feature
+from topologies.model import Topology
 
 _MS = 1_000_000
+_POLLS = ("scan", "append-poll")
 
 
 class RungParameters(Parameters):
@@ -35,7 +39,16 @@ class PollParameters(RungParameters):
     """Parameters of what calls others now and then."""
 
     interval_ms: int = Field(default=1000, ge=10, le=86_400_000)
-    """Time from one call to the next: of each publisher under `scan`, of one random peer under gossip."""
+    """Time from one call to the next: of each publisher under polls, of one random peer under gossip."""
+
+
+class HubParameters(RungParameters):
+    """Parameters of `hub`."""
+
+    interval_ms: int = Field(default=0, ge=0, le=86_400_000)
+    """Time from one call of the hub to the next. 0: clients call once, and stay connected."""
+    at: str = ""
+    """The node where the hub is. Empty: the one with most links, the first of them."""
 
 
 class FloodParameters(RungParameters):
@@ -75,10 +88,12 @@ RUNGS = {
     rung.kind: rung
     for rung in (
         RungLayering("scan", "SSB: polls of whole feeds", PollParameters),
+        RungLayering("append-poll", "SSB: polls of what is new", PollParameters),
         RungLayering("gossip", "SSB: gossip, with the clocks of all feeds", PollParameters),
         RungLayering("gossip-skip", "SSB: gossip that skips requests", PollParameters),
         RungLayering("flood", "SSB: floods over random connections", FloodParameters),
         RungLayering("ebt", "SSB: epidemic broadcast trees over random connections", EbtParameters),
+        RungLayering("hub", "SSB: a hub that remembers its clients", HubParameters),
     )
 }
 """The rungs by name."""
@@ -94,16 +109,17 @@ class RungNode(SsbNode):
         self._kind = context.layering
         self._most: int = context.parameters.get("connections", 0)
         self._interval: int = context.parameters.get("interval_ms", 0) * _MS
+        self._hub = hub_of(context.network, context.parameters) if self._kind == "hub" else ""
         seed = f"swarm {context.seed} {context.layering} {context.name}"
         self._luck = Random(hashlib.sha256(seed.encode()).digest())
         swarm = context.workload.publishers | context.workload.follows.keys()
-        self._others = sorted(swarm - {context.name})
+        self._others = [self._hub] if self._hub else sorted(swarm - {context.name})
         self._rung: Rung | None = None
         super().__init__(context)
-        if self._kind != "scan":
+        if self._kind not in _POLLS:
             self._role.stays_connected = True
             self._calls_at = None
-            if context.name in swarm and self._others:
+            if context.name in swarm and self._others not in ([], [context.name]):
                 first = int(self._luck.random() * self._interval)
                 self._calls_at = (context.since or 0) + first
 
@@ -119,18 +135,23 @@ class RungNode(SsbNode):
         """See SsbNode."""
         wanted = sorted(feed.key for feed in role.feeds)
         match self._kind:
-            case "scan":
+            case "scan" | "append-poll":
                 authors = defaultdict(list)
                 for feed in role.follows.values():
                     authors[peer_identity(context.seed, feed.publisher).ref].append(feed.key)
-                self._rung = Poll(store, wanted, authors, whole=True)
+                self._rung = Poll(store, wanted, authors, whole=self._kind == "scan")
             case "flood":
                 self._rung = Flood(store, wanted)
+            case "hub" if context.name == self._hub:
+                self._rung = Hub(store, MemoryClocks(context.state.clocks), wanted)
+            case "hub":
+                clocks = MemoryClocks(context.state.clocks)
+                self._rung = HubClient(store, wanted, wanted, clocks, stays=not self._interval)
             case "ebt":
                 return None
             case kind:
-                clocks = MemoryClocks(context.state.clocks) if kind == "gossip-skip" else None
-                self._rung = Gossip(store, wanted, clocks)
+                skips = kind == "gossip-skip"
+                self._rung = Gossip(store, wanted, MemoryClocks(context.state.clocks) if skips else None)
         return self._rung
 
     def _call(self, now: int) -> int | None:
@@ -141,7 +162,7 @@ class RungNode(SsbNode):
         for remote in self._calls:
             if remote not in met:  # it could not be reached
                 self._peer.remove(remote, now)
-        if self._kind != "scan":
+        if self._kind not in _POLLS:
             count = min(self._most, len(self._others)) if self._most else 1
             self._calls = self._addresses(self._luck.sample(self._others, count))
         super()._call(now)
@@ -151,3 +172,9 @@ class RungNode(SsbNode):
         """See SsbNode: what was called for is done."""
         if self._interval:
             self._peer.remove(remote, now)
+
+
+def hub_of(network: Topology, parameters: Mapping[str, Any]) -> str:
+    """Return the node where the hub is."""
+    links = Counter(interface.node for interface in network.interfaces)
+    return parameters["at"] or max(network.nodes, key=lambda node: links[node])

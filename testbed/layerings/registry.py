@@ -7,7 +7,6 @@ and a callable without arguments that returns a testbed.layerings.node.Layering.
 from importlib.metadata import EntryPoint, entry_points
 
 from testbed.errors import UserError
-from testbed.layerings.append_poll import AppendPollLayering
 from testbed.layerings.ladder import RUNGS
 from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
@@ -36,7 +35,6 @@ def _load(point: EntryPoint) -> Layering:
 _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
     "ndn": PLAIN_NDN,
-    "append-poll": AppendPollLayering(),
     **RUNGS,
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),

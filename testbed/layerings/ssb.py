@@ -23,7 +23,7 @@ from testbed.layerings.workload import Feature
 from topologies.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 
 CONNECTION_BYTES = 40 + 2 * 56 + 32
-"""State of a connection: TCP's 40 as in append-poll, key and nonce of both directions, the remote's key."""
+"""State of a connection: TCP's 40, key and nonce of both directions, the remote's key."""
 EXCHANGE_BYTES = 32 + 3 * 8 + 2
 """State of a feed on a connection: its key, what the remote has, was sent and was told, and both modes."""
 _MS = 1_000_000

@@ -317,6 +317,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_gateways(whole)
     _check_stock_peers(whole)
     _check_providers(whole)
+    _check_hub(whole)
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))
@@ -366,6 +367,13 @@ def _check_providers(scenario: Scenario) -> None:
         if not neighbours - ends:
             said = f"ndn-over-ssb: {node!r} is next to no provider, a node that neither publishes nor asks"
             raise InvalidScenario(said, ("layerings",), ("topology",))
+
+
+def _check_hub(scenario: Scenario) -> None:
+    for layering in scenario.layerings:
+        at = scenario.parameters.get(layering, {}).get("at")
+        if layering == "hub" and isinstance(at, str) and at:
+            _check_nodes("hub", [at], scenario.network.nodes, ("parameters", layering, "at"))
 
 
 def _check_feeds(scenario: Scenario) -> None:

@@ -1,7 +1,7 @@
-"""A small encrypted protocol, for tests: append-poll in sealed frames.
+"""A small encrypted protocol, for tests: plain-poll in sealed frames.
 
 The end that opens a connection sends 32 bytes that name it; its key follows from these and a secret that all
-nodes share. From then on each frame of append-poll is sealed: a length of four bytes, and a box of NaCl's
+nodes share. From then on each frame of plain-poll is sealed: a length of four bytes, and a box of NaCl's
 secretbox with its nonce.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from nacl.secret import SecretBox
+from plain_poll import decoder
+from plain_poll.layering import PlainPollLayering, PlainPollNode
+from plain_poll.protocol import Frames, frame
 
-from analysis.decode.protocols import append_poll
 from analysis.decode.protocols.protocol import ENCRYPTED, Declaration, Ends, Layer, Message
 from captures.key_log import Secret, Secrets
-from ssb.replication.append_poll import Frames, frame
-from testbed.layerings.append_poll import AppendPollLayering, AppendPollNode
 from testbed.layerings.node import Context, Node
 from topologies.endpoint import Connect, Opened, Program, Received, Send, StreamAction, StreamPort
 
@@ -46,8 +46,8 @@ class _Stream:
         )
 
 
-class SealedPollNode(AppendPollNode):
-    """A node of append-poll whose streams are sealed."""
+class SealedPollNode(PlainPollNode):
+    """A node of plain-poll whose streams are sealed."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -94,8 +94,8 @@ class SealedPollNode(AppendPollNode):
         return secrets
 
 
-class SealedPollLayering(AppendPollLayering):
-    """Append-poll, sealed."""
+class SealedPollLayering(PlainPollLayering):
+    """Plain-poll, sealed."""
 
     def build(self, context: Context) -> Node:
         return SealedPollNode(context)
@@ -112,7 +112,7 @@ class _Framer:
         self._box: SecretBox | None = None
         self._named = bytearray()
         self._outer: dict[bool, Frames | None] = {True: Frames(), False: Frames()}
-        self._inner = append_poll.DECLARATION.framer(ends, secrets)
+        self._inner = decoder.DECLARATION.framer(ends, secrets)
 
     def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
         if from_opener and len(self._named) < _ID:
@@ -143,13 +143,13 @@ class _Framer:
 DECLARATION = Declaration(
     NAME,
     tcp_ports=frozenset((PORT,)),
-    kinds={"hello": "name of a connection", "sealed": "sealed bytes", **append_poll.DECLARATION.kinds},
-    control=append_poll.DECLARATION.control | {"hello"},
+    kinds={"hello": "name of a connection", "sealed": "sealed bytes", **decoder.DECLARATION.kinds},
+    control=decoder.DECLARATION.control | {"hello"},
     layers=(
         Layer("identifier", "names of connections"),
         Layer("seal", "nonces and authenticators"),
-        *append_poll.DECLARATION.layers,
+        *decoder.DECLARATION.layers,
     ),
-    columns=append_poll.DECLARATION.columns,
+    columns=decoder.DECLARATION.columns,
     framer=_Framer,
 )

@@ -8,20 +8,20 @@ import pcapng_oracle
 import pyarrow.parquet as pq
 import pytest
 from handmade import without_keys
+from plain_poll.protocol import LENGTH
 from sealed_poll import DECLARATION, LABEL, LAYERING, NAME, SEAL
 from short_runs import emulate
 
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.pipelines.run import analyze
 from captures.key_log import from_lines
-from ssb.replication.append_poll import LENGTH
 from testbed.layerings.registry import LAYERINGS
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def registered():
+def registered(plain_poll):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PROTOCOLS, NAME, DECLARATION)
         patch.setitem(LAYERINGS, NAME, LAYERING)
@@ -31,7 +31,7 @@ def registered():
 @pytest.fixture(scope="module")
 def run(registered, spark, tmp_path_factory):
     place = tmp_path_factory.mktemp("sealed") / "run"
-    made = emulate(place, "line", items=15, layerings=(NAME, "append-poll"))
+    made = emulate(place, "line", items=15, layerings=(NAME, "plain-poll"))
     analyze(made.directory)
     return made
 
@@ -56,7 +56,7 @@ def test_the_key_log_is_a_file_of_the_run_and_in_its_capture(run):
     assert {secret.label for secret in secrets} == {LABEL}
     assert f"{NAME}/keys.log" in run.manifest.files
     assert lines in (run.directory / NAME / "capture.pcapng").read_bytes()
-    assert not (run.directory / "append-poll" / "keys.log").exists()
+    assert not (run.directory / "plain-poll" / "keys.log").exists()
     assert len(secrets) >= metrics(run)["connections"] > 0
 
 
@@ -71,7 +71,7 @@ def test_messages_are_read_with_the_keys(run):
 
 
 def test_its_layers_are_those_of_the_open_protocol_and_the_seals(run):
-    sealed, open_ = layers(run), layers(run, "append-poll")
+    sealed, open_ = layers(run), layers(run, "plain-poll")
     assert "encrypted" not in sealed
     # Items are as long; what is repeated differs, as losses hit others.
     assert sealed["payload"] == open_["payload"]
@@ -79,7 +79,7 @@ def test_its_layers_are_those_of_the_open_protocol_and_the_seals(run):
     assert sealed[f"{NAME} seal"] >= SEAL * sum(row["kind"] != "hello" for row in messages)
     assert sealed[f"{NAME} length"] * SEAL == sealed[f"{NAME} seal"] * LENGTH
     assert metrics(run)["useful_share"] > 0
-    assert metrics(run)["bound_p50"] > metrics(run, "append-poll")["bound_p50"]
+    assert metrics(run)["bound_p50"] > metrics(run, "plain-poll")["bound_p50"]
 
 
 def test_without_the_keys_it_is_encrypted_bytes(run, tmp_path):

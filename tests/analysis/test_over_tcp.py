@@ -27,9 +27,9 @@ from forwarder.wire.packet import make_data
 
 
 @pytest.fixture(scope="module")
-def compared(spark, tmp_path_factory):
+def compared(plain_poll, spark, tmp_path_factory):
     run = emulate(
-        tmp_path_factory.mktemp("over-tcp") / "run", "line", items=15, layerings=("append-poll", "poll")
+        tmp_path_factory.mktemp("over-tcp") / "run", "line", items=15, layerings=("plain-poll", "poll")
     )
     analyze(run.directory)
     return run
@@ -42,7 +42,7 @@ def values(run, layering):
 
 @pytest.mark.spark
 def test_it_is_compared_on_all_but_what_only_ndn_has(compared):
-    over_tcp, over_ndn = values(compared, "append-poll"), values(compared, "poll")
+    over_tcp, over_ndn = values(compared, "plain-poll"), values(compared, "poll")
     for metric in (
         "delivered",
         "latency_p50",
@@ -59,10 +59,10 @@ def test_it_is_compared_on_all_but_what_only_ndn_has(compared):
 
 @pytest.mark.spark
 def test_state_is_that_of_samples_and_over_ndn_that_of_pits(compared):
-    over_tcp, over_ndn = values(compared, "append-poll"), values(compared, "poll")
-    turn = compared.manifest.runs["append-poll"]
+    over_tcp, over_ndn = values(compared, "plain-poll"), values(compared, "poll")
+    turn = compared.manifest.runs["plain-poll"]
     step = turn.sample_interval_ns
-    lines = compared.counters("append-poll").read_text().splitlines()
+    lines = compared.counters("plain-poll").read_text().splitlines()
     total, peak, network, nodes = 0, 0, Counter(), set()
     for row in map(json.loads, lines):
         held = sum(kind["bytes"] for kind in row["state"].values())
@@ -98,7 +98,7 @@ def test_samples_of_pits_come_near_to_what_packets_tell(compared):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("layering", ["append-poll", "poll"])
+@pytest.mark.parametrize("layering", ["plain-poll", "poll"])
 def test_the_load_of_links_counts_every_frame(compared, layering):
     capture = compared.directory / layering / "capture.pcapng"
     sent = Counter()
@@ -115,10 +115,10 @@ def test_the_load_of_links_counts_every_frame(compared, layering):
 
 @pytest.mark.spark
 def test_what_a_link_has_lost_is_counted(compared):
-    capture = compared.directory / "append-poll" / "capture.pcapng"
+    capture = compared.directory / "plain-poll" / "capture.pcapng"
     seen = Counter(packet.direction for packet in pcapng_oracle.read(capture))
     load = pq.read_table(compared.directory / "tables" / "link_load.parquet").to_pylist()
-    lost = sum(row["lost"] for row in load if row["layering"] == "append-poll")
+    lost = sum(row["lost"] for row in load if row["layering"] == "plain-poll")
     assert lost == seen[Direction.OUT] - seen[Direction.IN] > 0
 
 
@@ -129,8 +129,8 @@ def test_its_page_has_no_pit_and_no_journey(compared, tmp_path):
     assert "State entries, mean of a node" in both
     assert "PIT entries, mean of a node" not in both
     assert "Lifetime of " in both
-    assert "append-poll: IPv4 along static routes; all others: best-route" in both
-    alone = emulate(tmp_path / "run", "line", items=5, layerings=("append-poll",))
+    assert "plain-poll: IPv4 along static routes; all others: best-route" in both
+    alone = emulate(tmp_path / "run", "line", items=5, layerings=("plain-poll",))
     page = analyze(alone.directory).read_text(encoding="utf-8")
     assert "State over time" in page
     assert "Lifetime of " not in page
@@ -140,7 +140,7 @@ def test_its_page_has_no_pit_and_no_journey(compared, tmp_path):
 
 LOSSY = """
 title = "Polls over links that lose, double and let overtake"
-layerings = ["append-poll"]
+layerings = ["plain-poll"]
 seed = 1
 settle_ms = 4000
 publishers = ["p1", "p2"]
@@ -170,7 +170,7 @@ feeds = 2
 speed = 1500000.0
 idle_limit_ms = 40.0
 
-[parameters.append-poll]
+[parameters.plain-poll]
 poll_ms = 150
 """
 
@@ -199,7 +199,7 @@ def sent_by_layer(capture):
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
-def lossy(request, spark, tmp_path_factory):
+def lossy(request, plain_poll, spark, tmp_path_factory):
     directory = tmp_path_factory.mktemp("lossy")
     (directory / "lossy.toml").write_text(LOSSY.replace("seed = 1", f"seed = {request.param}"))
     run = emulate(directory / "run", str(directory / "lossy.toml"))
@@ -213,10 +213,10 @@ def of_run(run, name):
 
 @pytest.mark.spark
 def test_layers_add_up_to_all_that_was_sent(lossy):
-    capture = lossy.directory / "append-poll" / "capture.pcapng"
+    capture = lossy.directory / "plain-poll" / "capture.pcapng"
     sent = sent_by_layer(capture)
     layers = {row["layer"]: row["bytes"] for row in of_run(lossy, "overhead") if row["bytes"]}
-    own = ("payload", "append-poll length", "append-poll request", "unread")
+    own = ("payload", "plain-poll length", "plain-poll request", "unread")
     assert sum(layers.values()) == sum(sent.values())
     assert sum(layers.pop(layer, 0) for layer in own) == sent.pop("new")
     assert layers == sent
@@ -228,7 +228,7 @@ def test_what_it_takes_at_least_is_less_than_what_it_took(lossy):
     rows = of_run(lossy, "latency")
     assert rows
     assert all(0 < row["bound_ns"] <= row["latency_ns"] for row in rows)
-    known = values(lossy, "append-poll")
+    known = values(lossy, "plain-poll")
     assert known["wire_ratio"] > 1
     assert 0 < known["useful_share"] < 100
     assert known["bound_p50"] > 0
@@ -236,12 +236,12 @@ def test_what_it_takes_at_least_is_less_than_what_it_took(lossy):
 
 @pytest.mark.spark
 def test_control_messages_are_requests_and_ends_on_every_link(lossy):
-    messages = [row for row in of_run(lossy, "append-poll") if row["direction"] == "out"]
+    messages = [row for row in of_run(lossy, "plain-poll") if row["direction"] == "out"]
     control = [row for row in messages if row["kind"] in ("request", "end")]
-    carried = values(lossy, "append-poll")["delivered"]
-    assert values(lossy, "append-poll")["control_per_item"] == pytest.approx(len(control) / carried)
+    carried = values(lossy, "plain-poll")["delivered"]
+    assert values(lossy, "plain-poll")["control_per_item"] == pytest.approx(len(control) / carried)
     items = {(row["feed"], row["seq"]) for row in messages if row["kind"] == "data"}
-    assert len(items) == values(lossy, "append-poll")["published"]
+    assert len(items) == values(lossy, "plain-poll")["published"]
 
 
 @pytest.mark.spark
@@ -252,7 +252,7 @@ def test_connections_are_those_that_subscribers_opened(lossy):
     assert {row["node"] for row in opened} == {"s1", "s2"}
     assert {row["node"] for row in accepted} == {"p1", "p2"}
     complete = [row for row in opened if row["handshake_ns"] is not None]
-    assert values(lossy, "append-poll")["connections"] == len(complete)
+    assert values(lossy, "plain-poll")["connections"] == len(complete)
     # Two links of 5 ms less 3 ms of jitter, there and back.
     assert min(row["handshake_ns"] for row in complete) >= 4 * 2_000_000
     received = {row["src_port"]: row["received_bytes"] for row in opened if row["ended"] == "fin"}
@@ -287,7 +287,7 @@ TSHARK = {
 def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
     """Those of a known port, which are decoded one by one, and of an unknown one, all at once."""
     capture = tmp_path / "capture.pcapng"
-    octets = (lossy.directory / "append-poll" / "capture.pcapng").read_bytes()
+    octets = (lossy.directory / "plain-poll" / "capture.pcapng").read_bytes()
     known = (8010).to_bytes(2)
     capture.write_bytes(octets if port == "8010" else octets.replace(known, int(port).to_bytes(2)))
     fields = [word for name in ("ip.src", "ip.dst", *TSHARK.values()) for word in ("-e", name)]
@@ -302,7 +302,7 @@ def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
     ]
     ours = [[row["src"], row["dst"], *(row[name] for name in TSHARK)] for row in rows]
     assert ours == [[src, dst, *(int(each, 0) for each in rest)] for src, dst, *rest in told]
-    protocol, kind = ("append-poll", "segment") if port == "8010" else ("tcp", "other")
+    protocol, kind = ("plain-poll", "segment") if port == "8010" else ("tcp", "other")
     assert {(row["protocol"], row["kind"], row["transport"]) for row in rows} == {(protocol, kind, "tcp")}
 
 

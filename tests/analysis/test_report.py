@@ -931,8 +931,8 @@ def test_layerings_look_different_to_everybody(theme, sight):
             assert apart > 0.12 or dash != pattern, (k, sight)
 
 
-def test_control_messages_are_told_by_kind_whatever_the_protocol():
-    ndn, over_tcp = {"layering": "lli", "protocol": "ndn"}, {"layering": "poll", "protocol": "append-poll"}
+def test_control_messages_are_told_by_kind_whatever_the_protocol(plain_poll):
+    ndn, over_tcp = {"layering": "lli", "protocol": "ndn"}, {"layering": "poll", "protocol": "plain-poll"}
     traffic = [ndn | {"kind": kind, "frames": n} for kind, n in (("lli", 6), ("idle", 3), ("data", 40))]
     traffic.append(over_tcp | {"kind": "segment", "frames": 90})
     counts = {"request": 9, "end": 6, "data": 40}
@@ -943,8 +943,8 @@ def test_control_messages_are_told_by_kind_whatever_the_protocol():
     assert {name: {x: y for x, y in each.items() if y} for name, each in bars.items()} == {
         "LLIs": {"lli": 2},
         "FeedState, acknowledgements": {"lli": 1},
-        "append-poll: request": {"poll": 3},
-        "append-poll: end of an answer": {"poll": 2},
+        "plain-poll: request": {"poll": 3},
+        "plain-poll: end of an answer": {"poll": 2},
     }
     nothing = made_tables(traffic=[row for row in traffic if row["kind"] == "data"])
     assert "control" not in figures(render(made_manifest(), nothing))

@@ -6,19 +6,22 @@ from collections import Counter
 from itertools import pairwise
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_poll.decoder import DECLARATION
+from plain_poll.protocol import LENGTH, PORT, frame
 
 from analysis.decode import messages
 from analysis.decode.connections import Row
 from analysis.decode.messages import RETRANSMITTED
-from analysis.decode.protocols.append_poll import DECLARATION
 from analysis.decode.protocols.protocol import ITEM, PAYLOAD, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS
 from captures.streams import ACK, FIN, RST, SYN
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.replication.append_poll import LENGTH, PORT, frame
+
+pytestmark = pytest.mark.usefixtures("plain_poll")
 
 WRITER = Identity.from_seed(bytes(32))
 FEED = []
@@ -92,7 +95,7 @@ class Wire:
                     src_port=src_port,
                     dst_port=dst_port,
                     vlan=None,
-                    protocol="append-poll",
+                    protocol="plain-poll",
                     frame_bytes=HEADERS + len(octets),
                     carried_bytes=len(octets),
                     tcp_seq=sequence,
@@ -250,7 +253,7 @@ def test_each_end_tells_how_a_connection_went():
     assert client == {
         "layering": "x",
         "node": "c",
-        "protocol": "append-poll",
+        "protocol": "plain-poll",
         "direction": "out",
         "src": CLIENT,
         "dst": SERVER,
@@ -324,4 +327,4 @@ def test_the_declaration_names_all_that_its_framer_yields():
     assert all(row.keys() <= set(schema.names) for _, row in kept)
     assert {row["layer"] for row in found.layers} == {PAYLOAD, *(layer.key for layer in DECLARATION.layers)}
     assert DECLARATION.control < DECLARATION.kinds.keys()
-    assert PROTOCOLS["append-poll"] is DECLARATION
+    assert PROTOCOLS["plain-poll"] is DECLARATION

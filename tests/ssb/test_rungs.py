@@ -16,6 +16,7 @@ from ssb.message import Message
 from ssb.replication.replication import ProtocolError
 from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
+from ssb.replication.rungs.hub import Hub, HubClient
 from ssb.replication.rungs.poll import Poll
 from ssb.replication.rungs.rung import IGNORE, Rung
 from ssb.store.clocks import MemoryClocks
@@ -228,3 +229,109 @@ def test_the_valid_part_of_a_batch_is_kept() -> None:
     with pytest.raises(ProtocolError):
         peer.rung.receive(1, [*good, forged(FEEDS[0][3])], 0, 0.0)
     assert peer.feeds.tips() == {KEYS[0]: 3}
+
+
+def centre(count: int, *, stays: bool) -> tuple[RungPeer, list[RungPeer]]:
+    """A hub, and clients that write a feed each and follow all others."""
+    hub = RungPeer("hub", partial(Hub, clocks=MemoryClocks()))
+    clients = []
+    for place in range(count):
+        own, clocks = KEYS[place], MemoryClocks()
+        make = partial(HubClient, wanted=KEYS[:count], own=[own], clocks=clocks, stays=stays)
+        clients.append(RungPeer(f"{place}", make))
+    return hub, clients
+
+
+def test_a_hub_costs_a_message_for_each_reader_and_two_headers_a_poll() -> None:
+    hub, clients = centre(5, stays=False)
+    for place, client in enumerate(clients):
+        for message in FEEDS[place][:4]:
+            client.publish(message)
+    for _ in range(2):
+        for client in clients:
+            meet(client, hub)
+    assert all(client.feeds.tips() == hub.feeds.tips() for client in clients)
+    assert sum(client.copies for client in clients) == 5 * 4
+    assert hub.copies == 5 * 4 * 4
+    before = [client.rung.elements for client in clients], hub.rung.elements  # type: ignore[attr-defined]
+    for client in clients:
+        meet(client, hub)
+    assert [client.rung.elements for client in clients] == [said + 2 for said in before[0]]  # type: ignore[attr-defined]
+    assert hub.rung.elements == before[1]  # type: ignore[attr-defined]
+    assert (sum(client.copies for client in clients), hub.copies) == (5 * 4, 5 * 4 * 4)
+
+
+def test_who_stays_at_the_hub_is_sent_what_is_new_without_headers() -> None:
+    hub, clients = centre(5, stays=True)
+    links = [Link(client, hub) for client in clients]
+    rounds(links)
+    before = told([hub, *clients])
+    for message in FEEDS[2][:7]:
+        clients[2].publish(message)
+        assert rounds(links) == 2
+    assert [client.feeds.tips() for client in clients] == [{KEYS[2]: 7}] * 5
+    assert (clients[2].copies, hub.copies, told([hub, *clients])) == (7, 7 * 4, before)
+    assert not any(client.rung.repeated for client in clients)  # type: ignore[attr-defined]
+
+
+def test_a_hub_is_told_who_is_followed_no_more() -> None:
+    hub, clients = centre(3, stays=True)
+    links = [Link(client, hub) for client in clients]
+    rounds(links)
+    clients[0].rung.unwant(KEYS[1], 0)
+    rounds(links)
+    clients[1].publish(FEEDS[1][0])
+    rounds(links)
+    assert [client.feeds.tips() for client in clients] == [{}, {KEYS[1]: 1}, {KEYS[1]: 1}]
+    clients[0].rung.want_all([KEYS[1]], 0)
+    clients[0].rung.want_all([KEYS[3]], 0)  # while the hub has not answered
+    rounds(links)
+    assert clients[0].feeds.tips() == {KEYS[1]: 1}
+    assert set(hub.rung._sessions[1].clock) == {KEYS[1], KEYS[2], KEYS[3]}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "lost", ["messages on the way", "the hub's records", "the hub's store", "the client's store"]
+)
+def test_where_records_do_not_add_up_the_hub_asks_for_the_whole_clock(lost: str) -> None:
+    hub, clients = centre(2, stays=False)
+    author, reader = clients
+    author.publish(FEEDS[0][0])
+    for client in (author, reader):
+        meet(client, hub)
+    if lost == "messages on the way":
+        author.publish(FEEDS[0][1])
+        meet(author, hub)
+        link = Link(reader, hub)
+        for _ in range(3):  # the messages are sent, and do not arrive
+            under_way = link.take()
+            if any(b'"signature"' in body for _, bodies in under_way for body in bodies):
+                break
+            for side, bodies in under_way:
+                link.give(side, bodies)
+        link.close()
+    elif lost == "the hub's records":
+        hub.rung._clocks = MemoryClocks()  # type: ignore[attr-defined]
+    elif lost == "the hub's store":
+        hub = RungPeer("hub", partial(Hub, clocks=hub.rung._clocks))  # type: ignore[attr-defined]
+        meet(author, hub)
+    else:
+        clocks = reader.rung._clocks  # type: ignore[attr-defined]
+        reader = RungPeer("1", partial(HubClient, wanted=KEYS[:2], own=[KEYS[1]], clocks=clocks, stays=False))
+    before = told([hub, reader])
+    meet(reader, hub)
+    assert reader.feeds.tips() == author.feeds.tips() == hub.feeds.tips()
+    # Two headers, and the client's two feeds: one of its own, one that it follows. "All" is no element.
+    assert told([hub, reader]) - before == (2 if lost == "the hub's store" else 4)
+    before = told([hub, reader])
+    meet(reader, hub)
+    assert told([hub, reader]) - before == 2
+
+
+def test_a_hub_that_never_knows_enough_is_left() -> None:
+    client = RungPeer("client", partial(HubClient, wanted=KEYS, own=[], clocks=MemoryClocks(), stays=True))
+    client.rung.open(1, "hub", is_caller=True, now=0)
+    again = b'{"clock":{},"end":true,"all":true}'
+    client.rung.receive(1, [again], 0, 0.0)
+    with pytest.raises(ProtocolError, match="again for the whole clock"):
+        client.rung.receive(1, [again], 0, 0.0)

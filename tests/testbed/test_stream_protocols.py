@@ -21,27 +21,27 @@ def said(*arguments):
 
 
 @pytest.fixture(scope="module")
-def capture(tmp_path_factory):
+def capture(plain_poll, tmp_path_factory):
     directory = tmp_path_factory.mktemp("polls") / "run"
-    chosen = load("line", layerings=("append-poll",), items=6)
+    chosen = load("line", layerings=("plain-poll",), items=6)
     running.run(chosen, workload.load(chosen), "emulated", "asked for", directory)
-    return directory / "append-poll" / "capture.pcapng"
+    return directory / "plain-poll" / "capture.pcapng"
 
 
 def test_analyze_counts_messages_and_connections(capture, tmp_path):
     lines = said("analyze", "--packets-only", capture, "--out", tmp_path / "out")
     frames = int(re.fullmatch(r"capture: (\d+) frames", lines[0])[1])
     assert lines[1] == f"  packets  {frames} segment"
-    assert lines[2] == f"  frames of append-poll {frames}"
-    counted = re.fullmatch(r"  messages of append-poll: 6 data, (\d+) end, (\d+) request", lines[3])
+    assert lines[2] == f"  frames of plain-poll {frames}"
+    counted = re.fullmatch(r"  messages of plain-poll: 6 data, (\d+) end, (\d+) request", lines[3])
     assert 0 < int(counted[1]) <= int(counted[2])
     connections = int(re.fullmatch(r"  TCP connections: (\d+)", lines[4])[1])
     assert connections >= int(counted[2])
     (summary,) = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["connections"] == connections
-    assert summary["protocols"] == {"append-poll": frames}
-    assert summary["messages"]["append-poll"]["data"] == 6
-    items = pq.read_table(tmp_path / "out" / "append-poll").to_pylist()
+    assert summary["protocols"] == {"plain-poll": frames}
+    assert summary["messages"]["plain-poll"]["data"] == 6
+    items = pq.read_table(tmp_path / "out" / "plain-poll").to_pylist()
     places = Counter(row["interface"] for row in items if row["kind"] == "data")
     assert places["s1-eth0"] == places["pub-eth0"] == 6
     assert len(pq.read_table(tmp_path / "out" / "connections")) == 2 * connections
@@ -52,5 +52,5 @@ def test_dissect_tells_what_a_segment_completes(capture):
     told = [line for line in lines if "s1-eth0  in" in line and "message of a feed" in line]
     numbers = [int(each) for line in told for each in re.findall(r"message of a feed \S+ (\d+) ", line)]
     assert sorted(set(numbers)) == [1, 2, 3, 4, 5, 6]
-    assert any("append-poll request /ssb/logs/" in line and "after 0" in line for line in lines)
-    assert any(re.search(r"append-poll \d+ bytes$", line) for line in lines)  # sent again
+    assert any("plain-poll request /ssb/logs/" in line and "after 0" in line for line in lines)
+    assert any(re.search(r"plain-poll \d+ bytes$", line) for line in lines)  # sent again

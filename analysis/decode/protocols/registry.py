@@ -1,15 +1,13 @@
 """The registry of protocols: which are known, and which a frame is of."""
 
-from analysis.decode.protocols import append_poll, ndn, ssb
+from analysis.decode.protocols import ndn, ssb
 from analysis.decode.protocols.protocol import NDN, Declaration
 from captures.layers import Carried, Ports
 
 TCP_OTHER, UDP_OTHER = "tcp", "udp"
 """What a frame is taken for whose ports are nobody's."""
 
-PROTOCOLS: dict[str, Declaration] = {
-    each.name: each for each in (ndn.DECLARATION, append_poll.DECLARATION, ssb.DECLARATION)
-}
+PROTOCOLS: dict[str, Declaration] = {each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION)}
 """Every protocol by its name."""
 
 

@@ -32,7 +32,7 @@ from ssb.peer.peer import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
 from ssb.replication.ebt import REPLICATE, Note
 from ssb.replication.replication import ProtocolError
-from ssb.replication.rungs.rung import IGNORE, LADDER
+from ssb.replication.rungs.rung import IGNORE, LADDER, elements_of
 from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES
 from ssb.transport.box_stream import Unboxer
 from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES, MAIN_NETWORK, is_hello
@@ -215,7 +215,8 @@ class _Framer:
             bare = value if name == REPLICATE else {}
             clock = value["clock"] if isinstance(value.get("clock"), dict) else bare
             said = tuple(_said(clock, _SAID[name]))
-            return Message(_NOTE, (), fields=fields | {"notes": len(clock)}, said=said)
+            count = len(clock) if name == REPLICATE else sum(map(elements_of, value.values()))
+            return Message(_NOTE, (), fields=fields | {"notes": count}, said=said)
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
 

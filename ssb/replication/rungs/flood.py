@@ -6,6 +6,7 @@ times, and the copies are the price for the least possible delay.
 
 from collections.abc import Iterable, Mapping
 
+from ssb.canonical import Value
 from ssb.replication.rungs.rung import Rung, Session
 
 
@@ -22,7 +23,8 @@ class Flood(Rung):
     def _begin(self, session: Session, now: int) -> None:
         self._say(session, self._clock())
 
-    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
+    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
+        session.clock |= said
         self._send_after(session, {feed: number for feed, number in said.items() if feed in self._wanted})
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:

@@ -11,6 +11,7 @@ connection may fail before a message has arrived.
 
 from collections.abc import Iterable, Mapping
 
+from ssb.canonical import Value
 from ssb.replication.ebt import RemoteClocks
 from ssb.replication.rungs.rung import IGNORE, Rung, Session
 from ssb.store.feeds import FeedStore
@@ -52,7 +53,8 @@ class Gossip(Rung):
         session.said = said
         self._say(session, said)
 
-    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
+    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
+        session.clock |= said
         if self._clocks is None:
             self._send_after(session, {feed: number for feed, number in said.items() if feed in self._wanted})
             session.sends_end = True

@@ -6,6 +6,7 @@ and the author sends the rest.
 
 from collections.abc import Collection, Iterable, Mapping
 
+from ssb.canonical import Value
 from ssb.replication.rungs.rung import Rung, Session
 from ssb.store.feeds import FeedStore
 
@@ -39,6 +40,7 @@ class Poll(Rung):
             self._say(session, {feed: 0 if self._whole else self._tips.get(feed, 0) for feed in asked})
             session.sends_end = True
 
-    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
+    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
+        session.clock |= said
         self._send_after(session, said)
         session.sends_end = True

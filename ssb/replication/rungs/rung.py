@@ -32,7 +32,7 @@ class Session:
         remote: the other peer's reference.
         is_caller: this side has called.
         clock: what the remote has said, feed -> number.
-        clocks: how many whole clocks it has said.
+        clocks, asked: how many whole clocks it has said, and this side has.
         saying: what has come of the next one.
         said, heard: what this side has said first, and the feeds that the remote has named first.
         bodies: to be sent before any message.
@@ -46,6 +46,7 @@ class Session:
     is_caller: bool
     clock: dict[str, int] = field(default_factory=dict)
     clocks: int = 0
+    asked: int = 0
     saying: dict[str, int] = field(default_factory=dict)
     said: Mapping[str, int] = field(default_factory=dict)
     heard: Collection[str] = ()
@@ -84,11 +85,18 @@ class Rung(Replicator):
     def _begin(self, session: Session, now: int) -> None:
         """Act on a connection that has been opened."""
 
-    def _hear(self, session: Session, said: Mapping[str, int], now: int) -> None:
-        """Act on a clock that the remote has said, which is complete."""
+    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
+        """Act on a clock that the remote has said, which is complete; `more` is its last body."""
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
         """Act on messages of a feed that are new, behind `before`."""
+
+    def _was_sent(self, session: Session, feed: str, number: int) -> None:
+        """Act on messages of a feed that have been sent, up to a number."""
+
+    def _came(self, session: Session, feed: str, number: int) -> None:
+        """Act on messages of a feed that the remote has sent, and so has, up to a number."""
+        session.clock[feed] = max(number, session.clock.get(feed, 0))
 
     # Replication
 
@@ -157,6 +165,7 @@ class Rung(Replicator):
             feed, sent = next(iter(session.ready.items()))
             del session.ready[feed]
             sent, room, has_more = self._put_out(feed, sent, room, bodies)
+            self._was_sent(session, feed, sent)
             if has_more:
                 session.ready[feed] = sent
         if session.sends_end and not session.ready and not session.has_ended:
@@ -177,14 +186,17 @@ class Rung(Replicator):
         """Return how far this peer is in all feeds that it wants."""
         return {feed: self._tips.get(feed, 0) for feed in self._wanted}
 
-    def _say(self, session: Session, clock: Mapping[str, int]) -> None:
-        """Send a clock."""
-        self.elements += len(clock)
+    def _say(
+        self, session: Session, clock: Mapping[str, int], more: Mapping[str, Value] = MappingProxyType({})
+    ) -> None:
+        """Send a clock; its last body has `more` members."""
+        session.asked += 1
+        self.elements += len(clock) + sum(elements_of(value) for value in more.values())
         entries: list[tuple[str, Value]] = [*clock.items()]
         for start in range(0, len(entries) or 1, _ELEMENTS):
             body: dict[str, Value] = {"clock": dict(entries[start : start + _ELEMENTS])}
             if start + _ELEMENTS >= len(entries):
-                body["end"] = True
+                body |= {"end": True, **more}
             session.bodies.append(stringify(body, indent=0).encode())
 
     def _send_after(self, session: Session, clock: Mapping[str, int]) -> None:
@@ -208,25 +220,32 @@ class Rung(Replicator):
         if value.get("over") is True:
             session.is_over = True
             return
-        clock = value.get("clock")
-        if not isinstance(clock, dict) or not all(type(number) is int for number in clock.values()):
-            raise ProtocolError("a body that is neither a message nor a clock")
-        said = {feed: number for feed, number in clock.items() if isinstance(number, int)}
+        said = numbers(value.get("clock"))
         session.saying |= said
         if len(session.clock.keys() | session.saying.keys()) > len(self._wanted) + _UNWANTED:
             raise ProtocolError("clocks of too many feeds")
         if value.get("end") is True:
             whole, session.saying = session.saying, {}
-            session.clock |= whole
             session.clocks += 1
-            self._hear(session, whole, now)
+            self._hear(session, whole, value, now)
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
         """See Replicator."""
         refused = self.append(messages, now, received, by=number)
-        clock = self._sessions[number].clock
         for message in messages:
             if message.sequence <= self._tips.get(message.author, 0):
-                clock[message.author] = max(message.sequence, clock.get(message.author, 0))
+                self._came(self._sessions[number], message.author, message.sequence)
         for error in refused.values():
             raise ProtocolError(f"a message that is refused: {error}")
+
+
+def numbers(clock: Value) -> dict[str, int]:
+    """Return a clock that was received. Raises ProtocolError if it is none."""
+    if not isinstance(clock, dict) or not all(type(number) is int for number in clock.values()):
+        raise ProtocolError("a body that is neither a message nor a clock")
+    return {feed: number for feed, number in clock.items() if isinstance(number, int)}
+
+
+def elements_of(value: Value) -> int:
+    """Return how many elements of a clock a member of a body is worth."""
+    return len(value) if isinstance(value, dict) else int(isinstance(value, list))

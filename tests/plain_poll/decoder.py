@@ -1,4 +1,4 @@
-"""Append-poll, read from its stream: ssb/replication/append_poll.py is the protocol."""
+"""Plain-poll, read from its stream: protocol.py is the protocol."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ from analysis.decode.protocols.protocol import ITEM, PAYLOAD, Declaration, Ends,
 from analysis.decode.schema import Column
 from captures.key_log import Secrets
 from forwarder.wire.name import to_uri
+from plain_poll.protocol import LENGTH, PORT, Frames, read_request
 from ssb.message import Message as SsbMessage
-from ssb.replication.append_poll import LENGTH, PORT, Frames, read_request
 from ssb_over_ndn.naming import log_name
 
 _REQUEST, _END = "request", "end"
@@ -50,7 +50,7 @@ def _item(content: bytes) -> Message:
 
 
 DECLARATION = Declaration(
-    "append-poll",
+    "plain-poll",
     tcp_ports=frozenset((PORT,)),
     kinds={_REQUEST: "request", ITEM: "message of a feed", _END: "end of an answer"},
     control=frozenset((_REQUEST, _END)),

@@ -1,4 +1,4 @@
-"""Append-poll in whole networks: everything arrives, in order, within a poll, over every link on the way."""
+"""Plain-poll in whole networks: everything arrives, in order, within a poll, over every link on the way."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,17 +6,18 @@ from typing import Any
 
 import pcapng_oracle
 import pytest
+from plain_poll.layering import PORT, Subscriber
+from plain_poll.protocol import frame
 from simulation import Result, load_of, scenario, simulate
 
 from captures.pcapng import Direction
-from ssb.replication.append_poll import frame
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.append_poll import PORT, Subscriber
 from testbed.layerings.node import Held
 from testbed.scenario.model import available, load
 from topologies.endpoint import Close, Received
 
+pytestmark = pytest.mark.usefixtures("plain_poll")
 MS = 1_000_000
 LINE = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0}}
 ALL = list(range(1, 21))
@@ -24,8 +25,8 @@ ALL = list(range(1, 21))
 
 def run(**changes: Any) -> Result:
     return simulate(
-        scenario(**{"settle_ms": 5_000, "parameters": {"append-poll": {"poll_ms": 200}}} | changes),
-        "append-poll",
+        scenario(**{"settle_ms": 5_000, "parameters": {"plain-poll": {"poll_ms": 200}}} | changes),
+        "plain-poll",
     )
 
 
@@ -102,7 +103,7 @@ def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
     feeds = {"publishers": ("pub", "s2"), "subscribers": ("s1",)}
     workload = {"items": 20, "feeds": 4, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
     wanted = scenario(workload=workload, **feeds)
-    emulation = Emulation(wanted, "append-poll", load_of(wanted))
+    emulation = Emulation(wanted, "plain-poll", load_of(wanted))
 
     def held(milliseconds: float) -> dict[str, dict[str, Held]]:
         emulation.run(emulation.timeline.start + round(milliseconds * MS))
@@ -121,8 +122,8 @@ def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("name", ["fork", "archive", "bottleneck", "slow-consumer"])
 def test_a_scenario_that_it_cannot_carry_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=r"^--layering append-poll: append-poll cannot carry "):
-        load(str(available()[name]), layerings=("append-poll",))
+    with pytest.raises(UserError, match=r"^--layering plain-poll: plain-poll cannot carry "):
+        load(str(available()[name]), layerings=("plain-poll",))
 
 
 def test_a_publisher_that_starts_anew_amid_an_answer_is_polled_again() -> None:
@@ -151,7 +152,7 @@ def test_a_link_that_is_down_for_longer_than_tcp_waits_ends_no_subscription() ->
 
 
 def test_what_cannot_be_believed_is_an_error_that_is_told() -> None:
-    wanted = scenario(layerings=("append-poll",), subscribers=("s1",), settle_ms=2_000)
+    wanted = scenario(layerings=("plain-poll",), subscribers=("s1",), settle_ms=2_000)
     feed = load_of(wanted).feeds[0]
     address = ("10.255.0.1", PORT)
     subscriber = Subscriber({address: [feed]}, {feed.messages[0].author: None}, 1000 * MS, 0, 10_000 * MS)

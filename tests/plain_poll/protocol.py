@@ -1,7 +1,6 @@
-"""Append-poll: ask a peer now and then for what is newer than the last message that is here.
+"""Plain-poll: ask a peer now and then for what is newer than the last message that is here.
 
-The second rung of the replication ladder (Lavoie, "From polled scan to epidemic broadcast trees"; feednet's
-seed papers 001 and 003): a poll costs what is new, and a request for each feed.
+A poll costs what is new, and a request for each feed.
 
 On the stream are frames: a length of four bytes, the most significant first, and so many bytes. A client
 sends a request for each feed, JSON with members "feed" (`@...=.ed25519`) and "after" (the sequence number

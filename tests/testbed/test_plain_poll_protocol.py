@@ -1,4 +1,4 @@
-"""Append-poll: what is newer comes, once, verified, however the stream is cut; nothing else is believed."""
+"""Plain-poll: what is newer comes, once, verified, however the stream is cut; nothing else is believed."""
 
 import itertools
 import json
@@ -7,11 +7,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_poll.protocol import MAX_FRAME, Client, Frames, ProtocolError, Server, frame
 
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.append_poll import MAX_FRAME, Client, Frames, ProtocolError, Server, frame
 
 
 def feed_of(count: int, seed: int = 1) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Append-poll over TCP: each subscriber connects to the publishers of its feeds every so often."""
+"""Plain-poll over TCP: each subscriber connects to the publishers of its feeds every so often."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from captures.key_log import Secret
+from plain_poll.protocol import PORT, Client, ProtocolError, Server
 from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.append_poll import PORT, Client, ProtocolError, Server
 from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
 from topologies.endpoint import (
@@ -38,27 +38,27 @@ _PATIENCE = 100_000 * _MS
 """How long a poll may bring nothing before it is broken off: as long as TCP itself would send again."""
 
 
-class AppendPollParameters(Parameters):
-    """Parameters of `append-poll`."""
+class PlainPollParameters(Parameters):
+    """Parameters of `plain-poll`."""
 
     poll_ms: int = Field(default=1000, ge=1, le=3_600_000)
     """From the start of one poll to the start of the next; a poll still under way goes on."""
 
 
-class AppendPollLayering(NamedTuple):
+class PlainPollLayering(NamedTuple):
     """SSB feeds by polls over TCP.
 
     Attributes: see Layering.
     """
 
     title: str = "SSB by polls over TCP"
-    parameters: type[AppendPollParameters] = AppendPollParameters
-    protocol: str = "append-poll"
+    parameters: type[PlainPollParameters] = PlainPollParameters
+    protocol: str = "plain-poll"
     carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
-        return AppendPollNode(context)
+        return PlainPollNode(context)
 
 
 class Publisher:
@@ -229,7 +229,7 @@ class Subscriber:
         ]
 
 
-class AppendPollNode:
+class PlainPollNode:
     """A node: what it publishes and what it follows, as one endpoint.
 
     Attributes: see Node.
