@@ -29,7 +29,7 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, logs, state
+from analysis.metrics import aggregates, bottleneck, delivery, logs, replication, state
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
@@ -316,7 +316,8 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
     files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
-    for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):  # also if there was not a packet of NDN
+    # Also if there was not a packet of NDN.
+    for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name, "pit_steps"):
         (out / name).mkdir(parents=True, exist_ok=True)
     spans, over = _spans(turns.values())
     occupancy = out / PIT_OCCUPANCY.name
@@ -395,11 +396,15 @@ def _needs(given: Prepared) -> None:
 
 
 def _streams(given: Prepared) -> None:
-    path = beside(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
-    opened = read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark).toArrow()
+    opened = _connections(given).toArrow()
     by_time = [(name, "ascending") for name in ("layering", "opened", "node")]
     given.collected["connections"] = opened.sort_by(by_time)
     given.keep("sent_messages", protocol_messages.sent(given.seen), "layering", "interface", "kind")
+
+
+def _connections(given: Prepared) -> DataFrame:
+    path = beside(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
+    return read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark)
 
 
 def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
@@ -428,7 +433,9 @@ def _report_tables(given: Prepared) -> Tables:
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
         given.collected[f"state_{name}"] = pa.Table.from_pylist(given.held(name))
     given.collected["state_kinds"] = pa.Table.from_pylist(given.sampled["kinds"])
-    in_parallel(*(partial(step, given) for step in (_measure, _in_flight, _truth, _links, _logs)))
+    in_parallel(
+        *(partial(step, given) for step in (_measure, _in_flight, _truth, _links, _logs, _replication))
+    )
     sent_streams = given.streams.where(F.col("direction") == "out")
     layers = overhead(given.frame(given.collected["traffic"]), sent_streams)
     given.keep("overhead", layers, "layering", "layer")
@@ -444,6 +451,16 @@ def _logs(given: Prepared) -> None:
     crossed = given.write("crossings", logs.crossings(counters))
     given.write("lookups", logs.lookups(counters if len(crossed) else []))
     given.write("steps", logs.steps(given.application_events))
+
+
+def _replication(given: Prepared) -> None:
+    of_items = ("layering", "node", "feed", "seq")
+    published = given.events.where(F.col("event") == "published").select(*of_items)
+    causes, firsts = replication.replication(given.seen, given.packets, _connections(given), published)
+    spent = given.keep("causes", causes, "layering", "node", "cause").to_pylist()
+    given.write("reach", replication.reach(firsts.toArrow()))
+    delivered = given.latencies.select("layering", "node", "feed").distinct().toArrow().to_pylist()
+    given.write("authors", replication.authors(spent, published.toArrow().to_pylist(), delivered))
 
 
 def _in_flight(given: Prepared) -> None:

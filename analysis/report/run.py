@@ -12,7 +12,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows, write_whole
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.registry import METRICS, Metric, is_time, shown
-from analysis.report.figures import delay, logs, state, wire
+from analysis.report.figures import delay, logs, replication, state, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
@@ -123,6 +123,13 @@ def render(manifest: Manifest, tables: Tables) -> str:
             wire.interests(tables["comparison"], with_pits) if with_pits.layerings else None,
         ],
         "logs": [logs.journey(tables["steps"])],
+        "replication": [
+            replication.causes(tables["causes"], tables["authors"], manifest),
+            replication.spread(tables["latency_quantiles"], tables["reach"], manifest),
+            replication.popularity(tables["authors"], manifest),
+        ]
+        if tables["causes"]
+        else [],
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
         if tables["queue"]
         else [],

@@ -16,6 +16,7 @@ from analysis.tables.schema import of_protocol
 SEEN = pa.schema(
     [
         *((name, pa.string()) for name in ("layering", "node", "interface", "direction", "protocol", "kind")),
+        *((name, pa.string()) for name in ("src", "dst")),
         ("frame", pa.int64()),
         ("time", pa.int64()),
         ("feed", pa.string()),

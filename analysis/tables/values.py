@@ -40,3 +40,8 @@ SLICES = 120
 
 MOST_FRAMES = 80
 """Frames of a name that its sequence chart is made from."""
+
+MESSAGES, REPEATED, REST = "messages", "repeated", "rest"
+"""Causes of a peer's bytes: an item for a peer that lacks it, one for a peer that has it, and what is no
+message: TCP's connections and acknowledgements, and what TCP sends again. The others are kinds of messages
+(analysis.decode.protocols.protocol.Declaration.kinds)."""

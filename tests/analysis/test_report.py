@@ -84,6 +84,9 @@ def usual_tables():
         "lookups": [],
         "crossings": [],
         "steps": [],
+        "causes": [],
+        "reach": [],
+        "authors": [],
         "state_summary": [
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],

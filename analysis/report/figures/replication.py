@@ -1,0 +1,174 @@
+"""The report's plots of replication between peers: what it costs a peer, how messages spread, and what being
+popular costs an author."""
+
+from collections import Counter, defaultdict
+from itertools import accumulate
+
+from analysis.decode.protocols.protocol import ITEM
+from analysis.decode.protocols.registry import PROTOCOLS
+from analysis.files import Rows
+from analysis.report.figures.plot import (
+    Figure,
+    Menu,
+    Spec,
+    colour,
+    figure,
+    line,
+    logarithmic,
+    places,
+    with_menus,
+)
+from analysis.report.figures.wire import layer_looks, stacked_bars
+from analysis.run.manifest import Manifest
+from analysis.tables.values import ALL, MESSAGES, REPEATED, REST, layer_name
+
+_PEERS = ["median peer", "busiest peer", "author of most"]
+_FEW = 3  # numbers of followers, below which there is no trend to be seen
+_SHADES = {MESSAGES: "--payload", REPEATED: "--retransmitted", REST: "--tcp"}
+
+
+def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
+    """Return what one peer sends and receives, stacked by cause: the median, the busiest, or an author."""
+    bytes_of: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    by_cause: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        size = row["sent_bytes"] + row["received_bytes"]
+        bytes_of[row["layering"]][row["node"]] += size
+        by_cause[row["layering"], row["node"], row["cause"]] += size
+    chosen: dict[tuple[str, str], str] = {}
+    for layering, nodes in bytes_of.items():
+        ordered = sorted(nodes, key=lambda node: (nodes[node], node))
+        most = max(
+            (row for row in authors if row["layering"] == layering),
+            key=lambda row: (row["published"], row["sent_bytes"]),
+            default=None,
+        )
+        nominated = [ordered[(len(ordered) - 1) // 2], ordered[-1]]
+        nominated += [most["node"]] if most is not None else []
+        chosen |= {(layering, who): node for who, node in zip(_PEERS, nominated, strict=False)}
+    over = manifest.model_copy(update={"layerings": [x for x in manifest.layerings if x in bytes_of]})
+    stack = list(_stack(over))
+    kilo = dict.fromkeys(over.layerings, 1000.0)
+
+    def draw(who: str) -> tuple[list[Spec], Spec]:
+        amounts = {
+            (layering, cause): float(by_cause[layering, chosen[layering, who], cause])
+            for layering in over.layerings
+            if (layering, who) in chosen
+            for cause, _, _ in stack
+        }
+        return stacked_bars(amounts, stack, kilo, over, "kB", "kB sent and received in the run")
+
+    drawn = with_menus(
+        "causes",
+        "What a peer sends and receives, by cause",
+        "Stacked bars, one for each layering: kB that one peer sent and received, of each cause",
+        [Menu("peer", _PEERS)],
+        draw,
+        ("cause", "layering", "kB"),
+    )
+    return drawn._replace(spec=drawn.spec | {"by": "y"})
+
+
+def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
+    """Return the share of followers that have a message, over time, over rounds of calls, and over peers that
+    it crossed."""
+    layerings = list(dict.fromkeys(row["layering"] for row in reached))
+    place_of = places(manifest.layerings)
+    everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
+    rounds = {
+        layering: interval
+        for layering in layerings
+        if (interval := manifest.parameters.get(layering, {}).get("interval_ms"))
+    }
+    scales = ["time", *(["rounds"] if rounds else []), "peers crossed"]
+
+    def over_time(layering: str, unit_ms: float) -> tuple[list[float], list[float]]:
+        times = [ns / 1e6 / unit_ms for ns in everyone[layering]["quantiles_ns"]]
+        return times, [round(100 * k / max(len(times) - 1, 1), 2) for k in range(len(times))]
+
+    def draw(scale: str) -> tuple[list[Spec], Spec]:
+        data = []
+        for layering in layerings:
+            if scale == "peers crossed":
+                own = sorted((row["hops"], row["copies"]) for row in reached if row["layering"] == layering)
+                whole = sum(copies for _, copies in own)
+                x = [0.0, *(float(hops) for hops, _ in own)]
+                y = [0.0, *(round(100 * part / whole, 2) for part in accumulate(n for _, n in own))]
+            elif layering not in everyone or (scale == "rounds" and layering not in rounds):
+                continue
+            else:
+                x, y = over_time(layering, rounds[layering] if scale == "rounds" else 1)
+            data.append(line(place_of[layering], layering, x, y, shape="hv" if scale[0] == "p" else "linear"))
+        titles = {
+            "time": "time since publication, ms (logarithmic)",
+            "rounds": "time since publication, rounds of calls",
+            "peers crossed": "connections between peers that the message has crossed",
+        }
+        axis = logarithmic(data, "x") if scale == "time" else {"rangemode": "tozero"}
+        return data, {
+            "xaxis": {"title": {"text": titles[scale]}, **axis},
+            "yaxis": {"title": {"text": "followers that have it, %"}, "range": [0, 101]},
+        }
+
+    return with_menus(
+        "spread",
+        "How a message spreads",
+        "Lines, one for each layering: the share of a message’s followers that have it",
+        [Menu("over", scales)],
+        draw,
+        ("layering", "time, rounds or connections", "followers, %"),
+    )
+
+
+def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
+    """Return what each author sent for each of its messages, over its followers; None if all have as many."""
+    if len({row["followers"] for row in authors if row["published"]}) < _FEW:
+        return None
+    data: list[Spec] = []
+    for layering, place in places(manifest.layerings).items():
+        own = sorted(
+            (row["followers"], row["sent_bytes"] / row["published"] / 1000, row["node"])
+            for row in authors
+            if row["layering"] == layering and row["published"] and row["followers"]
+        )
+        if own:
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": layering,
+                    "meta": place,
+                    "x": [followers for followers, _, _ in own],
+                    "y": [round(kilo, 3) for _, kilo, _ in own],
+                    "text": [node for _, _, node in own],
+                    "marker": {"color": colour(place), "size": 8},
+                    "hovertemplate": "%{text}: %{y:.4g} kB a message, %{x} followers",
+                }
+            )
+    layout: Spec = {
+        "xaxis": {"title": {"text": "followers"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "kB sent for each own message (logarithmic)"}, **logarithmic(data, "y")},
+    }
+    return figure(
+        "popularity",
+        "What being popular costs an author",
+        "Points, one for each layering and author: kB that the author sent for each of its messages, over "
+        "the number of its followers",
+        data,
+        layout,
+        ("layering", "followers", "kB a message"),
+    )
+
+
+def _stack(manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Return the key, title and colour of each cause of all protocols that carry the layerings."""
+    looks = layer_looks()
+    found: dict[str, tuple[str, str, str]] = {}
+    for name in dict.fromkeys(manifest.protocol(layering) for layering in manifest.layerings):
+        kinds = {kind: title for kind, title in PROTOCOLS[name].kinds.items() if kind != ITEM}
+        titles = {MESSAGES: "messages", REPEATED: "messages again"} | kinds | {REST: "TCP alone"}
+        for number, (cause, title) in enumerate(titles.items()):
+            layer = looks.get(layer_name(name, cause), ("", f"--own-{(number + 5) % 15}"))
+            found[cause] = (cause, title, _SHADES.get(cause, layer[1]))
+    return list(found.values())
