@@ -15,6 +15,7 @@ from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
 from ssb.peer.services import ServiceError, Services
+from ssb.peer.timers import Timers
 from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
@@ -165,6 +166,10 @@ class Peer:
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
+        self._timers = Timers()  # of connections
+        self._stirred: dict[
+            int, None
+        ] = {}  # connections that may have something to be sent, or new deadlines
         self._calling: dict[int, str] = {}
         self._faults: dict[str, _Fault] = {}
         self._actions: list[StreamAction] = []
@@ -212,6 +217,7 @@ class Peer:
         self._replication.want_all(feeds, now)
         for connection in self._connections.values():
             if connection.fetches:
+                self._stir(connection)
                 for feed in feeds:
                     self._services.fetch(connection, feed)
         self._go_on(now)
@@ -224,6 +230,7 @@ class Peer:
         for connection in self._connections.values():
             for call in [call for call, fetch in connection.fetches.items() if fetch.feed == feed]:
                 connection.calls.end(call)
+                self._stir(connection)
         self._go_on(now)
 
     def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
@@ -301,14 +308,24 @@ class Peer:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return min((time for time in self._deadlines() if time is not None), default=None)
+        deadlines = (
+            self._announces_at,
+            self._replication.next_deadline(),
+            self._scheduler.next_deadline(),
+            self._timers.next(),
+        )
+        return min((time for time in deadlines if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Give up what takes too long, call whom it is time to call, and send what is due."""
         if self._announces_at is not None and now >= self._announces_at:
             self._announces_at = now + self._options.announce
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
-        for connection in list(self._connections.values()):
+        for number in self._timers.take_due(now):
+            connection = self._connections.get(number)
+            if connection is None:  # it was closed a moment ago
+                continue
+            self._stir(connection)
             if not connection.remote:
                 if now >= connection.since + self._options.handshake:
                     self._refuse(connection, "the handshake takes too long", now)
@@ -327,7 +344,10 @@ class Peer:
             connection = self._connections.get(event.stream)
             if connection is None:
                 self._forget_call(event, now)
-            elif isinstance(event, Received):
+                self._go_on(now)
+                return
+            self._stir(connection)
+            if isinstance(event, Received):
                 self._receive(connection, event.data, now)
             elif isinstance(event, Full | Writable):
                 connection.is_full = isinstance(event, Full)
@@ -360,9 +380,10 @@ class Peer:
                 self._actions.append(Close(event.stream, abort=True))
                 self.refused[reason] += 1
                 return
-        self._connections[event.stream] = Connection(
+        self._connections[event.stream] = connection = Connection(
             event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
         )
+        self._stir(connection)
 
     def _channel(self, called: str | None) -> Channel:
         identity, network = self._identity, self._options.network
@@ -457,6 +478,8 @@ class Peer:
     def _drop(self, connection: Connection, now: int, fault: str = "") -> None:
         """Forget a connection that is over, or being closed."""
         del self._connections[connection.number]
+        self._stirred.pop(connection.number, None)
+        self._timers.set(connection.number, None)
         remote = connection.remote
         if not remote:
             if connection.called is not None:
@@ -494,7 +517,7 @@ class Peer:
                 if connection.remote == leaving:
                     self._end(connection, now)
         over = []
-        for connection in self._connections.values():
+        for connection in self._take_stirred():
             if connection.remote and not connection.is_full:
                 self._services.fill(connection, now)
             output = connection.take_output()
@@ -502,22 +525,38 @@ class Peer:
                 self._actions.append(Send(connection.number, output))
             if connection.replication is not None and self._replication.is_over(connection.number):
                 over.append(connection)
+            self._timers.set(connection.number, self._deadline(connection))
         for connection in over:
             self._end(connection, now)
 
-    def _deadlines(self) -> Iterator[int | None]:
-        yield self._announces_at
-        yield self._replication.next_deadline()
-        yield self._scheduler.next_deadline()
-        for connection in self._connections.values():
-            if not connection.remote:
-                yield connection.since + self._options.handshake
-            else:
-                yield connection.heard + self._options.idle
-                if not connection.is_full:
-                    yield self._services.output_due(connection)
-                if self._waits_for_ebt(connection):
-                    yield connection.since + self._options.without_ebt
+    def _stir(self, connection: Connection) -> None:
+        """Take note that a connection may have something to be sent, or another deadline."""
+        self._stirred[connection.number] = None
+
+    def _take_stirred(self) -> Iterator[Connection]:
+        """Yield the connections that were stirred; with blobs, all: each may be sent what others want."""
+        stirred = {
+            **self._stirred,
+            **dict.fromkeys(self._replication.take_stirred()),
+            **self._services.streaming,
+        }
+        self._stirred = {}
+        for number in self._connections if self._blobs is not None else stirred:
+            connection = self._connections.get(number)
+            if connection is not None:
+                yield connection
+
+    def _deadline(self, connection: Connection) -> int | None:
+        """Return when something is to be done about a connection, ns."""
+        if not connection.remote:
+            return connection.since + self._options.handshake
+        deadline = connection.heard + self._options.idle
+        if not connection.is_full:
+            due = self._services.output_due(connection)
+            deadline = deadline if due is None else min(deadline, due)
+        if self._waits_for_ebt(connection):
+            deadline = min(deadline, connection.since + self._options.without_ebt)
+        return deadline
 
     def _now_ms(self, now: int) -> float:
         return self._epoch_ms + now // 1_000_000

@@ -1,6 +1,6 @@
 """What peers do for each other by calls: replicate feeds, hand out blobs, say who they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ssb.canonical import Value
@@ -47,6 +47,12 @@ class Services:
         self._replication = replication
         self._blobs = blobs
         self._door = door
+        self._streaming: dict[int, None] = {}
+
+    @property
+    def streaming(self) -> Mapping[int, None]:
+        """The connections on which streams are answered, which may grow with the store."""
+        return self._streaming
 
     def open(self, connection: Connection, now: int) -> None:
         """Begin with a connection whose remote is known: make the calls that one makes first."""
@@ -64,6 +70,7 @@ class Services:
         if connection.replication is not None:
             connection.replication = None
             self._replication.close(connection.number, now)
+        self._streaming.pop(connection.number, None)
         if self._blobs is not None:
             self._blobs.close(connection.number)
 
@@ -107,7 +114,7 @@ class Services:
                 calls.send(call, body, source.body_type)
             if source.is_over:
                 calls.end(call)
-                del connection.sources[call]
+                self._end_stream(connection, call)
         if self._blobs is not None:
             if connection.wants_told is not None:
                 for body in self._blobs.take_output(connection.number):
@@ -149,13 +156,14 @@ class Services:
                 else:
                     self._replicate(connection, call, now)
             case ("createHistoryStream",), "source":
-                connection.sources[call] = HistorySource(
+                source = HistorySource(
                     self._feeds, arguments, lambda feed: self._replication.hides(feed, connection.remote)
                 )
+                self._stream(connection, call, source)
             case ("blobs", "createWants"), "source" if self._blobs is not None:
                 connection.wants_told = call
             case ("blobs", "get"), "source" if self._blobs is not None:
-                connection.sources[call] = BlobSource(self._blobs.store, arguments)
+                self._stream(connection, call, BlobSource(self._blobs.store, arguments))
             case ("blobs", "has" | "size"), "async" if self._blobs is not None:
                 size = self._blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
                 calls.answer(call, size is not None if event.name == blobs.HAS else size)
@@ -165,6 +173,15 @@ class Services:
                 calls.answer(call, {"id": self._reference})
             case _:
                 calls.end(call, f"method:{','.join(event.name)} is not in list of allowed methods")
+
+    def _stream(self, connection: Connection, call: int, source: HistorySource | BlobSource) -> None:
+        connection.sources[call] = source
+        self._streaming[connection.number] = None
+
+    def _end_stream(self, connection: Connection, call: int) -> None:
+        connection.sources.pop(call, None)
+        if not connection.sources:
+            self._streaming.pop(connection.number, None)
 
     def _serve_guest(self, connection: Connection, event: Called) -> None:
         if event.name != USE_INVITE or event.form != "async":
@@ -189,7 +206,7 @@ class Services:
     def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
         call = event.call
         connection.calls.end(call)
-        connection.sources.pop(call, None)
+        self._end_stream(connection, call)
         connection.fetches.pop(call, None)
         connection.pings.discard(call)
         blob = connection.blob_fetches.pop(call, None)

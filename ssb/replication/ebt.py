@@ -145,6 +145,8 @@ class _Session:
     """A connection.
 
     Attributes:
+        number: its number.
+        stirred: the numbers of connections with something new to be sent.
         remote: the other peer's reference.
         clock: feed -> how far the remote is by what it said, -1 for one that it does not replicate.
         heard: when it sent a message of a feed that it owes last, or began to owe one, ns.
@@ -159,6 +161,8 @@ class _Session:
         left: feeds that the remote has left, as another way than EBT has told, and was receiving here.
     """
 
+    number: int
+    stirred: dict[int, None]
     remote: str
     clock: dict[str, int]
     heard: int
@@ -174,6 +178,16 @@ class _Session:
     ready: dict[str, None] = field(default_factory=dict)
     owed: dict[str, None] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
+
+    def send(self, feed: str) -> None:
+        """Send messages of a feed when its turn comes."""
+        self.ready[feed] = None
+        self.stirred[self.number] = None
+
+    def say_by(self, due: int) -> None:
+        """Send what there is of notes by a time, ns."""
+        self.due = due if self.due is None else min(due, self.due)
+        self.stirred[self.number] = None
 
     def drop(self, feed: str) -> bool:
         """Drop what is kept of a feed but for the remote's clock; return whether there was anything."""
@@ -367,7 +381,7 @@ class Ebt(Replicator):
                 exchange.sends = True
                 session.clock[feed] = exchange.sent
                 if exchange.sent < self._tips.get(feed, 0):
-                    session.ready[feed] = None
+                    session.send(feed)
             elif session.has_started and self._shares(feed, session):
                 session.exchanges.setdefault(feed, _Exchange())
                 self._ask(number, feed, now)
@@ -416,7 +430,7 @@ class Ebt(Replicator):
             exchange = session.exchanges.get(feed)
             if exchange is not None and exchange.sends:
                 if exchange.sent < tip:
-                    session.ready[feed] = None
+                    session.send(feed)
             elif 0 <= session.clock.get(feed, 0) < tip:
                 exchange = session.exchanges.setdefault(feed, _Exchange())
                 self._note(session, feed, exchange, now + self._limits.note_delay)
@@ -426,7 +440,9 @@ class Ebt(Replicator):
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
         """Begin with a connection; `is_caller` on the side that called `ebt.replicate`."""
         clock = dict(self._clocks.remote_clock(remote))
-        self._sessions[number] = session = _Session(remote, clock, now, self._limits.notes_burst, now)
+        self._sessions[number] = session = _Session(
+            number, self._stirred, remote, clock, now, self._limits.notes_burst, now
+        )
         for feed, sequence in list(session.clock.items()):
             if sequence != -1:  # it has said so when it was here last, and does not say so again
                 self._hear_wish(session, feed, now)
@@ -485,7 +501,7 @@ class Ebt(Replicator):
 
     def _start(self, number: int, session: _Session, now: int) -> None:
         session.has_started = session.is_greeting = True
-        session.due = now
+        session.say_by(now)
         for feed in self._wanted:
             known = session.clock.get(feed)
             if known not in (-1, self._tips.get(feed, 0)) and self._shares(feed, session):
@@ -512,14 +528,14 @@ class Ebt(Replicator):
         """Tell a remote that a feed is not replicated here any more."""
         if session.drop(feed):
             session.dismissed[feed] = None
-            session.due = now
+            session.say_by(now)
 
     def _note(self, session: _Session, feed: str, exchange: _Exchange, due: int) -> None:
         note = Note(self._tips.get(feed, 0), exchange.receives)
         if note != exchange.noted:
             exchange.noted = note
             session.notes[feed] = note
-            session.due = due if session.due is None else min(due, session.due)
+            session.say_by(due)
 
     def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
         """See Replicator."""
@@ -597,7 +613,7 @@ class Ebt(Replicator):
         if not self._shares(feed, session):
             self._count_unwanted(session)
             session.dismissed[feed] = None
-            session.due = now
+            session.say_by(now)
             return
         tip = self._tips.get(feed, 0)
         exchange = session.exchanges.get(feed)
@@ -611,7 +627,7 @@ class Ebt(Replicator):
             self._consider_source(number, feed, now)
         elif note.sequence < tip:
             if note.receives:
-                session.ready[feed] = None
+                session.send(feed)
             else:
                 self._note(session, feed, exchange, now)
         if is_new:

@@ -80,6 +80,9 @@ class Replication(Protocol):
     def output_due(self, number: int) -> int | None:
         """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
 
+    def take_stirred(self) -> Iterable[int]:
+        """Return the connections whose output_due() may have changed since the last call."""
+
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
         """Return bodies to be sent on a connection, in order: about `room` bytes at most."""
 

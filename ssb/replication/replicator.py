@@ -41,6 +41,7 @@ class Replicator:
         self._tips = feeds.tips()
         self._wanted: dict[str, None] = dict.fromkeys(wanted)
         self._stored: list[Message] = []
+        self._stirred: dict[int, None] = {}
 
     @property
     def wanted(self) -> Collection[str]:
@@ -51,6 +52,12 @@ class Replicator:
         """See Replication."""
         stored, self._stored = self._stored, []
         return stored
+
+    def take_stirred(self) -> Iterable[int]:
+        """See Replication."""
+        stirred = [*self._stirred]
+        self._stirred.clear()
+        return stirred
 
     def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
         """See Replication; later bodies are taken in only if the earlier ones are good.

@@ -30,4 +30,4 @@ class Flood(Rung):
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
         for number, session in self._sessions.items():
             if number != by and session.clock.get(feed, -1) >= 0:
-                session.ready.setdefault(feed, before)
+                session.send(feed, before)

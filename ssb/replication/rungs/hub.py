@@ -65,7 +65,7 @@ class Hub(Rung):
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
         for number, session in self._sessions.items():
             if number != by and feed in session.clock:
-                session.ready.setdefault(feed, session.clock[feed])
+                session.send(feed, session.clock[feed])
 
     def _was_sent(self, session: Session, feed: str, number: int) -> None:
         session.clock[feed] = number
@@ -148,7 +148,7 @@ class HubClient(Rung):
         if feed in self._own:
             for session in self._sessions.values():
                 if session.clocks:
-                    session.ready.setdefault(feed, before)
+                    session.send(feed, before)
 
     def _tell_changes(self, session: Session) -> None:
         """Say what has changed since the hub was told, unless an answer of it is due."""

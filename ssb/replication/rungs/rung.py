@@ -29,6 +29,8 @@ class Session:
     """A connection.
 
     Attributes:
+        number: its number.
+        stirred: the numbers of connections with something new to be sent.
         remote: the other peer's reference.
         is_caller: this side has called.
         clock: what the remote has said, feed -> number.
@@ -42,6 +44,8 @@ class Session:
         is_over: the remote has sent its last message.
     """
 
+    number: int
+    stirred: dict[int, None]
     remote: str
     is_caller: bool
     clock: dict[str, int] = field(default_factory=dict)
@@ -55,6 +59,11 @@ class Session:
     sends_end: bool = False
     has_ended: bool = False
     is_over: bool = False
+
+    def send(self, feed: str, after: int) -> None:
+        """Send the messages of a feed behind one when its turn comes, if none before it is to be sent."""
+        self.ready.setdefault(feed, after)
+        self.stirred[self.number] = None
 
 
 class Rung(Replicator):
@@ -134,7 +143,7 @@ class Rung(Replicator):
 
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
         """See Replication."""
-        self._sessions[number] = session = Session(remote, is_caller)
+        self._sessions[number] = session = Session(number, self._stirred, remote, is_caller)
         self._begin(session, now)
 
     def close(self, number: int, now: int) -> None:
@@ -198,12 +207,14 @@ class Rung(Replicator):
             if start + _ELEMENTS >= len(entries):
                 body |= {"end": True, **more}
             session.bodies.append(stringify(body, indent=0).encode())
+        session.stirred[session.number] = None
 
     def _send_after(self, session: Session, clock: Mapping[str, int]) -> None:
         """Send what is here and the remote lacks, by what it said of the feeds in `clock`."""
         for feed, number in clock.items():
             if IGNORE < number < self._tips.get(feed, 0):
-                session.ready[feed] = number
+                session.ready.pop(feed, None)
+                session.send(feed, number)
 
     # Parts of the above
 
