@@ -16,8 +16,9 @@ _IMPROBABLE = 0.001
 def write_ladder(path: Path, tables: Sequence[Mapping[str, Any]], command: str) -> None:
     """Write the page. Raises OSError.
 
-    A table has name, title, rule, row, columns (name -> title), peers, confidence, and cells: row, column,
-    mean, error, low, high, runs, paper and holds.
+    A table has name, title, rule, row, columns (name -> title), peers, confidence, real (whether the real
+    protocols have given the same figures), and cells: row, column, mean, error, low, high, runs, paper and
+    holds.
     """
     write_whole(path, render_ladder(tables, command))
 
@@ -50,7 +51,16 @@ def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any
 
 
 def _verdict(table: Mapping[str, Any]) -> str:
-    """Return how many of the paper's figures are in our intervals, in words."""
+    """Return in words whether protocols and model agree, and how many of the paper's figures are in our
+    intervals."""
+    text = ""
+    if table["real"]:
+        runs = max(cell["runs"] for cell in table["cells"])
+        text = f"In each of {runs} runs, peers that speak the real protocols gave every figure of the model. "
+    return text + _comparison(table)
+
+
+def _comparison(table: Mapping[str, Any]) -> str:
     told = [cell for cell in table["cells"] if cell["holds"] is not None]
     if not told:
         return "No figure of the paper is compared: its networks had another size, or seeds are too few."

@@ -116,9 +116,10 @@ class Replicator:
         """
         read = self._feeds.after(feed, sent, _READ)
         for stored in read:
-            bodies.append(stored.compact)
+            body = stored.compact
+            bodies.append(body)
             sent = stored.sequence
-            room -= len(stored.compact)
+            room -= len(body)
             if room <= 0:
                 break
         return sent, room, bool(read) and sent < self._tips.get(feed, 0)

@@ -4,13 +4,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
+from typing import TypeVar
 
 from testbed.errors import UserError
 from testbed.experiment.workers import work_off
 from testbed.ladder.tables import Cell, Trial, cells, play
 
-Task = tuple[str, int]
-"""A table, and a seed."""
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
 """Told how many runs are done, and of how many."""
 
@@ -21,37 +22,67 @@ def run_models(
     jobs: int,
     master: str | None,
     progress: Progress,
+    *,
+    real: bool = False,
 ) -> dict[str, list[Cell]]:
-    """Return the cells of each table; `peers` gives the size of its networks.
+    """Return the cells of each table; `peers` gives the size of its networks, and `real` is play()'s.
 
-    The runs are shared by `jobs` processes; with `master`, by the executors of that Spark cluster, which need
-    this package. Raises AnalysisError if there is no such Spark.
+    Raises what run_all() and play() raise.
     """
     tasks = [(name, seed) for seed in seeds for name in peers]
-    work = partial(_play, dict(peers))
-    played = _on_spark(work, tasks, master) if master is not None else work_off(work, tasks, jobs)
-    trials: dict[str, dict[int, Trial]] = {name: {} for name in peers}
+    trials = run_all(partial(_play, dict(peers), real), tasks, jobs, master, progress)
+    by_name: dict[str, list[Trial]] = {name: [] for name in peers}
+    for (name, _), trial in zip(tasks, trials, strict=True):
+        by_name[name].append(trial)
+    return {name: cells(name, size, by_name[name]) for name, size in peers.items()}
+
+
+def _play(peers: Mapping[str, int], real: bool, task: tuple[str, int]) -> Trial:
+    name, seed = task
+    return play(name, peers[name], seed, real=real)
+
+
+def run_all(
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    jobs: int,
+    master: str | None,
+    progress: Progress,
+) -> list[Result]:
+    """Return what `work` returns for each task, in the order of the tasks.
+
+    They are shared by `jobs` processes; with `master`, by the executors of that Spark cluster, which need
+    this package. Raises AnalysisError if there is no such Spark, and a UserError that a task raises.
+    """
+    numbered = [*enumerate(tasks)]
+    one = partial(_numbered, work)
+    done = _on_spark(one, numbered, master) if master is not None else work_off(one, numbered, jobs)
+    results: dict[int, Result] = {}
     try:
-        with closing(played):
-            for done, ((name, seed), trial) in enumerate(played, start=1):
-                trials[name][seed] = trial
-                progress(done, len(tasks))
+        with closing(done):
+            for number, result in done:
+                if isinstance(result, UserError):
+                    raise result
+                # Sums of floats must not depend on who was first.
+                results[number] = result
+                progress(len(results), len(tasks))
     except BrokenProcessPool as error:
         raise UserError(
             "a process of the models was killed, perhaps for want of memory: give fewer --jobs"
         ) from error
-    # In the order of their seeds, so that sums of floats do not depend on who was first.
-    return {name: cells(name, size, [trials[name][seed] for seed in seeds]) for name, size in peers.items()}
+    return [results[number] for number in range(len(tasks))]
 
 
-def _play(peers: Mapping[str, int], task: Task) -> tuple[Task, Trial]:
-    name, seed = task
-    return task, play(name, peers[name], seed)
+def _numbered(work: Callable[[Task], Result], task: tuple[int, Task]) -> tuple[int, Result | UserError]:
+    try:
+        return task[0], work(task[1])
+    except UserError as error:  # Spark would wrap it into a traceback
+        return task[0], error
 
 
 def _on_spark(
-    work: Callable[[Task], tuple[Task, Trial]], tasks: Sequence[Task], master: str
-) -> Generator[tuple[Task, Trial], None, None]:
+    work: Callable[[Task], Result], tasks: Sequence[Task], master: str
+) -> Generator[Result, None, None]:
     from analysis.spark.session import spark_session
 
     context = spark_session(master, small=True).sparkContext

@@ -1,13 +1,14 @@
 """How a message spreads: by gossip in rounds, and by floods."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from testbed.ladder.networks import Network, Numbers, depths
 
 
-def gossip(peers: int, random: np.random.Generator, *, at_once: bool = False) -> list[int]:
+def gossip(peers: int, random: np.random.Generator, at_once: bool = False) -> list[int]:
     """Return how many peers have a message after each round of gossip, until all have it.
 
     In each round each peer connects to one peer drawn uniformly, and if one of both has the message, both
@@ -85,3 +86,17 @@ def flood(network: Network, source: int = 0) -> Flood:
         float(reached[reached > 0].mean()),
         len(reached),
     )
+
+
+class Means(NamedTuple):
+    """What tells how a message spreads: a model, or peers that speak the protocols.
+
+    Attributes: see the functions of these names. In `flood` and `depths` the first peer publishes.
+    """
+
+    gossip: Callable[[int, np.random.Generator, bool], list[int]]
+    flood: Callable[[Network], Flood]
+    depths: Callable[[Network], Numbers]
+
+
+MODEL: Final = Means(gossip, flood, depths)

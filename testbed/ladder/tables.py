@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy import stats
 
-from testbed.ladder.networks import depths, growing_network, random_network
-from testbed.ladder.spread import flood, gossip
+from testbed.errors import UserError
+from testbed.ladder import protocols
+from testbed.ladder.networks import growing_network, random_network
+from testbed.ladder.spread import MODEL, Means
 
 CONFIDENCE: Final = 0.95
 _TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
@@ -67,7 +69,7 @@ class Table(NamedTuple):
         row: what a row is.
         columns: column -> its title.
         peers: in the paper's networks.
-        trial: (peers, rows, random) -> what one run shows.
+        trial: (means, peers, rows, random) -> what one run shows.
         rows: of the paper's table; () for as many as there are rounds.
         large_rows: for networks above 10,000 peers.
         paper: row -> column -> the paper's figure.
@@ -78,7 +80,7 @@ class Table(NamedTuple):
     row: str
     columns: Mapping[str, str]
     peers: int
-    trial: Callable[[int, Sequence[str], np.random.Generator], Trial]
+    trial: Callable[[Means, int, Sequence[str], np.random.Generator], Trial]
     rows: Sequence[str]
     large_rows: Sequence[str]
     paper: Mapping[str, Mapping[str, float]]
@@ -93,18 +95,18 @@ class Table(NamedTuple):
         return self.rows if peers <= _LARGE else self.large_rows
 
 
-def _gossip_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
+def _gossip_trial(means: Means, peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
     shown: Trial = {}
     for column, at_once in (("in turn", False), ("at once", True)):
-        for number, reached in enumerate(gossip(peers, random, at_once=at_once), start=1):
+        for number, reached in enumerate(means.gossip(peers, random, at_once), start=1):
             shown.setdefault(f"{number}", {})[column] = reached
     return shown
 
 
-def _depth_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
+def _depth_trial(means: Means, peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
     shown: Trial = {}
     for row in rows:
-        found = depths(random_network(peers, float(row), random))
+        found = means.depths(random_network(peers, float(row), random))
         is_connected = bool((found >= 0).all())
         shown[row] = {"connected": float(is_connected)}
         if is_connected:
@@ -112,10 +114,10 @@ def _depth_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -
     return shown
 
 
-def _flood_trial(peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
+def _flood_trial(means: Means, peers: int, rows: Sequence[str], random: np.random.Generator) -> Trial:
     shown: Trial = {}
     for row in rows:
-        cost = flood(growing_network(peers, int(row), random))
+        cost = means.flood(growing_network(peers, int(row), random))
         shown[row] = {
             "hops": cost.rounds + 1,
             "mean": cost.mean,
@@ -214,10 +216,25 @@ TABLES: Final[Mapping[str, Table]] = {
 }
 
 
-def play(name: str, peers: int, seed: int) -> Trial:
-    """Return what one run of a table shows."""
+def play(name: str, peers: int, seed: int, *, real: bool = False) -> Trial:
+    """Return what one run of a table shows.
+
+    `real`: peers that speak the protocols play it, too. Raises UserError if they show anything else than the
+    model.
+    """
+    shown = _play(MODEL, name, peers, seed)
+    if real and (seen := _play(protocols.REAL, name, peers, seed)) != shown:
+        row = next(row for row in {**shown, **seen} if shown.get(row) != seen.get(row))
+        raise UserError(
+            f"table {name}, seed {seed}, row {row}: the protocols give {seen.get(row)}, "
+            f"and the model {shown.get(row)}"
+        )
+    return shown
+
+
+def _play(means: Means, name: str, peers: int, seed: int) -> Trial:
     table = TABLES[name]
-    return table.trial(peers, table.rows_for(peers), np.random.default_rng([seed, *name.encode()]))
+    return table.trial(means, peers, table.rows_for(peers), np.random.default_rng([seed, *name.encode()]))
 
 
 def cells(name: str, peers: int, trials: Sequence[Trial]) -> list[Cell]:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from ebt_swarm import MS, Swarm, connect_all
 from fresh_seeds import first_fresh_seed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +17,28 @@ from ssb.replication.history import HistorySource
 from ssb.replication.replication import ProtocolError
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
+from testbed.ladder.swarm import Swarm
 
 FEEDS = [generate_feed(Random(seed), 30, Identity.from_seed(bytes([seed + 1]) * 32)) for seed in range(5)]
 KEYS = [messages[0].author for messages in FEEDS]
+MS = 1_000_000
 SECOND = 1_000 * MS
+DELAY = 5 * MS
+
+
+def connect_all(swarm: Swarm, random: Random) -> None:
+    """Connect the peers in a random tree."""
+    for place in range(1, len(swarm.peers)):
+        swarm.connect(place, random.randrange(place), DELAY)
+
+
+def want(swarm: Swarm, place: int, *feeds: str) -> None:
+    swarm.peers[place].replication.want_all(feeds, swarm.now)
+    swarm.touch(place)
+
+
+def sent(swarm: Swarm) -> list[tuple[int, int]]:
+    return [(peer.sent.messages, peer.sent.notes) for peer in swarm.peers]
 
 
 def opened(limits: Limits = DEFAULT_LIMITS, held: int = 0) -> Ebt:
@@ -57,11 +74,11 @@ def test_what_is_no_note_is_refused(number: object) -> None:
 @pytest.mark.parametrize("seed", [*range(30), *range(first_fresh_seed(), first_fresh_seed() + 30)])
 def test_all_who_want_a_feed_have_it_in_the_end(seed: int) -> None:
     random = Random(seed)
-    swarm = Swarm(random.randint(2, 7))
+    swarm = Swarm([Ebt] * random.randint(2, 7))
     published = [0] * len(FEEDS)
     homes = [random.randrange(len(swarm.peers)) for _ in FEEDS]
     for number, home in enumerate(homes):
-        swarm.peers[home].ebt.want(KEYS[number], 0)
+        want(swarm, home, KEYS[number])
     for _ in range(random.randint(5, 60)):
         one, other = random.randrange(len(swarm.peers)), random.randrange(len(swarm.peers))
         feed = random.randrange(len(FEEDS))
@@ -75,86 +92,77 @@ def test_all_who_want_a_feed_have_it_in_the_end(seed: int) -> None:
                 swarm.publish(homes[feed], FEEDS[feed][published[feed] : published[feed] + more])
                 published[feed] = min(published[feed] + more, len(FEEDS[feed]))
             case 4:
-                swarm.peers[one].ebt.want(KEYS[feed], swarm.now)
+                want(swarm, one, KEYS[feed])
             case 5 if one != homes[feed]:
-                swarm.peers[one].ebt.unwant(KEYS[feed], swarm.now)
+                swarm.peers[one].replication.unwant(KEYS[feed], swarm.now)
+                swarm.touch(one)
             case 6:
                 swarm.restart(one)
         swarm.run(swarm.now + random.randrange(0, 2_000) * MS)
-    for peer in swarm.peers:  # all want all, so that feeds have ways to go
-        for key in KEYS:
-            peer.ebt.want(key, swarm.now)
+    for place in range(len(swarm.peers)):  # all want all, so that feeds have ways to go
+        want(swarm, place, *KEYS)
     connect_all(swarm, random)
     swarm.run(swarm.now + 60 * SECOND)
     expected = {key: count for key, count in zip(KEYS, published, strict=True) if count}
     assert [peer.tips() for peer in swarm.peers] == [expected] * len(swarm.peers)
-    before = [(peer.messages, peer.notes) for peer in swarm.peers]
+    before = sent(swarm)
     swarm.run(swarm.now + 60 * SECOND)
-    assert [(peer.messages, peer.notes) for peer in swarm.peers] == before, "they rest"
+    assert sent(swarm) == before, "they rest"
 
 
 def test_a_message_crosses_each_peer_once_when_trees_stand() -> None:
-    swarm = Swarm(6)
-    for peer in swarm.peers:
-        peer.ebt.want(KEYS[0], 0)
+    swarm = Swarm([Ebt] * 6, KEYS[:1])
     for one in range(6):
         for other in range(one):
-            swarm.connect(one, other)
+            swarm.connect(one, other, DELAY)
     swarm.publish(0, FEEDS[0][:1])
     swarm.run(10 * SECOND)
-    before = sum(peer.messages for peer in swarm.peers)
+    before = sum(peer.sent.messages for peer in swarm.peers)
     for message in FEEDS[0][1:]:
         swarm.publish(0, [message])
         swarm.run(swarm.now + SECOND)
     assert {peer.tips()[KEYS[0]] for peer in swarm.peers} == {30}
-    assert sum(peer.messages for peer in swarm.peers) - before == 5 * 29
+    assert sum(peer.sent.messages for peer in swarm.peers) - before == 5 * 29
 
 
 def test_who_writes_a_feed_does_not_get_it_back() -> None:
-    swarm = Swarm(3)
-    for peer in swarm.peers:
-        peer.ebt.want(KEYS[0], 0)
-    swarm.connect(0, 1)
-    swarm.connect(0, 2)
-    swarm.connect(1, 2)
+    swarm = Swarm([Ebt] * 3, KEYS[:1])
+    swarm.connect(0, 1, DELAY)
+    swarm.connect(0, 2, DELAY)
+    swarm.connect(1, 2, DELAY)
     swarm.run(SECOND)
     for message in FEEDS[0]:
         swarm.publish(0, [message])
         swarm.run(swarm.now + SECOND)
     assert {peer.tips()[KEYS[0]] for peer in swarm.peers} == {30}
-    assert sum(peer.messages for peer in swarm.peers) == 2 * 30
+    assert sum(peer.sent.messages for peer in swarm.peers) == 2 * 30
     swarm.restart(0)  # a store that was lost is filled by the others
-    swarm.peers[0].ebt.want(KEYS[0], swarm.now)
-    swarm.connect(0, 1)
+    swarm.connect(0, 1, DELAY)
     swarm.run(swarm.now + SECOND)
     assert swarm.peers[0].tips() == {KEYS[0]: 30}
 
 
 def test_peers_that_meet_again_tell_only_what_differs() -> None:
-    swarm = Swarm(2)
-    for peer in swarm.peers:
-        for key in KEYS:
-            peer.ebt.want(key, 0)
+    swarm = Swarm([Ebt] * 2, KEYS)
     for number in range(len(FEEDS)):
         swarm.publish(0, FEEDS[number][:10])
-    swarm.connect(0, 1)
+    swarm.connect(0, 1, DELAY)
     swarm.run(SECOND)
     swarm.cut(0, 1)
-    swarm.connect(
-        0, 1
-    )  # the publisher has not been told that its messages have arrived: it says how far it is
+    # The publisher has not been told that its messages have arrived: it says how far it is.
+    swarm.connect(0, 1, DELAY)
     swarm.run(2 * SECOND)
     swarm.cut(0, 1)
     swarm.publish(0, FEEDS[2][10:12])
     told: list[dict[str, Note]] = []
-    receive = swarm.peers[1].ebt.receive
+    receive = swarm.peers[1].replication.receive
 
     def spy(number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
         told.append(notes_of(list(bodies)))
         receive(number, bodies, now, received)
 
-    swarm.peers[1].ebt.receive = spy  # type: ignore[method-assign]
-    swarm.connect(0, 1)
+    swarm.peers[1].replication.receive = spy  # type: ignore[method-assign]
+    swarm.connect(0, 1, DELAY)
     swarm.run(3 * SECOND)
     assert set().union(*told) == {KEYS[2]}
     assert swarm.peers[1].tips()[KEYS[2]] == 12

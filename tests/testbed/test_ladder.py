@@ -13,8 +13,10 @@ from fresh_seeds import first_fresh_seed
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.errors import UserError
+from testbed.ladder import protocols
 from testbed.ladder.networks import Network, depths, growing_network, linked, random_network
-from testbed.ladder.spread import flood, gossip
+from testbed.ladder.spread import Flood, flood, gossip
 from testbed.ladder.tables import TABLES, Cell, cells, play
 
 SEEDS = st.integers(0, 2**32)
@@ -125,22 +127,40 @@ def test_a_figure_holds_as_far_as_its_digits_tell(paper: float | None, holds: bo
     assert Cell("1", "mean", 3.0, 0.1, 2.94, 3.16, 9, paper, 1).holds is holds
 
 
+@pytest.mark.parametrize("name", [*TABLES])
+def test_the_real_protocols_give_the_figures_of_the_model(name: str) -> None:
+    seed = first_fresh_seed()
+    assert play(name, 30, seed, real=True) == play(name, 30, seed)
+
+
+def test_protocols_that_give_other_figures_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wasteful(network: Network) -> Flood:
+        cost = flood(network)
+        return cost._replace(messages=cost.messages + 1)
+
+    monkeypatch.setattr(protocols, "REAL", protocols.REAL._replace(flood=wasteful))
+    play("gossip", 20, 1, real=True)
+    with pytest.raises(UserError, match=r"table flood, seed 1, row 1: the protocols give .*'messages': 20,"):
+        play("flood", 20, 1, real=True)
+
+
 def ladder(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "testbed.cli", "model", "ladder", *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def test_the_command_makes_tables_and_a_page(tmp_path: Path) -> None:
-    small = ("--peers", "300", "--seeds", "4")
-    for out, jobs in (("one", "1"), ("two", "2")):
-        done = ladder(*small, "--jobs", jobs, "--out", out, cwd=tmp_path)
+    small = ("--peers", "40", "--seeds", "3")
+    for out, more in (("one", ("--jobs", "1")), ("two", ("--jobs", "2", "--real"))):
+        done = ladder(*small, *more, "--out", out, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "The flood of a message, 300 peers" in done.stdout
+        assert "The flood of a message, 40 peers" in done.stdout
     for name, table in TABLES.items():
         texts = [(tmp_path / out / f"{name}.csv").read_text() for out in ("one", "two")]
         assert texts[0] == texts[1]
         rows = list(csv.DictReader(texts[0].splitlines()))
         assert {row["column"] for row in rows} == {*table.columns}
+    assert "In each of 3 runs, peers that speak" in (tmp_path / "two" / "report.html").read_text()
     page = (tmp_path / "one" / "report.html").read_text()
     assert "No figure of the paper is compared" in page
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
@@ -153,6 +173,7 @@ def test_the_command_makes_tables_and_a_page(tmp_path: Path) -> None:
     [
         (["--peers", "1"], 2, "1 is not in the range"),
         (["--table", "ebt"], 2, "'ebt' is not one of"),
+        (["--real", "--peers", "20001"], 1, "feednet: --real has 20,000 --peers at most"),
         (["--jobs", "2", "--master", "local"], 1, "feednet: --jobs is for processes here"),
         (["--out", "full"], 1, "feednet: full: exists already"),
     ],

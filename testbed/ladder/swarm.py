@@ -1,0 +1,280 @@
+"""Swarms of peers that speak the real protocols, in virtual time, over connections that lose nothing.
+
+Peers have stores that verify each message. Counts are taken from the bodies that connections carry, so they
+do not depend on what a protocol says of itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+from ssb.message import Message
+from ssb.replication.ebt import RemoteClocks
+from ssb.replication.replication import Replication
+from ssb.store.clocks import MemoryClocks
+from ssb.store.feeds import FeedStore
+from ssb.store.memory import MemoryFeeds
+
+Protocol = Callable[[FeedStore, RemoteClocks, Iterable[str]], Replication]
+"""Makes a peer's replication from its store, from where it keeps others' clocks, and from what it wants."""
+
+_MS = 1_000_000
+_ROOM = 1 << 16  # bytes of bodies that are taken at once
+
+
+class Traffic(NamedTuple):
+    """What bodies hold.
+
+    Attributes:
+        messages: copies of messages.
+        elements: feeds named in clocks.
+        notes: feeds named in notes of EBT.
+        message_bytes: of bodies that hold a message.
+        header_bytes: of all other bodies.
+    """
+
+    messages: int = 0
+    elements: int = 0
+    notes: int = 0
+    message_bytes: int = 0
+    header_bytes: int = 0
+
+    def plus(self, other: "Traffic") -> "Traffic":
+        """Return the sums."""
+        return Traffic(
+            self.messages + other.messages,
+            self.elements + other.elements,
+            self.notes + other.notes,
+            self.message_bytes + other.message_bytes,
+            self.header_bytes + other.header_bytes,
+        )
+
+    def minus(self, other: "Traffic") -> "Traffic":
+        """Return the differences."""
+        return Traffic(*(a - b for a, b in zip(self, other, strict=True)))
+
+    @classmethod
+    def of(cls, bodies: Iterable[bytes]) -> "Traffic":
+        """Return what bodies hold."""
+        messages = elements = notes = message_bytes = header_bytes = 0
+        for body in bodies:
+            if b'"signature"' in body:
+                messages += 1
+                message_bytes += len(body)
+                continue
+            header_bytes += len(body)
+            named = body.count(b".ed25519")
+            if b'"clock"' in body:
+                elements += named
+            else:
+                notes += named
+        return cls(messages, elements, notes, message_bytes, header_bytes)
+
+
+class Peer:
+    """A peer of a swarm.
+
+    Attributes:
+        name: its reference.
+        feeds: its store.
+        clocks: where it keeps how far others said they were.
+        replication: its protocol.
+        sent, received: on all connections.
+        repeated: copies of messages that came and were here already.
+        connections: that it has had.
+        links: those that it has, by its number of each.
+    """
+
+    def __init__(self, name: str, protocol: Protocol, wanted: Iterable[str]) -> None:
+        self.name = name
+        self.feeds: FeedStore = MemoryFeeds()
+        self.clocks = MemoryClocks()
+        self._protocol = protocol
+        self.replication = protocol(self.feeds, self.clocks, wanted)
+        self.sent = self.received = Traffic()
+        self.repeated = 0
+        self.connections = 0
+        self.links: dict[int, Link] = {}
+
+    def restart(self) -> None:
+        """Start anew on what is stored."""
+        self.replication = self._protocol(self.feeds, self.clocks, list(self.replication.wanted))
+
+    def holds(self, message: Message) -> bool:
+        """Tell whether a message is in the store."""
+        return self.feeds.tips().get(message.author, 0) >= message.sequence
+
+    def tips(self) -> dict[str, int]:
+        """Return how far it is in the feeds that it wants and of which it has messages."""
+        tips = self.feeds.tips()
+        return {feed: tips[feed] for feed in self.replication.wanted if tips.get(feed)}
+
+
+class Link:
+    """A connection: its ends' places in the swarm, their numbers of it, and its delay, ns."""
+
+    __slots__ = ("delay", "ends", "is_open", "numbers")
+
+    def __init__(self, ends: tuple[int, int], numbers: tuple[int, int], delay: int) -> None:
+        self.ends = ends
+        self.numbers = numbers
+        self.delay = delay
+        self.is_open = True
+
+
+class Swarm:
+    """Peers and their connections. Bodies arrive in order, each `delay` later.
+
+    Args:
+        protocols: one for each peer, whose reference is @peer and its place.
+        wanted: the feeds that all want from the start.
+
+    Attributes:
+        now: ns.
+        peers: by their places.
+        links: the connections, by the lower place and the higher.
+    """
+
+    def __init__(self, protocols: Iterable[Protocol], wanted: Sequence[str] = ()) -> None:
+        self.now = 0
+        self.peers = [Peer(name_of(place), protocol, wanted) for place, protocol in enumerate(protocols)]
+        self.links: dict[tuple[int, int], Link] = {}
+        self._numbers = count(1)
+        self._order = count()
+        self._under_way: list[tuple[int, int, Link, int, list[bytes], Traffic]] = []
+        self._touched: dict[int, None] = {}
+        self._alarms: dict[int, int] = {}
+
+    def connect(self, caller: int, other: int, delay: int = 0) -> None:
+        """Connect two peers, unless they are connected or one and the same."""
+        key = (min(caller, other), max(caller, other))
+        if caller == other or key in self.links:
+            return
+        link = Link((caller, other), (next(self._numbers), next(self._numbers)), delay)
+        self.links[key] = link
+        for place, number, remote in zip(link.ends, link.numbers, reversed(link.ends), strict=True):
+            peer = self.peers[place]
+            peer.links[number] = link
+            peer.connections += 1
+            peer.replication.open(number, self.peers[remote].name, is_caller=place == caller, now=self.now)
+            self._touched[place] = None
+
+    def cut(self, one: int, other: int) -> None:
+        """Close the connection of two peers, if there is one; what is on its way is lost."""
+        link = self.links.pop((min(one, other), max(one, other)), None)
+        if link is None:
+            return
+        link.is_open = False
+        for place, number in zip(link.ends, link.numbers, strict=True):
+            peer = self.peers[place]
+            del peer.links[number]
+            peer.replication.close(number, self.now)
+            self._touched[place] = None
+
+    def meet(self, caller: int, other: int) -> None:
+        """Connect two peers until both have done what there was to do."""
+        self.connect(caller, other)
+        number = self.links[min(caller, other), max(caller, other)].numbers[0]
+        self.run()
+        assert self.peers[caller].replication.is_over(number)
+        self.cut(caller, other)
+
+    def restart(self, place: int) -> None:
+        """Start a peer anew on what it has stored."""
+        for link in list(self.peers[place].links.values()):
+            self.cut(*link.ends)
+        self.peers[place].restart()
+
+    def publish(self, place: int, messages: Sequence[Message]) -> None:
+        """Have a peer publish messages, of which none is refused."""
+        peer = self.peers[place]
+        for message in messages:
+            refused = peer.replication.append([message], self.now, self.now / _MS)
+            assert not refused, refused
+        self._touched[place] = None
+
+    def touch(self, place: int) -> None:
+        """See to what a peer has to send, whose protocol was told something from outside."""
+        self._touched[place] = None
+
+    def run(self, until: int | None = None) -> int:
+        """Let time pass until `until`, ns, or until nobody has anything to say; return the rounds()."""
+        return sum(1 for _ in self.rounds(until))
+
+    def rounds(self, until: int | None = None) -> Iterator[list[int]]:
+        """Do the same, and yield after each round who has received something.
+
+        In a round all that has arrived is taken in, and then all send what they have. So without delays, and
+        without protocols that wait, a round is a step along each connection.
+        """
+        while True:
+            times = [self.now] if self._touched else []
+            times += [entry[0] for entry in self._under_way[:1]]
+            times += self._alarms.values()
+            due = min(times, default=None)
+            if due is None or (until is not None and due >= until):
+                self.now = self.now if until is None else max(until, self.now)
+                return
+            self.now = max(due, self.now)
+            reached = self._take_in()
+            for place in [place for place, alarm in self._alarms.items() if alarm <= self.now]:
+                self.peers[place].replication.wake(self.now)
+                self._touched[place] = None
+            touched, self._touched = self._touched, {}
+            for place in touched:
+                self._send_from(place)
+            if reached:
+                yield [*reached]
+
+    def _take_in(self) -> dict[int, None]:
+        """Have peers receive all that has arrived; return who has received something."""
+        arrived = []
+        while self._under_way and self._under_way[0][0] <= self.now:
+            arrived.append(heappop(self._under_way))
+        reached: dict[int, None] = {}
+        for _, _, link, side, bodies, traffic in arrived:
+            if not link.is_open:
+                continue
+            place = link.ends[side]
+            peer = self.peers[place]
+            stored = peer.feeds.end
+            peer.replication.receive(link.numbers[side], bodies, self.now, self.now / _MS)
+            peer.received = peer.received.plus(traffic)
+            peer.repeated += traffic.messages - (peer.feeds.end - stored)
+            reached[place] = self._touched[place] = None
+        return reached
+
+    def _send_from(self, place: int) -> None:
+        peer = self.peers[place]
+        alarms = []
+        for number, link in peer.links.items():
+            due = peer.replication.output_due(number)
+            if due is not None and due <= self.now:
+                bodies: list[bytes] = []
+                while taken := peer.replication.take_output(number, _ROOM, self.now):
+                    bodies += taken
+                self._send(place, link, bodies)
+                due = peer.replication.output_due(number)
+            if due is not None:
+                alarms.append(due)
+        deadline = peer.replication.next_deadline()
+        if deadline is not None:
+            alarms.append(deadline)
+        if alarms:
+            self._alarms[place] = min(alarms)
+        else:
+            self._alarms.pop(place, None)
+
+    def _send(self, place: int, link: Link, bodies: list[bytes]) -> None:
+        if bodies:
+            traffic = Traffic.of(bodies)
+            self.peers[place].sent = self.peers[place].sent.plus(traffic)
+            side = link.ends.index(place) ^ 1
+            entry = (self.now + link.delay, next(self._order), link, side, bodies, traffic)
+            heappush(self._under_way, entry)
+
+
+def name_of(place: int) -> str:
+    """Return the reference of the peer at a place."""
+    return f"@peer{place}"
