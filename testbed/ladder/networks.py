@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order
 
 Numbers = NDArray[np.integer]
 
@@ -43,7 +44,7 @@ def linked(opened: Numbers, called: Numbers) -> Network:
     ours = csr_matrix((np.ones(len(called), np.int8), called, ends), (peers, peers))
     theirs = ours.tocsc()
     starts = ends + theirs.indptr
-    neighbours = np.empty(2 * len(called), np.int64)
+    neighbours = np.empty(2 * len(called), np.int32)
     neighbours[np.arange(len(called)) + np.repeat(theirs.indptr[:-1], opened)] = called
     neighbours[np.arange(len(called)) + np.repeat(ends[1:], np.diff(theirs.indptr))] = theirs.indices
     return Network(starts, neighbours)
@@ -76,16 +77,18 @@ def growing_network(peers: int, connections: int, random: np.random.Generator) -
 
 def depths(network: Network, source: int = 0) -> Numbers:
     """Return the number of links from the source to each peer, -1 for those that cannot be reached."""
+    links = csr_matrix(
+        (np.ones(len(network.neighbours)), network.neighbours, network.starts), (network.peers, network.peers)
+    )
+    order, before = breadth_first_order(links, source)
+    place = np.empty(network.peers, np.int64)
+    place[order] = np.arange(len(order))
+    found_by = place[before[order[1:]]]
+    # Peers are found in the order of their depths, and so are those that they are found by: a level ends
+    # before the first peer that is found by one of that level.
     found = np.full(network.peers, -1, np.int64)
-    found[source] = 0
-    frontier, depth = np.array([source]), 0
-    while len(frontier):
-        depth += 1
-        firsts = network.starts[frontier]
-        counts = network.starts[frontier + 1] - firsts
-        skipped = np.cumsum(counts) - counts
-        places = np.arange(counts.sum()) + np.repeat(firsts - skipped, counts)
-        near = network.neighbours[places]
-        frontier = np.unique(near[found[near] < 0])
-        found[frontier] = depth
+    start, end, depth = 0, 1, 0
+    while start < end:
+        found[order[start:end]] = depth
+        start, end, depth = end, 1 + int(np.searchsorted(found_by, end)), depth + 1
     return found

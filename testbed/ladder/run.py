@@ -1,14 +1,19 @@
 """Many runs of the ladder's models, over processes or as tasks of a Spark job."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
-from typing import TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from testbed.errors import UserError
 from testbed.experiment.workers import work_off
+from testbed.ladder import ratio, slopes
+from testbed.ladder.ratio import Ratio
+from testbed.ladder.slopes import AXES, Point, Slope
 from testbed.ladder.tables import Cell, Trial, cells, play
+from testbed.ladder.unchanged import FEEDS as UNCHANGED
+from testbed.ladder.unchanged import Talk, talks
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -40,6 +45,45 @@ def run_models(
 def _play(peers: Mapping[str, int], real: bool, task: tuple[str, int]) -> Trial:
     name, seed = task
     return play(name, peers[name], seed, real=real)
+
+
+PARTS: Final = (*AXES, "unchanged", "hub")
+"""The parts of the study of costs: axes, feeds that have not changed, and EBT over the ideal hub."""
+
+
+class Costs(NamedTuple):
+    """The study of costs; parts that were not asked for are empty.
+
+    Attributes: see the modules of these classes.
+    """
+
+    points: list[Point]
+    slopes: list[Slope]
+    talks: list[Talk]
+    ratios: list[Ratio]
+
+
+def run_costs(
+    parts: Collection[str], seeds: Sequence[int], jobs: int, master: str | None, progress: Progress
+) -> Costs:
+    """Return what the real protocols cost. Raises what run_all() raises."""
+    axes = [axis for axis in AXES if axis in parts]
+    periods = slopes.tasks(axes, seeds)
+    swarms = [(size, seed) for size in reversed(ratio.SIZES) for seed in seeds] if "hub" in parts else []
+    # The longest first, so that no process is left with it at the end.
+    tasks: list[tuple[Callable[[Any], Any], Any]] = [(ratio.play, swarm) for swarm in swarms]
+    tasks += [(talks, number) for number in [UNCHANGED] if "unchanged" in parts]
+    tasks += [(slopes.play, period) for period in periods]
+    results = run_all(_do, tasks, jobs, master, progress)
+    played = [result for (work, _), result in zip(tasks, results, strict=True) if work is slopes.play]
+    points, grown = slopes.along(axes, seeds, dict(zip(periods, played, strict=True)))
+    told = [result for (work, _), result in zip(tasks, results, strict=True) if work is talks]
+    return Costs(points, grown, told[0] if told else [], ratio.ratios(results[: len(swarms)][::-1]))
+
+
+def _do(task: tuple[Callable[[Any], Any], Any]) -> Any:
+    work, what = task
+    return work(what)
 
 
 def run_all(

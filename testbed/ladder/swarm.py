@@ -40,6 +40,11 @@ class Traffic(NamedTuple):
     message_bytes: int = 0
     header_bytes: int = 0
 
+    @property
+    def named(self) -> int:
+        """Elements of clocks and notes."""
+        return self.elements + self.notes
+
     def plus(self, other: "Traffic") -> "Traffic":
         """Return the sums."""
         return Traffic(
@@ -82,7 +87,7 @@ class Peer:
         replication: its protocol.
         sent, received: on all connections.
         repeated: copies of messages that came and were here already.
-        connections: that it has had.
+        called, accepted: connections that it has opened, and that others have opened with it.
         links: those that it has, by its number of each.
     """
 
@@ -94,7 +99,7 @@ class Peer:
         self.replication = protocol(self.feeds, self.clocks, wanted)
         self.sent = self.received = Traffic()
         self.repeated = 0
-        self.connections = 0
+        self.called = self.accepted = 0
         self.links: dict[int, Link] = {}
 
     def restart(self) -> None:
@@ -153,10 +158,11 @@ class Swarm:
             return
         link = Link((caller, other), (next(self._numbers), next(self._numbers)), delay)
         self.links[key] = link
+        self.peers[caller].called += 1
+        self.peers[other].accepted += 1
         for place, number, remote in zip(link.ends, link.numbers, reversed(link.ends), strict=True):
             peer = self.peers[place]
             peer.links[number] = link
-            peer.connections += 1
             peer.replication.open(number, self.peers[remote].name, is_caller=place == caller, now=self.now)
             self._touched[place] = None
 

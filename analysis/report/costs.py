@@ -1,0 +1,112 @@
+"""The page of the study of costs: a paper's formulas beside what the real protocols cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.files import write_whole
+from analysis.report.figures.costs import axis_figures, ratio_figures
+from analysis.report.numbers import pretty
+from analysis.report.page import page as render_page
+
+Row = Mapping[str, Any]
+_CONSTANT = 0.05  # slope over the number of peers, up to which a ratio is called constant
+
+
+def write_costs(path: Path, study: Mapping[str, Any], command: str) -> None:
+    """Write the page. Raises OSError.
+
+    The study has axes (name -> title), base (name -> value), confidence, seeds, phases and measures (name ->
+    title), connections and factor of the hub's part; and as rows the points, slopes, talks and ratios of
+    testbed.ladder.run.Costs, of which some may be empty.
+    """
+    write_whole(path, render_costs(study, command))
+
+
+def render_costs(study: Mapping[str, Any], command: str) -> str:
+    """Return the page."""
+    drawn = {axis: axis_figures(study, axis) for axis in dict.fromkeys(p["axis"] for p in study["points"])}
+    ratios = ratio_figures(study)
+    return render_page(
+        "costs.html",
+        [*ratios, *(item for items in drawn.values() for item in items)],
+        {},
+        name="costs",
+        title="The replication ladder: costs",
+        layerings=[*dict.fromkeys(point["rung"] for point in study["points"])] or ["ebt"],
+        compared="Rungs",
+        command=command,
+        study=study,
+        confidence=f"{study['confidence']:.0%}",
+        missing=max((point["missing"] or 0 for point in study["points"]), default=0),
+        axes=[
+            {
+                "name": axis,
+                "title": study["axes"][axis],
+                "fixed": _fixed(study["base"], axis),
+                "plots": drawn[axis],
+                "costs": [*dict.fromkeys(slope["cost"] for slope in study["slopes"])],
+                "rows": list(_slope_rows(study["slopes"], axis)),
+            }
+            for axis in drawn
+        ],
+        formulas=list(_formulas(study["slopes"])),
+        ratio_plots=ratios,
+        sizes=sorted({ratio["peers"] for ratio in study["ratios"]} - {0}),
+        ratios=list(_ratio_rows(study["ratios"])),
+        verdict=_verdict(study),
+    )
+
+
+def _fixed(base: Mapping[str, int], axis: str) -> str:
+    """Return what is not varied, in words."""
+    names = {"history": "messages of a feed at the start", "news": "more that are published"}
+    return ", ".join(
+        f"{pretty(value)} {names.get(name, name)}" for name, value in base.items() if name != axis
+    )
+
+
+def _slope_rows(slopes: Sequence[Row], axis: str) -> Iterator[tuple[str, str, dict[str, Row]]]:
+    """Yield rung, who, and the slope of each cost."""
+    by_row: dict[tuple[str, str], dict[str, Row]] = {}
+    for slope in slopes:
+        if slope["axis"] == axis:
+            by_row.setdefault((slope["rung"], slope["who"]), {})[slope["cost"]] = slope
+    for (rung, who), known in by_row.items():
+        yield rung, who, known
+
+
+def _formulas(slopes: Sequence[Row]) -> Iterator[Row]:
+    """Yield each formula once, though each axis has it."""
+    first = slopes[0]["axis"] if slopes else None
+    yield from (slope for slope in slopes if slope["axis"] == first)
+
+
+def _ratio_rows(ratios: Sequence[Row]) -> Iterator[tuple[str, str, dict[int, Row]]]:
+    """Yield phase, measure, and the ratio at each size; at 0, the slope."""
+    by_row: dict[tuple[str, str], dict[int, Row]] = {}
+    for ratio in ratios:
+        by_row.setdefault((ratio["phase"], ratio["measure"]), {})[ratio["peers"]] = ratio
+    for (phase, measure), known in by_row.items():
+        yield phase, measure, known
+
+
+def _verdict(study: Mapping[str, Any]) -> str:
+    """Return what EBT costs over the hub, in words."""
+    known = {(row["phase"], row["measure"], row["peers"]): row for row in study["ratios"]}
+    sizes = sorted({row["peers"] for row in study["ratios"]} - {0})
+    if not sizes:
+        return ""
+    least, most = sizes[-2:][0], sizes[-1]
+    words = {"join": "when peers meet first", "live": "when each message is published alone"}
+    words["return"] = "when peers come back"
+    ratios = {phase: known[phase, "paper bytes", most] for phase in words}
+    told = [
+        f"{ratios[phase]['mean']:.2f} ± {ratios[phase]['error']:.2g} {text}" for phase, text in words.items()
+    ]
+    grows = max(ratios[phase]["mean"] / known[phase, "paper bytes", least]["mean"] - 1 for phase in words)
+    return (
+        f"With {pretty(most)} peers, EBT sends this many times the hub’s bytes: {'; '.join(told)}. "
+        f"From {pretty(least)} to {pretty(most)} peers the largest change is {grows:+.1%}: "
+        + ("a constant factor." if abs(grows) < _CONSTANT else "the factor is not constant.")
+    )

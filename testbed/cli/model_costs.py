@@ -1,0 +1,112 @@
+"""`feednet model costs`: the paper's cost formulas, held against the real protocols."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from analysis.export.text import number
+from testbed.cli.model import check_jobs, console, model, model_directory, run_options, write_rows
+from testbed.ladder.costs import Who
+from testbed.ladder.ratio import CONNECTIONS, MEASURES, PHASES, Ratio, factor
+from testbed.ladder.run import PARTS, Costs, run_costs
+from testbed.ladder.slopes import AXES, BASE, Slope
+from testbed.ladder.tables import CONFIDENCE
+from testbed.ladder.unchanged import Talk
+
+
+@model.command()
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
+@click.option("--seeds", type=click.IntRange(2), default=5, show_default=True, help="Runs of each swarm.")
+@run_options
+def costs(
+    parts: tuple[str, ...],
+    seeds: int,
+    first: int,
+    jobs: int | None,
+    master: str | None,
+    out: Path | None,
+) -> None:
+    """Hold the cost formulas of "Scalable Secure Scuttlebutt" against the real protocols.
+
+    Swarms of peers with stores and signed messages speak each rung of the ladder while one thing is varied:
+    polls, feeds, peers or connections. The slopes that are found stand beside those that the formulas say.
+    Then: what two peers say of 5,000 feeds that have not changed; and how much epidemic broadcast trees cost
+    over an ideal hub, by the size of the swarm.
+    """
+    from analysis.report.costs import write_costs
+
+    jobs = check_jobs(jobs, master)
+    with model_directory("costs", out) as made:
+        found = run_costs(parts or PARTS, range(first, first + seeds), jobs, master, made.progress)
+        for name, rows in found._asdict().items():
+            if rows:
+                write_rows(made.partial / f"{name}.csv", rows)
+        write_costs(made.partial / "report.html", _described(found, seeds), made.command)
+    _print_slopes(found.slopes)
+    _print_talks(found.talks)
+    _print_ratios(found.ratios)
+    made.say_where()
+
+
+def _described(found: Costs, seeds: int) -> dict[str, object]:
+    """Return the study as the page takes it."""
+    return {
+        "axes": {name: axis.title for name, axis in AXES.items()},
+        "base": {name: value for name, value in BASE._asdict().items() if name != "edges"},
+        "confidence": CONFIDENCE,
+        "seeds": seeds,
+        "phases": PHASES,
+        "measures": MEASURES,
+        "connections": CONNECTIONS,
+        "factor": factor(CONNECTIONS),
+        **{name: [row._asdict() for row in rows] for name, rows in found._asdict().items()},
+    }
+
+
+def _table(title: str, *columns: str, names: int = 1) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place < names else "right", no_wrap=True)
+    return table
+
+
+def _print_slopes(slopes: Sequence[Slope]) -> None:
+    for axis, described in AXES.items():
+        here = [slope for slope in slopes if slope.axis == axis and slope.who is not Who.NETWORK]
+        if not here:
+            continue
+        columns = ("rung", "who", "cost", "paper", "ours", "found", "measured/formula")
+        table = _table(f"Slopes over {described.title}", *columns, names=3)
+        for slope in here:
+            found = "" if slope.mean is None else f"{slope.mean:.2f} ± {slope.error:.2f}"
+            said = ["" if each is None else f"{each:.2f}" for each in (slope.paper, slope.ours)]
+            factor = "" if slope.factor is None else number(slope.factor)
+            table.add_row(slope.rung, slope.who, slope.cost, *said, found, factor)
+        console.print(table, "")
+
+
+def _print_talks(talks: Sequence[Talk]) -> None:
+    if talks:
+        columns = ("rung", "clocks are kept", "connection", "elements", "bytes", "messages")
+        table = _table("Feeds that have not changed; one has before the third connection", *columns, names=2)
+        for talk in talks:
+            counts = (talk.connection, talk.elements, talk.header_bytes, talk.messages)
+            table.add_row(talk.rung, "yes" if talk.remembers else "no", *map(number, counts))
+        console.print(table, "")
+
+
+def _print_ratios(ratios: Sequence[Ratio]) -> None:
+    by_row: dict[tuple[str, str], dict[int, Ratio]] = {}
+    for ratio in ratios:
+        by_row.setdefault((ratio.phase, ratio.measure), {})[ratio.peers] = ratio
+    if by_row:
+        sizes = sorted({ratio.peers for ratio in ratios} - {0})
+        names = [*(f"{size:,}" for size in sizes), "slope"]
+        table = _table("EBT over the ideal hub, by peers", "phase", "measure", *names, names=2)
+        for row, known in by_row.items():
+            shown = [f"{known[size].mean:.3g} ± {known[size].error:.1g}" for size in sizes]
+            slope = f"{known[0].mean:.2f} ± {known[0].error:.2f}" if 0 in known else ""
+            table.add_row(*row, *shown, slope)
+        console.print(table, "")

@@ -1,0 +1,181 @@
+"""How costs grow along an axis: the slope that a formula says, log-log, and the one that is found."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from testbed.ladder.costs import FORMULAS, Function, Key, Load, What, Who
+from testbed.ladder.period import Period, play_period
+from testbed.ladder.rungs import RUNGS
+from testbed.ladder.tables import CONFIDENCE
+
+BASE: Final = Load(polls=16, feeds=8, peers=40, connections=5, history=3, news=1, edges=0)
+"""What is not varied. The edges follow from chance."""
+
+
+class Axis(NamedTuple):
+    """What is varied.
+
+    Attributes:
+        title: what a value is.
+        values: of the member of Load.
+    """
+
+    title: str
+    values: Sequence[int]
+
+
+AXES: Final[Mapping[str, Axis]] = {
+    "polls": Axis("polls in the period", (8, 16, 32, 64)),
+    "feeds": Axis("feeds", (4, 8, 16, 32)),
+    "peers": Axis("peers", (20, 40, 80, 160)),
+    "connections": Axis("connections that a peer opens", (2, 5, 10, 20)),
+}
+
+Task = tuple[str, Load, int]
+"""A rung, its load without edges, and a seed."""
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds, and half its 95 % confidence interval (Student's t)."""
+
+    mean: float
+    error: float
+
+
+class Point(NamedTuple):
+    """A cost at a place of an axis.
+
+    Attributes:
+        axis, value, rung, who, cost: which.
+        mean, error: as measured, see Estimate; None if the rung has no protocol here.
+        paper, ours: by the formulas, with the edges that the networks had.
+        missing: the largest share of messages that subscribers lacked at the end of a period.
+    """
+
+    axis: str
+    value: int
+    rung: str
+    who: Who
+    cost: What
+    mean: float | None
+    error: float | None
+    paper: float | None
+    ours: float | None
+    missing: float | None
+
+
+class Slope(NamedTuple):
+    """How a cost grows along an axis: as its value to the power of the slope.
+
+    Attributes:
+        axis, rung, who, cost: which.
+        paper, ours: by least squares through the formula's values at the same places.
+        mean, error: the same through what was measured, for each seed; see Estimate.
+        factor: what was measured over what the best formula says, geometric mean of the axis.
+        paper_formula, our_formula: in words.
+    """
+
+    axis: str
+    rung: str
+    who: Who
+    cost: What
+    paper: float | None
+    ours: float | None
+    mean: float | None
+    error: float | None
+    factor: float | None
+    paper_formula: str
+    our_formula: str
+
+
+def tasks(axes: Sequence[str], seeds: Sequence[int]) -> list[Task]:
+    """Return the periods to be played, each once, though the base is on every axis."""
+    loads = dict.fromkeys(load for axis in axes for load in _loads(axis))
+    return [(rung, load, seed) for seed in seeds for load in loads for rung in RUNGS]
+
+
+def play(task: Task) -> Period:
+    """Play a period."""
+    return play_period(*task)
+
+
+def along(
+    axes: Sequence[str], seeds: Sequence[int], periods: Mapping[Task, Period]
+) -> tuple[list[Point], list[Slope]]:
+    """Return all costs at all places of the axes, and how they grow."""
+    points, slopes = [], []
+    for axis in axes:
+        for key in FORMULAS:
+            played = [
+                [periods[key[0], load, seed] for seed in seeds] if key[0] in RUNGS else []
+                for load in _loads(axis)
+            ]
+            places = [*zip(_loads(axis), AXES[axis].values, played, strict=True)]
+            points += [_point(axis, value, key, load, there) for load, value, there in places]
+            slopes.append(_slope(axis, key, places))
+    return points, slopes
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of two values or more, and how far it may be off."""
+    spread = float(np.std(values, ddof=1))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+    return Estimate(float(np.mean(values)), reach)
+
+
+def fit(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Return the least-squares slope of log y over log x; None if it has none, as a cost is 0."""
+    if min(y) <= 0:
+        return None
+    slope = float(np.polyfit(np.log(x), np.log(y), 1)[0])
+    return 0.0 if abs(slope) < 1e-9 else slope
+
+
+def _loads(axis: str) -> list[Load]:
+    return [BASE._replace(**{axis: value}) for value in AXES[axis].values]
+
+
+def _said(function: Function | None, load: Load, periods: Sequence[Period]) -> float | None:
+    """Return what a formula says, as the mean over the networks that there were."""
+    if function is None:
+        return None
+    loads = [period.load for period in periods] or [load._replace(edges=load.peers * load.connections)]
+    return float(np.mean([function(each) for each in loads]))
+
+
+def _point(axis: str, value: int, key: Key, load: Load, periods: Sequence[Period]) -> Point:
+    paper, ours = (_said(function, load, periods) for function in FORMULAS[key])
+    mean = error = missing = None
+    if periods:
+        mean, error = estimate([period.spent[key[1], key[2]] for period in periods])
+        missing = max(period.missing for period in periods)
+    return Point(axis, value, *key, mean, error, paper, ours, missing)
+
+
+def _slope(axis: str, key: Key, places: Sequence[tuple[Load, int, Sequence[Period]]]) -> Slope:
+    formula = FORMULAS[key]
+    values = [value for _, value, _ in places]
+
+    def by(function: Function | None) -> float | None:
+        said = [_said(function, load, periods) for load, _, periods in places]
+        return fit(values, [each for each in said if each is not None]) if function else None
+
+    mean = error = factor = None
+    measured = [[period.spent[key[1], key[2]] for period in periods] for _, _, periods in places]
+    found = [fit(values, seed) for seed in zip(*measured, strict=True)]
+    slopes = [each for each in found if each is not None]
+    if slopes and len(slopes) == len(found):
+        mean, error = estimate(slopes)
+        said = [_said(formula.best, load, periods) or math.nan for load, _, periods in places]
+        factor = math.exp(float(np.mean(np.log(np.mean(measured, axis=1)) - np.log(said))))
+    said_slopes = (by(formula.paper), by(formula.ours))
+    return Slope(axis, *key, *said_slopes, mean, error, factor, _worded(formula.paper), _worded(formula.ours))
+
+
+def _worded(function: Function | None) -> str:
+    """Return a formula in words and symbols, and its section."""
+    return " ".join((function.__doc__ or "").split()) if function else ""

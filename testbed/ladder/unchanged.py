@@ -1,0 +1,64 @@
+"""What two peers say to each other when nothing has changed, and what request skipping saves.
+
+The paper: "on each connection, each peer sending over half a megabyte of requests, yet not actually needing
+to send any messages".
+"""
+
+from typing import Final, NamedTuple
+
+from testbed.ladder.period import feed
+from testbed.ladder.rungs import RUNGS
+from testbed.ladder.swarm import Swarm, Traffic
+
+FEEDS: Final = 5_000
+
+
+class Talk(NamedTuple):
+    """What two peers have said on a connection, both together.
+
+    Attributes:
+        rung: their protocol.
+        remembers: whether they remember what the other has said on connections before.
+        connection: 1, 2, ...; a feed has got a message before the last one.
+        elements: feeds that they have named in clocks or notes.
+        header_bytes: of bodies without messages.
+        messages: copies that they have sent.
+    """
+
+    rung: str
+    remembers: bool
+    connection: int
+    elements: int
+    header_bytes: int
+    messages: int
+
+
+def talks(feeds: int = FEEDS) -> list[Talk]:
+    """Return what two peers say that both have all of these feeds."""
+    return [
+        talk
+        for rung, remembers in (("gossip", False), ("gossip-skip", True), ("ebt", False), ("ebt", True))
+        for talk in _talks(rung, remembers, feeds)
+    ]
+
+
+def _talks(rung: str, remembers: bool, feeds: int) -> list[Talk]:
+    held = [feed(number, 1)[0] for number in range(feeds)]
+    swarm = Swarm([RUNGS[rung].protocol({})] * 2, [message.author for message in held])
+    for place in range(2):
+        swarm.publish(place, held)
+    told: list[Talk] = []
+    before = Traffic()
+    for connection in (1, 2, 3):
+        if connection == 3:
+            swarm.publish(0, feed(0, 2)[1:])
+        swarm.connect(0, 1)
+        swarm.run()
+        swarm.cut(0, 1)
+        if not remembers:
+            for one, other in (swarm.peers, reversed(swarm.peers)):
+                one.clocks.set_remote_clock(other.name, {})
+        said = swarm.peers[0].sent.plus(swarm.peers[1].sent)
+        fresh, before = said.minus(before), said
+        told.append(Talk(rung, remembers, connection, fresh.named, fresh.header_bytes, fresh.messages))
+    return told
