@@ -45,8 +45,7 @@ def render_costs(study: Mapping[str, Any], command: str) -> str:
                 "title": study["axes"][axis],
                 "fixed": _fixed(study["base"], axis),
                 "plots": drawn[axis],
-                "costs": [*dict.fromkeys(slope["cost"] for slope in study["slopes"])],
-                "rows": list(_slope_rows(study["slopes"], axis)),
+                "slopes": [slope for slope in study["slopes"] if slope["axis"] == axis],
             }
             for axis in drawn
         ],
@@ -64,16 +63,6 @@ def _fixed(base: Mapping[str, int], axis: str) -> str:
     return ", ".join(
         f"{pretty(value)} {names.get(name, name)}" for name, value in base.items() if name != axis
     )
-
-
-def _slope_rows(slopes: Sequence[Row], axis: str) -> Iterator[tuple[str, str, dict[str, Row]]]:
-    """Yield rung, who, and the slope of each cost."""
-    by_row: dict[tuple[str, str], dict[str, Row]] = {}
-    for slope in slopes:
-        if slope["axis"] == axis:
-            by_row.setdefault((slope["rung"], slope["who"]), {})[slope["cost"]] = slope
-    for (rung, who), known in by_row.items():
-        yield rung, who, known
 
 
 def _formulas(slopes: Sequence[Row]) -> Iterator[Row]:

@@ -17,6 +17,11 @@ def pretty(value: float | None) -> str:
     return f"{value:.{places}f}"
 
 
+def exponent(slope: float) -> str:
+    """Write a slope in a log-log plot with two decimals."""
+    return f"{round(slope, 2) + 0.0:.2f}"  # no minus before 0.00
+
+
 def with_unit(value: float | None, unit: str) -> str:
     """Write a number and its unit, "33.9 ms"."""
     return f"{pretty(value)}{NARROW_SPACE}{unit}" if unit else pretty(value)

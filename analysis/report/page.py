@@ -14,7 +14,7 @@ from plotly.offline import get_plotlyjs
 
 from analysis.report.figures.plot import COLOURS, DASHES, Figure, places
 from analysis.report.glossary import explained
-from analysis.report.numbers import pretty
+from analysis.report.numbers import exponent, pretty
 
 STROKES = {
     **{dash: dash.replace("px", "").replace(",", " ") for dash in DASHES if "px" in dash},
@@ -86,6 +86,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["pretty"] = pretty
+    made.filters["exponent"] = exponent
     made.filters["explained"] = explained
     return made
 

@@ -7,6 +7,7 @@ import click
 from rich.table import Table
 
 from analysis.export.text import number
+from analysis.report.numbers import exponent
 from testbed.cli.model import check_jobs, console, model, model_directory, run_options, write_rows
 from testbed.ladder.costs import Who
 from testbed.ladder.ratio import CONNECTIONS, MEASURES, PHASES, Ratio, factor
@@ -77,11 +78,11 @@ def _print_slopes(slopes: Sequence[Slope]) -> None:
         here = [slope for slope in slopes if slope.axis == axis and slope.who is not Who.NETWORK]
         if not here:
             continue
-        columns = ("rung", "who", "cost", "paper", "ours", "found", "measured/formula")
+        columns = ("rung", "who", "cost", "paper", "ours", "found", "x formula")
         table = _table(f"Slopes over {described.title}", *columns, names=3)
         for slope in here:
-            found = "" if slope.mean is None else f"{slope.mean:.2f} ± {slope.error:.2f}"
-            said = ["" if each is None else f"{each:.2f}" for each in (slope.paper, slope.ours)]
+            found = "" if slope.mean is None else f"{exponent(slope.mean)} ± {slope.error:.2f}"
+            said = ["" if each is None else exponent(each) for each in (slope.paper, slope.ours)]
             factor = "" if slope.factor is None else number(slope.factor)
             table.add_row(slope.rung, slope.who, slope.cost, *said, found, factor)
         console.print(table, "")
@@ -107,6 +108,6 @@ def _print_ratios(ratios: Sequence[Ratio]) -> None:
         table = _table("EBT over the ideal hub, by peers", "phase", "measure", *names, names=2)
         for row, known in by_row.items():
             shown = [f"{known[size].mean:.3g} ± {known[size].error:.1g}" for size in sizes]
-            slope = f"{known[0].mean:.2f} ± {known[0].error:.2f}" if 0 in known else ""
+            slope = f"{exponent(known[0].mean)} ± {known[0].error:.2f}" if 0 in known else ""
             table.add_row(*row, *shown, slope)
         console.print(table, "")

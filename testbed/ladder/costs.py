@@ -115,6 +115,16 @@ def polled_by_all(load: Load) -> float:
     return load.polls * load.subscribers
 
 
+def named(load: Load) -> float:
+    """pollFrequency * feeds.length: our protocol names each feed that it asks for"""
+    return polled(load)
+
+
+def named_by_all(load: Load) -> float:
+    """pollFrequency * subscribers: our protocol names each feed that it asks for"""
+    return polled_by_all(load)
+
+
 def once(load: Load) -> float:
     """total_messages ("append-only poll", "append-only gossip", "spanning trees", "singleton hub")"""
     return load.messages
@@ -147,10 +157,11 @@ def skipping(load: Load) -> float:
 
 
 def skipping_by_changes(load: Load) -> float:
-    """2 * edges / peers * feeds.length * min(1 + messages of a feed in the period, meetings of two partners):
-    both partners name a feed when they first meet, and once for each change that they see"""
+    """2 * edges / peers * feeds.length * min(1 + changes, meetings of two partners): both partners name a
+    feed when they first meet, and when it has changed since; changes are the messages of a feed in the
+    period, of which the first spreads with its history"""
     meetings = load.polls * load.peers / load.edges
-    return 2 * load.edges / load.peers * load.feeds * min(1 + load.news, meetings)
+    return 2 * load.edges / load.peers * load.feeds * min(1 + max(1, load.news), meetings)
 
 
 def partners(load: Load) -> float:
@@ -280,13 +291,13 @@ _NOTED = Formula(noted_by_each, noted_both_ways_by_each)
 _S, _P, _N = Who.SUBSCRIBER, Who.PUBLISHER, Who.NETWORK
 
 FORMULAS: Final[Mapping[Key, Formula]] = {
-    **_formulas("scan", _S, _POLLED, Formula(scan_received, scan_received_of_growing), Formula(None, polled)),
+    **_formulas("scan", _S, _POLLED, Formula(scan_received, scan_received_of_growing), Formula(None, named)),
     **_formulas(
         "scan",
         _P,
         _POLLED_BY_ALL,
         Formula(scan_served, scan_served_of_growing),
-        Formula(None, polled_by_all),
+        Formula(None, named_by_all),
     ),
     **_formulas("append-poll", _S, _POLLED, _ONCE, _POLLED),
     **_formulas("append-poll", _P, _POLLED_BY_ALL, Formula(once_to_each), _POLLED_BY_ALL),

@@ -58,8 +58,11 @@ def _calls(partners: Partners) -> Iterable[tuple[int, int]]:
 
 
 def play_period(rung: str, load: Load, seed: int) -> Period:
-    """Let a swarm speak a rung for a period. The first peers write a feed each, and need not be all."""
-    random = Random(f"{seed} {rung} {load}")
+    """Let a swarm speak a rung for a period. The first peers write a feed each, and need not be all.
+
+    With one seed, all rungs and loads of as many peers and connections have one network.
+    """
+    random = Random(f"{seed} {load.peers} {load.connections}")
     partners = drawn_partners(load.peers, load.connections, random)
     load = load._replace(edges=len(pairs(partners)))
     feeds = [feed(number, load.length) for number in range(load.feeds)]

@@ -29,12 +29,12 @@ PHASES: Final[Mapping[str, str]] = {
     "rest": "peers connect again, and nothing is new",
 }
 MEASURES: Final[Mapping[str, str]] = {
-    "messages": "copies of messages",
-    "elements": "elements for each copy that the hub sends",
-    "paper bytes": f"bytes, of {MESSAGE} a message and {ELEMENT} an element",
+    "paper bytes": f"bytes: {MESSAGE} a message, {ELEMENT} an element",
     "bytes": "bytes of bodies",
-    "peer bytes": "bytes that a peer sends and receives, over those of the hub's client",
-    "busiest bytes": "bytes that the busiest peer sends and receives, over those of the hub",
+    "peer bytes": "the same at a peer, over a client",
+    "busiest bytes": "the same at the busiest, over the hub",
+    "messages": "copies of messages",
+    "elements": "elements, by copies of the hub",
 }
 
 

@@ -122,7 +122,7 @@ def along(
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of two values or more, and how far it may be off."""
-    spread = float(np.std(values, ddof=1))
+    spread = 0.0 if np.ptp(values) < 1e-9 * np.max(np.abs(values)) else float(np.std(values, ddof=1))
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
     return Estimate(float(np.mean(values)), reach)
 

@@ -1,6 +1,7 @@
 """The plots of the study of costs: what was measured as points, formulas as lines, log-log."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil, floor
 from typing import Any
 
 from analysis.report.figures.plot import (
@@ -16,6 +17,7 @@ from analysis.report.figures.plot import (
 )
 
 Row = Mapping[str, Any]
+_DECADES = 1.5  # above which ticks at 2 and 5 are too many
 
 
 def axis_figures(study: Mapping[str, Any], axis: str) -> list[Figure]:
@@ -78,14 +80,12 @@ def _ticks(rows: Sequence[Row]) -> Spec:
 
 
 def _scale(data: Sequence[Spec]) -> Spec:
-    """Return a logarithmic axis with a tick at each power of ten: the plots are small."""
+    """Return a logarithmic axis; over some decades with a tick at each power of ten, as the plots are small."""
     scale = logarithmic([*data], "y")
-    if scale.get("type") == "log" and "tickvals" in scale:
-        ticks = [tick for tick in scale["tickvals"] if f"{tick:e}".startswith("1.0")]
-        scale |= {
-            "tickvals": ticks,
-            "ticktext": [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks],
-        }
+    low, high = scale.get("range", (0, 0))
+    if scale.get("type") == "log" and high - low > _DECADES:
+        powers = range(ceil(low), floor(high) + 1)
+        scale |= {"tickvals": [10.0**power for power in powers], "ticktext": [f"{10.0**p:g}" for p in powers]}
     return scale
 
 
