@@ -80,7 +80,7 @@ def _ticks(rows: Sequence[Row]) -> Spec:
 
 
 def _scale(data: Sequence[Spec]) -> Spec:
-    """Return a logarithmic axis; over some decades with a tick at each power of ten, as the plots are small."""
+    """Return a logarithmic axis; over some decades with a tick at each power of ten: the plots are small."""
     scale = logarithmic([*data], "y")
     low, high = scale.get("range", (0, 0))
     if scale.get("type") == "log" and high - low > _DECADES:
