@@ -38,7 +38,7 @@ def render_costs(study: Mapping[str, Any], command: str) -> str:
         command=command,
         study=study,
         confidence=f"{study['confidence']:.0%}",
-        missing=max((point["missing"] or 0 for point in study["points"]), default=0),
+        missing=max((point["missing"] for point in study["points"]), default=0),
         axes=[
             {
                 "name": axis,

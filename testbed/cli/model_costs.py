@@ -107,7 +107,7 @@ def _print_ratios(ratios: Sequence[Ratio]) -> None:
         names = [*(f"{size:,}" for size in sizes), "slope"]
         table = _table("EBT over the ideal hub, by peers", "phase", "measure", *names, names=2)
         for row, known in by_row.items():
-            shown = [f"{known[size].mean:.3g} ± {known[size].error:.1g}" for size in sizes]
+            shown = [f"{known[size].mean:.3g}" for size in sizes]
             slope = f"{exponent(known[0].mean)} ± {known[0].error:.2f}" if 0 in known else ""
             table.add_row(*row, *shown, slope)
         console.print(table, "")

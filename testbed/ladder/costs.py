@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Who(StrEnum):
-    """Who bears a cost; of the hub, the hub bears that of publishers."""
+    """Who bears a cost; under `hub`, the hub bears that of publishers."""
 
     SUBSCRIBER = "subscriber"
     PUBLISHER = "publisher"
@@ -236,6 +236,22 @@ def hub_served(load: Load) -> float:
     return load.peers * load.messages
 
 
+def hub_served_to_others(load: Load) -> float:
+    """messages * (peers - 1): a client is not sent what it has uploaded"""
+    return load.messages * load.subscribers
+
+
+def hub_headers(load: Load) -> float:
+    """pollFrequency + feeds.length: a header a poll, and once which feeds are followed"""
+    return load.polls + load.feeds
+
+
+def hub_headers_of_all(load: Load) -> float:
+    """peers * pollFrequency + feeds.length * (pollFrequency + peers - 1): a header a poll, in which an author
+    also says how far it is in its feed; and once which feeds are followed"""
+    return load.peers * load.polls + load.feeds * (load.polls + load.subscribers)
+
+
 class Hub(NamedTuple):
     """What all clients of a hub and the hub send: copies of messages, and headers."""
 
@@ -313,7 +329,13 @@ FORMULAS: Final[Mapping[Key, Formula]] = {
     ("flood", _N, What.ELEMENTS): Formula(None, clocks_of_all_links),
     ("ebt", _N, What.MESSAGES): Formula(once_in_all),
     ("ebt", _N, What.ELEMENTS): Formula(noted, noted_both_ways),
-    **_formulas("hub", _S, _ONE, _ONCE, _ONE),
-    **_formulas("hub", _P, Formula(hub_polled_by_all), Formula(hub_served), Formula(hub_polled_by_all)),
+    **_formulas("hub", _S, _ONE, _ONCE, Formula(one_each_poll, hub_headers)),
+    **_formulas(
+        "hub",
+        _P,
+        Formula(hub_polled_by_all),
+        Formula(hub_served, hub_served_to_others),
+        Formula(hub_polled_by_all, hub_headers_of_all),
+    ),
 }
-"""The formulas of all rungs. The hub's are the ideal that EBT is held against (ratio.py)."""
+"""The formulas of all rungs. Of the hub, the publisher is the hub."""

@@ -16,7 +16,7 @@ from testbed.ladder.swarm import Swarm, name_of
 Partners = Sequence[Sequence[int]]
 """Whom each peer calls, in its order."""
 Spent = dict[tuple[Who, What], float]
-"""Counts: of the mean subscriber that writes nothing, of the mean publisher, and of the network."""
+"""Counts: of the mean subscriber that writes nothing, of the mean publisher or the hub, of the network."""
 
 _KEPT = 1_000  # feeds
 
@@ -67,8 +67,8 @@ def play_period(rung: str, load: Load, seed: int) -> Period:
     load = load._replace(edges=len(pairs(partners)))
     feeds = [feed(number, load.length) for number in range(load.feeds)]
     authors = {name_of(place): [messages[0].author] for place, messages in enumerate(feeds)}
-    protocol = RUNGS[rung].protocol(authors)
-    swarm = Swarm([protocol] * load.peers, [key for keys in authors.values() for key in keys])
+    protocols = RUNGS[rung].protocols(load.peers, authors)
+    swarm = Swarm(protocols, [key for keys in authors.values() for key in keys])
     for place, messages in enumerate(feeds):
         swarm.publish(place, messages[: load.history])
     if RUNGS[rung].manner is Manner.LASTING:
@@ -99,18 +99,19 @@ def _poll(
         for place, messages in enumerate(feeds):
             swarm.publish(place, messages[load.history + before : load.history + published])
         for peer in range(load.peers):
-            called = range(load.feeds) if manner is Manner.AUTHORS else [turns[peer][poll]]
-            for other in called:
+            called = {Manner.AUTHORS: range(load.feeds), Manner.HUB: [load.peers]}
+            for other in called.get(manner, [turns[peer][poll]]):
                 if other != peer:
                     swarm.meet(peer, other)
 
 
 def _spent(swarm: Swarm, load: Load) -> Spent:
-    authors, readers = swarm.peers[: load.feeds], swarm.peers[load.feeds :]
+    readers, hub = swarm.peers[load.feeds : load.peers], swarm.peers[load.peers :]
+    servers = hub or swarm.peers[: load.feeds]
     spent = {
-        (Who.PUBLISHER, What.CONNECTIONS): fmean(peer.accepted for peer in authors),
-        (Who.PUBLISHER, What.MESSAGES): fmean(peer.sent.messages for peer in authors),
-        (Who.PUBLISHER, What.ELEMENTS): fmean(peer.received.named for peer in authors),
+        (Who.PUBLISHER, What.CONNECTIONS): fmean(peer.accepted for peer in servers),
+        (Who.PUBLISHER, What.MESSAGES): fmean(peer.sent.messages for peer in servers),
+        (Who.PUBLISHER, What.ELEMENTS): fmean(peer.received.named for peer in servers),
         (Who.NETWORK, What.CONNECTIONS): float(sum(peer.called for peer in swarm.peers)),
         (Who.NETWORK, What.MESSAGES): float(sum(peer.sent.messages for peer in swarm.peers)),
         (Who.NETWORK, What.ELEMENTS): float(sum(peer.sent.named for peer in swarm.peers)),

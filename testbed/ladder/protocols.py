@@ -25,8 +25,8 @@ def gossip(
 ) -> list[int]:
     """Return what the function of the model returns; `skips` requests or not."""
     news = _news()
-    protocol = RUNGS["gossip-skip" if skips else "gossip"].protocol({})
-    swarm = Swarm([protocol] * peers, [news.author])
+    rung = RUNGS["gossip-skip" if skips else "gossip"]
+    swarm = Swarm(rung.protocols(peers), [news.author])
     swarm.publish(0, [news])
     reached: list[int] = []
     while reached[-1:] != [peers]:
@@ -67,7 +67,7 @@ def _flooded(network: Network) -> tuple[Swarm, Numbers]:
     Peers that the network links twice have one connection.
     """
     news = _news()
-    swarm = Swarm([RUNGS["flood"].protocol({})] * network.peers, [news.author])
+    swarm = Swarm(RUNGS["flood"].protocols(network.peers), [news.author])
     for peer in range(network.peers):
         for other in network.neighbours[network.starts[peer] : network.starts[peer + 1]].tolist():
             swarm.connect(peer, other)

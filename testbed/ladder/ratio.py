@@ -105,7 +105,7 @@ def play(task: Task) -> list[Phase]:
     peers, seed = task
     links = pairs(drawn_partners(peers, CONNECTIONS, Random(f"{seed} ratio {peers}")))
     feeds = [feed(number, _HISTORY + _LIVE + _AWAY) for number in range(_FEEDS)]
-    swarm = Swarm([RUNGS["ebt"].protocol({})] * peers, [messages[0].author for messages in feeds])
+    swarm = Swarm(RUNGS["ebt"].protocols(peers), [messages[0].author for messages in feeds])
     meter = _Meter(swarm, feeds)
 
     def publish(first: int, last: int) -> None:

@@ -51,7 +51,7 @@ class Point(NamedTuple):
 
     Attributes:
         axis, value, rung, who, cost: which.
-        mean, error: as measured, see Estimate; None if the rung has no protocol here.
+        mean, error: as measured, see Estimate.
         paper, ours: by the formulas, with the edges that the networks had.
         missing: the largest share of messages that subscribers lacked at the end of a period.
     """
@@ -61,11 +61,11 @@ class Point(NamedTuple):
     rung: str
     who: Who
     cost: What
-    mean: float | None
-    error: float | None
+    mean: float
+    error: float
     paper: float | None
     ours: float | None
-    missing: float | None
+    missing: float
 
 
 class Slope(NamedTuple):
@@ -110,13 +110,10 @@ def along(
     points, slopes = [], []
     for axis in axes:
         for key in FORMULAS:
-            played = [
-                [periods[key[0], load, seed] for seed in seeds] if key[0] in RUNGS else []
-                for load in _loads(axis)
-            ]
-            places = [*zip(_loads(axis), AXES[axis].values, played, strict=True)]
-            points += [_point(axis, value, key, load, there) for load, value, there in places]
-            slopes.append(_slope(axis, key, places))
+            played = [[periods[key[0], load, seed] for seed in seeds] for load in _loads(axis)]
+            values = AXES[axis].values
+            points += [_point(axis, value, key, there) for value, there in zip(values, played, strict=True)]
+            slopes.append(_slope(axis, key, values, played))
     return points, slopes
 
 
@@ -139,41 +136,31 @@ def _loads(axis: str) -> list[Load]:
     return [BASE._replace(**{axis: value}) for value in AXES[axis].values]
 
 
-def _said(function: Function | None, load: Load, periods: Sequence[Period]) -> float | None:
+def _said(function: Function, periods: Sequence[Period]) -> float:
     """Return what a formula says, as the mean over the networks that there were."""
-    if function is None:
-        return None
-    loads = [period.load for period in periods] or [load._replace(edges=load.peers * load.connections)]
-    return float(np.mean([function(each) for each in loads]))
+    return float(np.mean([function(period.load) for period in periods]))
 
 
-def _point(axis: str, value: int, key: Key, load: Load, periods: Sequence[Period]) -> Point:
-    paper, ours = (_said(function, load, periods) for function in FORMULAS[key])
-    mean = error = missing = None
-    if periods:
-        mean, error = estimate([period.spent[key[1], key[2]] for period in periods])
-        missing = max(period.missing for period in periods)
-    return Point(axis, value, *key, mean, error, paper, ours, missing)
+def _point(axis: str, value: int, key: Key, periods: Sequence[Period]) -> Point:
+    paper, ours = (function and _said(function, periods) for function in FORMULAS[key])
+    found = estimate([period.spent[key[1], key[2]] for period in periods])
+    return Point(axis, value, *key, *found, paper, ours, max(period.missing for period in periods))
 
 
-def _slope(axis: str, key: Key, places: Sequence[tuple[Load, int, Sequence[Period]]]) -> Slope:
+def _slope(axis: str, key: Key, values: Sequence[int], played: Sequence[Sequence[Period]]) -> Slope:
     formula = FORMULAS[key]
-    values = [value for _, value, _ in places]
-
-    def by(function: Function | None) -> float | None:
-        said = [_said(function, load, periods) for load, _, periods in places]
-        return fit(values, [each for each in said if each is not None]) if function else None
-
+    paper, ours = (
+        fit(values, [_said(each, periods) for periods in played]) if each else None for each in formula
+    )
+    measured = [[period.spent[key[1], key[2]] for period in periods] for periods in played]
+    slopes = [fit(values, seed) for seed in zip(*measured, strict=True)]
+    known = [slope for slope in slopes if slope is not None]
     mean = error = factor = None
-    measured = [[period.spent[key[1], key[2]] for period in periods] for _, _, periods in places]
-    found = [fit(values, seed) for seed in zip(*measured, strict=True)]
-    slopes = [each for each in found if each is not None]
-    if slopes and len(slopes) == len(found):
-        mean, error = estimate(slopes)
-        said = [_said(formula.best, load, periods) or math.nan for load, _, periods in places]
-        factor = math.exp(float(np.mean(np.log(np.mean(measured, axis=1)) - np.log(said))))
-    said_slopes = (by(formula.paper), by(formula.ours))
-    return Slope(axis, *key, *said_slopes, mean, error, factor, _worded(formula.paper), _worded(formula.ours))
+    if len(known) == len(slopes):
+        mean, error = estimate(known)
+        best = [_said(formula.best, periods) for periods in played]
+        factor = math.exp(float(np.mean(np.log(np.mean(measured, axis=1)) - np.log(best))))
+    return Slope(axis, *key, paper, ours, mean, error, factor, _worded(formula.paper), _worded(formula.ours))
 
 
 def _worded(function: Function | None) -> str:

@@ -44,7 +44,7 @@ def talks(feeds: int = FEEDS) -> list[Talk]:
 
 def _talks(rung: str, remembers: bool, feeds: int) -> list[Talk]:
     held = [feed(number, 1)[0] for number in range(feeds)]
-    swarm = Swarm([RUNGS[rung].protocol({})] * 2, [message.author for message in held])
+    swarm = Swarm(RUNGS[rung].protocols(2), [message.author for message in held])
     for place in range(2):
         swarm.publish(place, held)
     told: list[Talk] = []

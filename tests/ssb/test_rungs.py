@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -11,8 +13,11 @@ from hypothesis import strategies as st
 
 from ssb.generate import generate_feed
 from ssb.message import Message
+from ssb.replication.ebt import RemoteClocks
 from ssb.replication.replication import ProtocolError
+from ssb.replication.rungs.hub import HubClient
 from ssb.replication.rungs.rung import IGNORE
+from ssb.store.feeds import FeedStore
 from testbed.ladder import protocols
 from testbed.ladder.networks import depths, growing_network, random_network
 from testbed.ladder.rungs import RUNGS
@@ -24,7 +29,7 @@ KEYS = [feed[0].author for feed in FEEDS]
 
 
 SEEDS = st.integers(0, 2**32)
-FLOOD, GOSSIP, SKIP = (RUNGS[name].protocol({}) for name in ("flood", "gossip", "gossip-skip"))
+FLOOD, GOSSIP, SKIP = (RUNGS[name].protocol({}, "") for name in ("flood", "gossip", "gossip-skip"))
 
 
 @settings(max_examples=20)
@@ -59,8 +64,13 @@ def test_gossip_sends_nobody_a_message_twice() -> None:
     assert sum(peer.sent.messages for peer in swarm.peers) == 29
 
 
+def said(swarm: Swarm) -> int:
+    return sum(peer.sent.elements for peer in swarm.peers)
+
+
 def told(swarm: Swarm) -> int:
-    elements = sum(peer.sent.elements for peer in swarm.peers)
+    """Return the same, and hold it against what peers that never restarted have counted."""
+    elements = said(swarm)
     assert elements == sum(peer.replication.elements for peer in swarm.peers)  # type: ignore[attr-defined]
     return elements
 
@@ -116,7 +126,7 @@ def test_what_was_lost_on_the_way_comes_at_the_next_meeting() -> None:
 
 @pytest.mark.parametrize(("whole", "sent"), [(True, [6, 12, 12]), (False, [6, 6, 0])])
 def test_polls(whole: bool, sent: list[int]) -> None:
-    protocol = RUNGS["scan" if whole else "append-poll"].protocol({name_of(0): KEYS[:1]})
+    protocol = RUNGS["scan" if whole else "append-poll"].protocol({name_of(0): KEYS[:1]}, "")
     swarm = Swarm([protocol] * 2, KEYS[:1])
     author, reader = swarm.peers
     swarm.publish(0, FEEDS[0][:6])
@@ -135,7 +145,7 @@ def test_polls(whole: bool, sent: list[int]) -> None:
 @given(st.sampled_from(["flood", "gossip", "gossip-skip"]), SEEDS)
 def test_all_get_all_once_in_order_though_connections_break(kind: str, seed: int) -> None:
     random = Random(seed)
-    swarm = Swarm([RUNGS[kind].protocol({})] * 5, KEYS)
+    swarm = Swarm(RUNGS[kind].protocols(5), KEYS)
     left = [list(feed) for feed in FEEDS]
     came: Counter[tuple[str, str, int]] = Counter()
     for _ in range(60):
@@ -201,3 +211,121 @@ def test_the_valid_part_of_a_batch_is_kept() -> None:
     with pytest.raises(ProtocolError):
         peer.replication.receive(1, [*good, forged(FEEDS[0][3])], 0, 0.0)
     assert peer.feeds.tips() == {KEYS[0]: 3}
+
+
+def centre(count: int, *, stays: bool) -> Swarm:
+    """Clients that write a feed each and follow all others; and the hub, the last of the peers."""
+
+    def client(own: str, feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> HubClient:
+        return HubClient(feeds, wanted, [own], clocks, stays=stays)
+
+    hub = RUNGS["hub"].hub
+    assert hub is not None
+    return Swarm([*(partial(client, own) for own in KEYS[:count]), hub], KEYS[:count])
+
+
+def copies(swarm: Swarm) -> tuple[int, int]:
+    """Return what all clients have sent, and what the hub has."""
+    *clients, hub = swarm.peers
+    return sum(client.sent.messages for client in clients), hub.sent.messages
+
+
+def test_a_hub_costs_a_message_for_each_reader_and_two_headers_a_poll() -> None:
+    swarm = centre(5, stays=False)
+    *clients, hub = swarm.peers
+    for place in range(5):
+        swarm.publish(place, FEEDS[place][:4])
+    for place in [*range(5)] * 2:
+        swarm.meet(place, 5)
+    assert all(client.feeds.tips() == hub.feeds.tips() for client in clients)
+    assert copies(swarm) == (5 * 4, 5 * 4 * 4)
+    before = [peer.sent.elements for peer in swarm.peers]
+    for place in range(5):
+        swarm.meet(place, 5)
+    assert [client.sent.elements for client in clients] == [elements + 2 for elements in before[:5]]
+    assert hub.sent.elements == before[5]
+    assert copies(swarm) == (5 * 4, 5 * 4 * 4)
+
+
+def stay(swarm: Swarm) -> None:
+    """Have all clients call the hub."""
+    for place in range(len(swarm.peers) - 1):
+        swarm.connect(place, len(swarm.peers) - 1)
+    swarm.run()
+
+
+def test_who_stays_at_the_hub_is_sent_what_is_new_without_headers() -> None:
+    swarm = centre(5, stays=True)
+    stay(swarm)
+    before = told(swarm)
+    for message in FEEDS[2][:7]:
+        swarm.publish(2, [message])
+        assert swarm.run() == 2
+    assert [client.feeds.tips() for client in swarm.peers] == [{KEYS[2]: 7}] * 6
+    assert (swarm.peers[2].sent.messages, *copies(swarm), told(swarm)) == (7, 7, 7 * 4, before)
+    assert not any(peer.repeated for peer in swarm.peers)
+
+
+def test_a_hub_is_told_who_is_followed_no_more() -> None:
+    swarm = centre(3, stays=True)
+    stay(swarm)
+    client = swarm.peers[0]
+    client.replication.unwant(KEYS[1], 0)
+    swarm.touch(0)
+    swarm.run()
+    swarm.publish(1, FEEDS[1][:1])
+    swarm.run()
+    assert [peer.feeds.tips() for peer in swarm.peers[:3]] == [{}, {KEYS[1]: 1}, {KEYS[1]: 1}]
+    client.replication.want_all([KEYS[1]], 0)
+    client.replication.want_all([KEYS[3]], 0)  # while the hub has not answered
+    swarm.touch(0)
+    swarm.run()
+    assert client.feeds.tips() == {KEYS[1]: 1}
+    [number] = [link.numbers[1] for link in client.links.values()]
+    assert set(swarm.peers[3].replication._sessions[number].clock) == {KEYS[1], KEYS[2], KEYS[3]}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "lost", ["messages on the way", "the hub's records", "the hub's store", "the client's store"]
+)
+def test_where_records_do_not_add_up_the_hub_asks_for_the_whole_clock(lost: str) -> None:
+    swarm = centre(2, stays=False)
+    author, reader, hub = swarm.peers
+    swarm.publish(0, FEEDS[0][:1])
+    for place in range(2):
+        swarm.meet(place, 2)
+    if lost == "messages on the way":
+        swarm.publish(0, FEEDS[0][1:2])
+        swarm.meet(0, 2)
+        before = hub.sent.messages
+        swarm.connect(1, 2, delay=1)
+        for _ in swarm.rounds():
+            if hub.sent.messages > before:  # they are sent, and do not arrive
+                break
+        swarm.cut(1, 2)
+    elif lost == "the hub's records":
+        hub.clocks.set_remote_clock(reader.name, {})
+    else:
+        place = 2 if lost == "the hub's store" else 1
+        for feed in KEYS[:2]:
+            swarm.peers[place].feeds.drop(feed)
+        swarm.restart(place)
+        if place == 2:
+            swarm.meet(0, 2)
+    before = said(swarm)
+    swarm.meet(1, 2)
+    assert reader.feeds.tips() == author.feeds.tips() == hub.feeds.tips()
+    # Two headers, and the client's two feeds: one of its own, one that it follows. "All" is no element.
+    assert said(swarm) - before == (2 if lost == "the hub's store" else 4)
+    before = said(swarm)
+    swarm.meet(1, 2)
+    assert said(swarm) - before == 2
+
+
+def test_a_hub_that_never_knows_enough_is_left() -> None:
+    client = Peer("client", RUNGS["hub"].protocol({}, "client"), KEYS).replication
+    client.open(1, "hub", is_caller=True, now=0)
+    again = b'{"clock":{},"end":true,"all":true}'
+    client.receive(1, [again], 0, 0.0)
+    with pytest.raises(ProtocolError, match="again for the whole clock"):
+        client.receive(1, [again], 0, 0.0)

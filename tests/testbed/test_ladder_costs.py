@@ -37,15 +37,17 @@ S, P, N = Who.SUBSCRIBER, Who.PUBLISHER, Who.NETWORK
 
 
 @settings(max_examples=15)
-@given(st.sampled_from(["scan", "append-poll"]), LOADS, SEEDS)
+@given(st.sampled_from(["scan", "append-poll", "hub"]), LOADS, SEEDS)
 def test_polls_cost_what_formulas_say(rung: str, load: Load, seed: int) -> None:
+    if rung == "hub":  # what is uploaded is downloaded at a later poll
+        load = load._replace(polls=load.polls + 2)
     period = play_period(rung, load, seed)
     assert period.missing == 0
     for who in (S, P):
         for what in What:
             formula = FORMULAS[rung, who, what]
             assert period.spent[who, what] == formula.best(period.load), (who, what)
-            if load.news == 0 and formula.paper:
+            if load.news == 0 and formula.paper and rung != "hub":
                 assert period.spent[who, what] == formula.paper(period.load), (who, what)
 
 
@@ -81,7 +83,7 @@ def test_floods_cost_what_formulas_say(load: Load, seed: int) -> None:
 def test_trees_cost_notes_only_after_the_first_message(peers: int, connections: int, seed: int) -> None:
     links = pairs(drawn_partners(peers, connections, Random(seed)))
     messages = feed(0, 6)
-    swarm = Swarm([RUNGS["ebt"].protocol({})] * peers, [messages[0].author])
+    swarm = Swarm(RUNGS["ebt"].protocols(peers), [messages[0].author])
     for link in links:
         swarm.connect(*link)
     swarm.run()
@@ -154,7 +156,7 @@ def test_slopes() -> None:
 
 
 def test_every_rung_has_its_formulas() -> None:
-    assert {rung for rung, _, _ in FORMULAS} == {*RUNGS, "hub"}
+    assert {rung for rung, _, _ in FORMULAS} == {*RUNGS}
     for rung in RUNGS:
         assert {(who, what) for name, who, what in FORMULAS if name == rung} >= {
             (who, what) for who in (S, P) for what in What
@@ -194,7 +196,6 @@ def test_the_command_makes_tables_and_a_page(tmp_path: Path) -> None:
     polled = rows["append-poll", "subscriber", "elements"]
     assert float(polled["mean"]) == pytest.approx(1)
     assert (float(polled["paper"]), float(polled["error"])) == pytest.approx((1, 0))
-    assert rows["hub", "subscriber", "messages"]["mean"] == ""
     page = (tmp_path / "study" / "report.html").read_text()
     assert "All messages arrived in all periods." in page
     assert "EBT sends this many times the hub’s bytes" in page
