@@ -1,24 +1,25 @@
 """The page of the study of costs: a paper's formulas beside what the real protocols cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import log
 from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
 from analysis.report.figures.costs import axis_figures, ratio_figures
-from analysis.report.numbers import pretty
+from analysis.report.numbers import exponent, pretty
 from analysis.report.page import page as render_page
 
 Row = Mapping[str, Any]
-_CONSTANT = 0.05  # slope over the number of peers, up to which a ratio is called constant
+_CONSTANT = 0.01  # slope over the number of peers, below which a ratio is called constant
 
 
 def write_costs(path: Path, study: Mapping[str, Any], command: str) -> None:
     """Write the page. Raises OSError.
 
     The study has axes (name -> title), base (name -> value), confidence, seeds, phases and measures (name ->
-    title), connections and factor of the hub's part; and as rows the points, slopes, talks and ratios of
-    testbed.ladder.run.Costs, of which some may be empty.
+    title), connections and factor of the hub's part, unchanged (how many feeds); and as rows the points,
+    slopes, talks and ratios of testbed.ladder.run.Costs, of which some may be empty.
     """
     write_whole(path, render_costs(study, command))
 
@@ -91,11 +92,18 @@ def _verdict(study: Mapping[str, Any]) -> str:
     words["return"] = "when peers come back"
     ratios = {phase: known[phase, "paper bytes", most] for phase in words}
     told = [
-        f"{ratios[phase]['mean']:.2f} ± {ratios[phase]['error']:.2g} {text}" for phase, text in words.items()
+        f"{ratios[phase]['mean']:.2f} ± {ratios[phase]['error']:.1g} {text}" for phase, text in words.items()
     ]
-    grows = max(ratios[phase]["mean"] / known[phase, "paper bytes", least]["mean"] - 1 for phase in words)
+    grows = max(
+        (
+            log(ratios[phase]["mean"] / known[phase, "paper bytes", least]["mean"]) / log(most / least)
+            for phase in words
+        ),
+        key=abs,
+    )
     return (
-        f"With {pretty(most)} peers, EBT sends this many times the hub’s bytes: {'; '.join(told)}. "
-        f"From {pretty(least)} to {pretty(most)} peers the largest change is {grows:+.1%}: "
-        + ("a constant factor." if abs(grows) < _CONSTANT else "the factor is not constant.")
+        f"With {pretty(most)} peers, EBT sends this many times the hub’s bytes, if a message has 660 and an "
+        f"element 60: {'; '.join(told)}. From {pretty(least)} to {pretty(most)} peers no slope is steeper "
+        f"than {exponent(grows)}: "
+        + ("a constant factor." if abs(grows) < _CONSTANT else "not a constant factor.")
     )

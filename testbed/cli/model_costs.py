@@ -14,7 +14,7 @@ from testbed.ladder.ratio import CONNECTIONS, MEASURES, PHASES, Ratio, factor
 from testbed.ladder.run import PARTS, Costs, run_costs
 from testbed.ladder.slopes import AXES, BASE, Slope
 from testbed.ladder.tables import CONFIDENCE
-from testbed.ladder.unchanged import Talk
+from testbed.ladder.unchanged import FEEDS, Talk
 
 
 @model.command()
@@ -62,6 +62,7 @@ def _described(found: Costs, seeds: int) -> dict[str, object]:
         "measures": MEASURES,
         "connections": CONNECTIONS,
         "factor": factor(CONNECTIONS),
+        "unchanged": FEEDS,
         **{name: [row._asdict() for row in rows] for name, rows in found._asdict().items()},
     }
 

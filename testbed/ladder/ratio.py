@@ -29,7 +29,7 @@ PHASES: Final[Mapping[str, str]] = {
     "rest": "peers connect again, and nothing is new",
 }
 MEASURES: Final[Mapping[str, str]] = {
-    "paper bytes": f"bytes: {MESSAGE} a message, {ELEMENT} an element",
+    "paper bytes": f"bytes, of {MESSAGE} and {ELEMENT}",
     "bytes": "bytes of bodies",
     "peer bytes": "the same at a peer, over a client",
     "busiest bytes": "the same at the busiest, over the hub",

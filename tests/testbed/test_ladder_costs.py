@@ -199,6 +199,7 @@ def test_the_command_makes_tables_and_a_page(tmp_path: Path) -> None:
     page = (tmp_path / "study" / "report.html").read_text()
     assert "All messages arrived in all periods." in page
     assert "EBT sends this many times the hub’s bytes" in page
+    assert "not a constant factor" in page  # of 5 and 10 peers
 
 
 @pytest.mark.parametrize(
