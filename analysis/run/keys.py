@@ -53,6 +53,7 @@ WORDS = {
     "workload.graph.follows": Words("people whom everybody follows who joins", "people"),
     "workload.graph.closure": Words("probability to follow a friend’s friend"),
     "workload.graph.mutual": Words("probability to follow back"),
+    "workload.graph.hubs": Words("preference for people with many followers"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "workload.fetch.requests": Words("objects that each subscriber asks for", "objects"),

@@ -112,8 +112,8 @@ class Workload(BaseModel):
 class ScenarioEvent(BaseModel):
     """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
 
-    `signalled`: whether a link's ends notice that it went down or up. `layering`: in whose run it happened; ""
-    for all.
+    `signalled`: whether a link's ends notice that it went down or up. `layering`: in whose run it happened;
+    "" for all.
     """
 
     time_ns: int

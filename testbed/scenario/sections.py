@@ -142,13 +142,16 @@ class FollowGraph(Section):
     Attributes:
         follows: whom each follows who joins; all who are there, if they are fewer.
         closure: probability that a follow goes to somebody whom the one chosen before follows: a friend of a
-            friend. Else it goes to anybody, the more likely the more followers they have.
+            friend. Else it goes to anybody.
         mutual: probability that a follow is returned.
+        hubs: probability that anybody is the more likely chosen the more followers they have; else all are
+            equally likely.
     """
 
     follows: int = Field(default=2, ge=1, le=10_000)
     closure: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     mutual: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    hubs: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
 
 
 class Fetch(Section):
@@ -321,9 +324,9 @@ class Sessions(Section):
 
     @model_validator(mode="after")
     def _days_have_a_length(self) -> "Sessions":
-        without_effect = {"zones", "night"} & self.model_fields_set
-        if self.day_ms is None and without_effect:
-            raise ValueError(f"{min(without_effect)} belongs to day_ms")
+        for key in ("zones", "night"):
+            if self.day_ms is None and getattr(self, key) != Sessions.model_fields[key].default:
+                raise ValueError(f"{key} belongs to day_ms")
         return self
 
 
