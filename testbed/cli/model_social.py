@@ -130,7 +130,7 @@ def _write_page(
     def drawn(counted: str) -> Any:
         points = found[0].distributions[counted]
         curve = {float(least): Estimate(share, None, None, 1) for least, share in points}
-        axes = (_COUNTED[counted], "share of people with so many or more")
+        axes = (f"{_COUNTED[counted]}, or more", "share of people")
         title = f"{_COUNTED[counted][0].upper()}{_COUNTED[counted][1:]}"
         return curves(
             f"social-{counted}", title, axes, _SERIES, (), lambda: {counted: curve}, logarithms="xy"

@@ -51,15 +51,14 @@ class Published(NamedTuple):
 
 
 SOURCES: Final[Mapping[str, str]] = {
-    "Mislove 2007": "A. Mislove, M. Marcon, K. P. Gummadi, P. Druschel, B. Bhattacharjee: Measurement and"
+    "Mislove": "A. Mislove, M. Marcon, K. P. Gummadi, P. Druschel, B. Bhattacharjee: Measurement and"
     " Analysis of"
     " Online Social Networks, IMC 2007, tables 1, 3, 4 and 5",
     "KONECT": "J. Kunegis: KONECT, the Koblenz Network Collection, WWW 2013 Companion; konect.cc,"
     " statistics of the"
     " networks flickr-growth, youtube-links and soc-LiveJournal1",
-    "Kwak 2010": "H. Kwak, C. Lee, H. Park, S. Moon: What is Twitter, a Social Network or a News Media?,"
-    " WWW 2010",
-    "Backstrom 2012": "L. Backstrom, P. Boldi, M. Rosa, J. Ugander, S. Vigna: Four Degrees of Separation,"
+    "Kwak": "H. Kwak, C. Lee, H. Park, S. Moon: What is Twitter, a Social Network or a News Media?, WWW 2010",
+    "Backstrom": "L. Backstrom, P. Boldi, M. Rosa, J. Ugander, S. Vigna: Four Degrees of Separation,"
     " WebSci 2012",
 }
 
@@ -78,7 +77,7 @@ PUBLISHED: Final = (
             "local_clustering": 0.313,
             "distance": 5.67,
         },
-        "Mislove 2007",
+        "Mislove",
         _DIRECTED,
     ),
     Published(
@@ -92,7 +91,7 @@ PUBLISHED: Final = (
             "local_clustering": 0.330,
             "distance": 5.88,
         },
-        "Mislove 2007",
+        "Mislove",
         _DIRECTED,
     ),
     Published(
@@ -106,7 +105,7 @@ PUBLISHED: Final = (
             "local_clustering": 0.171,
             "distance": 4.25,
         },
-        "Mislove 2007",
+        "Mislove",
         "friendships, which both have to want; a sample of the network",
     ),
     Published(
@@ -120,7 +119,7 @@ PUBLISHED: Final = (
             "local_clustering": 0.136,
             "distance": 5.10,
         },
-        "Mislove 2007",
+        "Mislove",
         _DIRECTED,
     ),
     Published(
@@ -175,7 +174,7 @@ PUBLISHED: Final = (
             "distance": 4.12,
             "distance_90": 4.8,
         },
-        "Kwak 2010",
+        "Kwak",
         "its authors call the followers no power law: the exponent is of those below 100,000;"
         " distances along follows",
     ),
@@ -183,7 +182,7 @@ PUBLISHED: Final = (
         "Facebook",
         721_000_000,
         {"distance": 4.74},
-        "Backstrom 2012",
+        "Backstrom",
         "friendships, which both have to want",
     ),
 )

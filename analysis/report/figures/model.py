@@ -15,6 +15,9 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 
+_WIDE = 1000
+"""An axis over so much has ticks at powers of ten only."""
+
 Curve = Mapping[float, Estimate]
 """x -> what was found there."""
 
@@ -54,7 +57,7 @@ def curves(
             data.append(line(place_of[each], each, x, [estimate.mean for estimate in known]))
         layout: Spec = {"showlegend": False}
         for axis, said in zip("xy", axes, strict=True):
-            scale = logarithmic(data, axis) if axis in logarithms and data else {}
+            scale = _scale(data, axis) if axis in logarithms and data else {}
             layout[f"{axis}axis"] = {"title": {"text": said}} | scale
         if bounds is not None:
             layout["yaxis"]["range"] = [*bounds]
@@ -65,3 +68,10 @@ def curves(
     if not menus:
         return figure(name, title, text, *draw(), columns)
     return with_menus(name, title, text, menus, draw, columns)
+
+
+def _scale(data: Sequence[Spec], axis: str) -> Spec:
+    values = [value for trace in data for value in trace[axis] if value > 0]
+    if values and max(values) > _WIDE * min(values):
+        return {"type": "log", "dtick": 1}
+    return logarithmic([*data], axis)
