@@ -10,7 +10,7 @@ from testbed.ladder.follows import Follows
 from testbed.ladder.networks import Numbers
 
 CHOICES: Final[Mapping[str, str]] = {
-    "anybody": "random people",
+    "random people": "random people",
     "random friends": "random friends",
     "best friends": "friends that add most",
 }
@@ -45,7 +45,7 @@ def _of_reader(follows: Follows, reader: int, random: np.random.Generator) -> It
     others = random.permutation(follows.people - 1)[:MOST]
     few = random.permutation(friends)
     choices = {
-        "anybody": held(follows, others + (others >= reader), wanted),
+        "random people": held(follows, others + (others >= reader), wanted),
         "random friends": held(follows, few[:MOST], wanted),
     }
     choices["best friends"] = in_best_order(held(follows, few[:_CANDIDATES], wanted), MOST)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.ladder.networks import Network, Numbers, joined, rows
+from testbed.ladder.networks import Network, Numbers, distinct, joined, rows
 from testbed.scenario.follow_graph import grow_by_number
 from testbed.scenario.sections import FollowGraph
 
@@ -47,8 +47,11 @@ class Follows(NamedTuple):
         frontier = np.array([person])
         for _ in range(hops):
             near = rows(self.starts, self.whom, frontier)
-            frontier = np.unique(near[~found[near]])
-            found[frontier] = True
+            is_new = np.zeros(self.people, bool)
+            is_new[near] = True
+            is_new &= ~found
+            found |= is_new
+            frontier = np.flatnonzero(is_new)
         found[person] = False
         return np.flatnonzero(found)
 
@@ -73,7 +76,7 @@ def at_random(counts: Numbers, random: np.random.Generator) -> Follows:
     people = len(counts)
     who = np.repeat(np.arange(people), counts)
     whom = random.integers(people, size=len(who))
-    ends = np.unique((who * people + whom)[who != whom])
+    ends = distinct((who * people + whom)[who != whom])
     return _of(people, ends // people, ends % people)
 
 

@@ -132,10 +132,9 @@ def friends_network(
     here. Two who choose each other are linked once. `members` are in ascending order.
     """
     counts = follows.counts[members]
-    order = random.random(int(counts.sum()))
     firsts = np.cumsum(counts) - counts
     callers = np.repeat(np.arange(len(members)), counts)
-    shuffled = np.lexsort((order, callers))
+    shuffled = np.argsort(callers + random.random(len(callers)))
     place = np.arange(len(shuffled)) - firsts[callers]  # of each follow in its person's random order
     is_opened = place < connections
     called = rows(follows.starts, follows.whom, members)[shuffled][is_opened]

@@ -79,7 +79,7 @@ def joined(peers: int, a: Numbers, b: Numbers) -> Network:
 
     No peer may be linked with itself.
     """
-    ends = np.unique(np.minimum(a, b) * peers + np.maximum(a, b))
+    ends = distinct(np.minimum(a, b) * peers + np.maximum(a, b))
     return linked(np.bincount(ends // peers, minlength=peers), ends % peers)
 
 
@@ -91,6 +91,18 @@ def network_of_links(peers: int, links: int, random: np.random.Generator) -> Net
     b -= b * (b - 1) // 2 > pairs
     b += b * (b + 1) // 2 <= pairs
     return joined(peers, pairs - b * (b - 1) // 2, b)
+
+
+def distinct(numbers: Numbers) -> Numbers:
+    """Return the numbers without repetition, in ascending order.
+
+    np.unique() does the same, but on a hash table, which takes several times as long.
+    """
+    ordered = np.sort(numbers)
+    is_new = np.ones(len(ordered), bool)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    found: Numbers = ordered[is_new]
+    return found
 
 
 def rows(starts: Numbers, values: Numbers, chosen: Numbers) -> Numbers:
@@ -107,10 +119,13 @@ def depths(network: Network, source: int = 0) -> Numbers:
     """Return the number of links from the source to each peer, -1 for those that cannot be reached."""
     found = np.full(network.peers, -1, np.int64)
     found[source] = 0
+    place = np.empty(network.peers, np.int64)  # of a peer in its frontier
     frontier, depth = np.array([source]), 0
     while len(frontier):
         depth += 1
         near = rows(network.starts, network.neighbours, frontier)
-        frontier = np.unique(near[found[near] < 0])
+        near = near[found[near] < 0]
+        place[near] = np.arange(len(near))
+        frontier = near[place[near] == np.arange(len(near))]  # who is there twice only once
         found[frontier] = depth
     return found

@@ -73,5 +73,5 @@ def curves(
 def _scale(data: Sequence[Spec], axis: str) -> Spec:
     values = [value for trace in data for value in trace[axis] if value > 0]
     if values and max(values) > _WIDE * min(values):
-        return {"type": "log", "dtick": 1}
+        return {"type": "log", "dtick": 1, "exponentformat": "power"}
     return logarithmic([*data], axis)
