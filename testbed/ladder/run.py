@@ -1,16 +1,17 @@
 """Many runs of the ladder's models, over processes or as tasks of a Spark job."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
+from typing import TypeVar
 
 from testbed.errors import UserError
 from testbed.experiment.workers import work_off
 from testbed.ladder.tables import Cell, Trial, cells, play
 
-Task = tuple[str, int]
-"""A table, and a seed."""
+Task = TypeVar("Task", bound=Hashable)
+Found = TypeVar("Found")
 Progress = Callable[[int, int], None]
 """Told how many runs are done, and of how many."""
 
@@ -28,30 +29,42 @@ def run_models(
     this package. Raises AnalysisError if there is no such Spark.
     """
     tasks = [(name, seed) for seed in seeds for name in peers]
-    work = partial(_play, dict(peers))
-    played = _on_spark(work, tasks, master) if master is not None else work_off(work, tasks, jobs)
-    trials: dict[str, dict[int, Trial]] = {name: {} for name in peers}
+    trials = run_trials(partial(_play, dict(peers)), tasks, jobs, master, progress)
+    return {name: cells(name, size, [trials[name, seed] for seed in seeds]) for name, size in peers.items()}
+
+
+def run_trials(
+    work: Callable[[Task], Found], tasks: Sequence[Task], jobs: int, master: str | None, progress: Progress
+) -> dict[Task, Found]:
+    """Return what `work` finds for each task, in the order of the tasks; see run_models()."""
+    told = partial(_told, work)
+    played = _on_spark(told, tasks, master) if master is not None else work_off(told, tasks, jobs)
+    found: dict[Task, Found] = {}
     try:
         with closing(played):
-            for done, ((name, seed), trial) in enumerate(played, start=1):
-                trials[name][seed] = trial
+            for done, (task, trial) in enumerate(played, start=1):
+                found[task] = trial
                 progress(done, len(tasks))
     except BrokenProcessPool as error:
         raise UserError(
             "a process of the models was killed, perhaps for want of memory: give fewer --jobs"
         ) from error
-    # In the order of their seeds, so that sums of floats do not depend on who was first.
-    return {name: cells(name, size, [trials[name][seed] for seed in seeds]) for name, size in peers.items()}
+    # Sums of floats must not depend on who was first.
+    return {task: found[task] for task in tasks}
 
 
-def _play(peers: Mapping[str, int], task: Task) -> tuple[Task, Trial]:
+def _told(work: Callable[[Task], Found], task: Task) -> tuple[Task, Found]:
+    return task, work(task)
+
+
+def _play(peers: Mapping[str, int], task: tuple[str, int]) -> Trial:
     name, seed = task
-    return task, play(name, peers[name], seed)
+    return play(name, peers[name], seed)
 
 
 def _on_spark(
-    work: Callable[[Task], tuple[Task, Trial]], tasks: Sequence[Task], master: str
-) -> Generator[tuple[Task, Trial], None, None]:
+    work: Callable[[Task], tuple[Task, Found]], tasks: Sequence[Task], master: str
+) -> Generator[tuple[Task, Found], None, None]:
     from analysis.spark.session import spark_session
 
     context = spark_session(master, small=True).sparkContext
