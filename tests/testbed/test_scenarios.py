@@ -13,7 +13,7 @@ from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected
 
 PUSH = ("lli", "lli-go-back-n", "lli-selective")
-RUNGS = ("scan", "gossip", "gossip-skip", "flood", "ebt")
+RUNGS = ("scan", "append-poll", "gossip", "gossip-skip", "flood", "ebt", "hub")
 FEW = {
     "bulk": ("ndn", "lli", "ndn-over-ssb"),
     "cut-tree": RUNGS,
@@ -177,11 +177,12 @@ def had_at(result: Result, event: str, item: int) -> int:
 def test_one_copy_of_what_an_author_wrote_last_is_enough_unless_it_is_polled_for(layering: str) -> None:
     wanted, result = ran("offline-author", layering)
     had = had_at(result, "link-down", 40)
-    assert 1 <= had < len(wanted.subscribers)
+    assert had >= 1
+    assert had < len(wanted.subscribers) or layering == "hub", "the hub hands out all copies at once"
     if layering in ("gossip", "gossip-skip"):
         assert had <= 3
     have = [node for node in wanted.subscribers if 40 in result.delivered(node)]
-    if layering == "scan":
+    if layering in ("scan", "append-poll"):
         assert len(have) == had, "nobody gets it afterwards"
         return
     for node in wanted.subscribers:
@@ -215,7 +216,7 @@ def test_a_tree_that_is_cut_at_its_root_loses_a_notes_delay_and_a_round_trip() -
 
 
 def test_what_is_cut_off_from_its_author_gets_nothing_by_polls() -> None:
-    wanted, result = ran("cut-tree", "scan")
+    wanted, result = ran("cut-tree", "append-poll")
     counts = Counter(delivered(result))
     assert sorted(counts[node] == 60 for node in wanted.subscribers) == [False] * 8 + [True] * 7
     assert max(count for count in counts.values() if count < 60) < 31
@@ -230,7 +231,7 @@ def test_a_crowd_is_served_by_itself_unless_it_polls(layering: str) -> None:
     assert max(joined) - min(joined) > 300_000_000, "drawn, not all at once"
     counts = delivered(result)
     if layering == "scan":
-        assert sum(counts.values()) < 24 * 100 / 2
+        assert sum(counts.values()) < 0.8 * 24 * 100
     else:
         assert counts == dict.fromkeys(wanted.subscribers, 100)
 
