@@ -32,6 +32,7 @@ TESTBED = layered(
         "scenario",
         "experiment",
         "ladder",
+        "ladder/swarms",
         "watch",
         "verify",
         "verify/simulate",

@@ -182,7 +182,7 @@ def _feeds(case: Case) -> Iterator[dict[str, Any]]:
 
 def _breaks(case: Case) -> Iterator[dict[str, Any]]:
     start = case.manifest.runs[case.layering].start_ns
-    for happening in case.manifest.timeline:
+    for happening in case.manifest.happenings(case.layering):
         time = start + happening.time_ns
         for link in case.manifest.topology.links:
             ends = (link.interface_a, link.a, link.b), (link.interface_b, link.b, link.a)
@@ -198,7 +198,7 @@ def _breaks(case: Case) -> Iterator[dict[str, Any]]:
 
 def _timeline(case: Case) -> Iterator[dict[str, Any]]:
     start = case.manifest.runs[case.layering].start_ns
-    for happening in case.manifest.timeline:
+    for happening in case.manifest.happenings(case.layering):
         yield {
             "time": start + happening.time_ns,
             "event": happening.event,

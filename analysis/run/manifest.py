@@ -112,7 +112,8 @@ class Workload(BaseModel):
 class ScenarioEvent(BaseModel):
     """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
 
-    `signalled`: whether a link's ends notice that it went down or up.
+    `signalled`: whether a link's ends notice that it went down or up. `layering`: in whose run it happened;
+    "" for all.
     """
 
     time_ns: int
@@ -120,6 +121,13 @@ class ScenarioEvent(BaseModel):
     link: str = ""
     node: str = ""
     signalled: bool = False
+    layering: str = ""
+
+    @property
+    def words(self) -> str:
+        """What happened, and where, and under which layering if not under all."""
+        text = f"{self.event} {self.place}".strip()
+        return f"{text} ({self.layering})" if self.layering else text
 
     @property
     def place(self) -> str:
@@ -230,6 +238,10 @@ class Manifest(BaseModel):
     def over_ndn(self) -> list[str]:
         """The layerings whose nodes have PITs."""
         return [layering for layering in self.layerings if self.protocol(layering) == NDN]
+
+    def happenings(self, layering: str) -> list[ScenarioEvent]:
+        """Return what the scenario has done to the network in a layering's run."""
+        return [event for event in self.timeline if event.layering in ("", layering)]
 
     def nodes(self, role: str) -> list[str]:
         """Return the names of the nodes with a role."""

@@ -194,6 +194,12 @@ class Peer:
         """All connections, by their numbers."""
         return self._connections
 
+    @property
+    def called(self) -> set[str]:
+        """The peers that it has called, or is calling now."""
+        under_way = {connection.called for connection in self._connections.values() if connection.called}
+        return under_way.union(self._calling.values())
+
     def add(self, remote: str, address: Address, now: int, *, is_kept: bool = False) -> None:
         """Learn where a peer listens; it is called when its turn comes."""
         if remote != self._identity.ref:
@@ -201,10 +207,10 @@ class Peer:
             self._go_on(now)
 
     def remove(self, remote: str, now: int) -> None:
-        """Forget a peer, and close the connection with it."""
+        """Forget a peer, and close the connection that does what it would be called for."""
         self._scheduler.remove(remote)
         for connection in list(self._connections.values()):
-            if connection.remote == remote:
+            if connection.remote == remote and self._is_ours(connection):
                 self._end(connection, now)
         self._go_on(now)
 

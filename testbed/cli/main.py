@@ -38,7 +38,7 @@ from rich.table import Table
 
 from analysis.errors import of_system
 from forwarder.strategies import STRATEGIES
-from testbed.cli import interrupts, model_costs, ndn_over_ssb  # noqa: F401 - add commands to model, ssb
+from testbed.cli import interrupts, ndn_over_ssb  # noqa: F401 - adds commands to ssb
 from testbed.cli.analyze import analyze
 from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect

@@ -1,28 +1,30 @@
 """`feednet model`: models of protocols at sizes that no run reaches."""
 
-import csv
-import os
-import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from analysis.export.text import number
+from testbed.cli.model_costs import costs
+from testbed.cli.model_friends import friends
+from testbed.cli.model_run import (
+    command_line,
+    console,
+    made_directory,
+    many_runs,
+    progress,
+    runs,
+    write_table,
+)
+from testbed.cli.model_social import social
+from testbed.cli.usage import is_typed
 from testbed.errors import UserError, shown
 from testbed.ladder.tables import CONFIDENCE, TABLES, Cell
 
-console = Console(highlight=False, soft_wrap=True)
 _MOST_PEERS = 10_000_000
 _MOST_REAL_PEERS = 20_000
-_SEEDS, _REAL_SEEDS = 200, 5
+_REAL_SEEDS = 5
 
 
 @click.group()
@@ -30,76 +32,9 @@ def model() -> None:
     """Compute models of protocols, at sizes that no run reaches."""
 
 
-def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of all models that run many times, and write a directory."""
-    for option in (
-        click.option(
-            "--out", type=click.Path(path_type=Path), help="Directory to make; default runs/MODEL-TIME."
-        ),
-        click.option("--master", help="Spark master: runs are tasks there, in place of processes here."),
-        click.option("--jobs", type=click.IntRange(min=1), help="Processes; default all cores."),
-        click.option("--first", type=click.IntRange(min=0), default=1, show_default=True, help="First seed."),
-    ):
-        command = option(command)
-    return command
-
-
-def check_jobs(jobs: int | None, master: str | None) -> int:
-    """Return how many processes work; raise UserError if they would have nothing to do."""
-    if jobs and master is not None:
-        raise UserError("--jobs is for processes here, and --master for Spark: give one of them")
-    return jobs or os.cpu_count() or 1
-
-
-class Made(NamedTuple):
-    """A directory that is being made.
-
-    Attributes:
-        directory: its name.
-        partial: its name until it is complete.
-        progress: to be told of runs.
-        command: what the user typed.
-    """
-
-    directory: Path
-    partial: Path
-    progress: Callable[[int, int], None]
-    command: str
-
-    def say_where(self) -> None:
-        """Print where the report is."""
-        console.print(f"report    {shown(str(self.directory / 'report.html'))}")
-
-
-@contextmanager
-def model_directory(kind: str, out: Path | None) -> Iterator[Made]:
-    """Make a model's directory, all of it or nothing, and show progress."""
-    from analysis.errors import AnalysisError, of_system
-    from analysis.files import whole_directory
-
-    directory = out or Path("runs") / f"{kind}-{datetime.now():%Y%m%d-%H%M%S}"
-    bar = Progress(
-        TextColumn("models"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    try:
-        with whole_directory(directory) as partial, bar:
-            task = bar.add_task("")
-            yield Made(
-                directory,
-                partial,
-                lambda done, of: bar.update(task, completed=done, total=of),
-                shlex.join(["feednet", *sys.argv[1:]]),
-            )
-    except OSError as error:
-        raise UserError(of_system(error)) from error
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
+model.add_command(social)
+model.add_command(friends)
+model.add_command(costs)
 
 
 @model.command()
@@ -111,21 +46,17 @@ def model_directory(kind: str, out: Path | None) -> Iterator[Made]:
     help="Only this table (repeatable).",
 )
 @click.option("--peers", type=click.IntRange(2, _MOST_PEERS), help="Peers; default as in the paper.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(2),
-    help=f"Runs of each table; default {_SEEDS}, with --real {_REAL_SEEDS}.",
-)
+@many_runs(200, f"Runs of each table; with --real {_REAL_SEEDS}.")
 @click.option("--real", is_flag=True, help="Play each run with the real protocols, too; they must agree.")
-@run_options
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/ladder-TIME.")
 def ladder(
     names: tuple[str, ...],
     peers: int | None,
-    seeds: int | None,
-    real: bool,
+    seeds: int,
     first: int,
     jobs: int | None,
     master: str | None,
+    real: bool,
     out: Path | None,
 ) -> None:
     """Make the tables of "Scalable Secure Scuttlebutt" again, with what chance does to their figures.
@@ -137,30 +68,26 @@ def ladder(
     """
     from analysis.report.ladder import write_ladder
     from testbed.ladder.run import run_models
+    from testbed.ladder.swarms.protocols import REAL
 
-    jobs = check_jobs(jobs, master)
     if real and (peers or 0) > _MOST_REAL_PEERS:
         raise UserError(f"--real has {_MOST_REAL_PEERS:,} --peers at most, as each holds a store")
+    if real and not is_typed("seeds"):
+        seeds = _REAL_SEEDS
+    wanted = runs(seeds, first, jobs, master)
     sizes = {name: peers or TABLES[name].peers for name in names or TABLES}
-    runs = range(first, first + (seeds or (_REAL_SEEDS if real else _SEEDS)))
-    with model_directory("ladder", out) as made:
-        found = run_models(sizes, runs, jobs, master, made.progress, real=real)
+    with made_directory("ladder", out) as (directory, partial):
+        with progress() as told:
+            means = REAL if real else None
+            found = run_models(sizes, wanted.seeds, wanted.jobs, wanted.master, told, real=means)
         for name, cells in found.items():
-            write_rows(made.partial / f"{name}.csv", cells)
-        write_ladder(made.partial / "report.html", _described(found, sizes, real), made.command)
+            write_table(partial / f"{name}.csv", Cell._fields, cells)
+        write_ladder(partial / "report.html", _described(found, sizes, real), command_line())
     for name, cells in found.items():
         _print(name, cells, sizes[name])
     if real:
-        console.print(f"the real protocols gave the same figures in each of {len(runs)} runs of each table")
-    made.say_where()
-
-
-def write_rows(path: Path, rows: Sequence[NamedTuple]) -> None:
-    """Write rows of one kind, at least one, as CSV."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(rows[0]._fields)
-        writer.writerows(rows)
+        console.print(f"the real protocols gave the same figures in each of {seeds} runs of each table")
+    console.print(f"report    {shown(str(directory / 'report.html'))}")
 
 
 def _described(found: dict[str, list[Cell]], sizes: dict[str, int], real: bool) -> list[dict[str, object]]:

@@ -8,19 +8,28 @@ from rich.table import Table
 
 from analysis.export.text import number
 from analysis.report.numbers import exponent
-from testbed.cli.model import check_jobs, console, model, model_directory, run_options, write_rows
-from testbed.ladder.costs import Who
-from testbed.ladder.ratio import CONNECTIONS, MEASURES, PHASES, Ratio, factor
-from testbed.ladder.run import PARTS, Costs, run_costs
-from testbed.ladder.slopes import AXES, BASE, Slope
+from testbed.cli.model_run import (
+    command_line,
+    console,
+    made_directory,
+    many_runs,
+    progress,
+    runs,
+    write_table,
+)
+from testbed.errors import shown
+from testbed.ladder.swarms.costs import Who
+from testbed.ladder.swarms.ratio import CONNECTIONS, MEASURES, PHASES, Ratio, factor
+from testbed.ladder.swarms.slopes import AXES, BASE, Slope
+from testbed.ladder.swarms.study import PARTS, Costs, run_costs
+from testbed.ladder.swarms.unchanged import FEEDS, Talk
 from testbed.ladder.tables import CONFIDENCE
-from testbed.ladder.unchanged import FEEDS, Talk
 
 
-@model.command()
+@click.command()
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
-@click.option("--seeds", type=click.IntRange(2), default=5, show_default=True, help="Runs of each swarm.")
-@run_options
+@many_runs(5, "Runs of each swarm.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/costs-TIME.")
 def costs(
     parts: tuple[str, ...],
     seeds: int,
@@ -38,17 +47,18 @@ def costs(
     """
     from analysis.report.costs import write_costs
 
-    jobs = check_jobs(jobs, master)
-    with model_directory("costs", out) as made:
-        found = run_costs(parts or PARTS, range(first, first + seeds), jobs, master, made.progress)
+    wanted = runs(seeds, first, jobs, master)
+    with made_directory("costs", out) as (directory, partial):
+        with progress() as told:
+            found = run_costs(parts or PARTS, wanted.seeds, wanted.jobs, wanted.master, told)
         for name, rows in found._asdict().items():
             if rows:
-                write_rows(made.partial / f"{name}.csv", rows)
-        write_costs(made.partial / "report.html", _described(found, seeds), made.command)
+                write_table(partial / f"{name}.csv", rows[0]._fields, rows)
+        write_costs(partial / "report.html", _described(found, seeds), command_line())
     _print_slopes(found.slopes)
     _print_talks(found.talks)
     _print_ratios(found.ratios)
-    made.say_where()
+    console.print(f"report    {shown(str(directory / 'report.html'))}")
 
 
 def _described(found: Costs, seeds: int) -> dict[str, object]:

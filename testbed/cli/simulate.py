@@ -31,6 +31,7 @@ from testbed.verify.simulate.search import SearchResult, play_classic, play_one,
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.story import Story, make_story
 from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, Outcome, play
+from testbed.verify.swarms.rungs import RUNGS_CATCH_UP_NS, play_rungs
 from testbed.verify.swarms.world import CATCH_UP_NS as SWARM_CATCH_UP_NS
 from testbed.verify.swarms.world import play_swarm
 
@@ -60,6 +61,7 @@ _PUSH = _Family(play_one, CATCH_UP_NS, "", make_story)
 _CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic)
 _PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
 _PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None)
+_RUNGS = _Family(play_rungs, RUNGS_CATCH_UP_NS, "--rungs ", None)
 
 
 @click.command()
@@ -70,6 +72,7 @@ _PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
+@click.option("--rungs", is_flag=True, help="Seeds make swarms that climb the replication ladder.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
@@ -98,6 +101,7 @@ def simulate(
     classic: bool,
     peers: bool,
     providers: bool,
+    rungs: bool,
     story: Path | None,
     save: Path | None,
     shrinking: bool,
@@ -111,14 +115,16 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
-    families = ("classic", "peers", "providers")
+    families = ("classic", "peers", "providers", "rungs")
     exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", *families)
     exclude("explore", "story", "seed", "seeds", "keep_going", *families)
     exclude("story", "seed", "seeds", "first", "jobs", "keep_going", *families)
+    exclude("rungs", "providers", "peers", "classic", "save")
     exclude("providers", "peers", "classic", "save")
     exclude("peers", "classic", "save")
     exclude("seed", "seeds", "first", "jobs", "keep_going")
-    family = _PROVIDERS if providers else _PEERS if peers else _CLASSIC if classic else _PUSH
+    chosen = {_PROVIDERS: providers, _PEERS: peers, _CLASSIC: classic, _RUNGS: rungs}
+    family = next((family for family, is_chosen in chosen.items() if is_chosen), _PUSH)
     workers = jobs or os.cpu_count() or 1
     if exhaustive:
         failed = _cover(frames, faults, workers, save=save)

@@ -25,7 +25,7 @@ def build(
     plan = None
     if name in workload.follows:
         requests = workload.requests.get(name, {})
-        plan = timeline.plan(scenario.plans.get(name, PlanSpec()), requests)
+        plan = timeline.plan(scenario.plan_of(name), requests)
     transfers = []
     for traffic, feed in zip(scenario.cross_traffic, workload.bulk, strict=True):
         spec = PlanSpec(start_ms=traffic.start_ms, stop_ms=traffic.stop_ms)

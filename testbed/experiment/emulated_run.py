@@ -19,7 +19,7 @@ from testbed.layerings.node import sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
-from testbed.scenario.timeline import Timeline, change_row, sample_times
+from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
 from topologies.emulator.network import EmulatedNetwork
 
 
@@ -32,6 +32,7 @@ class Emulation:
 
     Attributes:
         timeline: when things happen.
+        happened: what has happened besides, as it was awaited, each with its time, ns.
         nodes: by name; a node that starts anew is another object.
         network: what joins them.
     """
@@ -56,6 +57,10 @@ class Emulation:
         self._secrets: list[Secret] = []
         for time, change in self.timeline.changes:
             self.network.change(time, lambda change=change: self._apply(change))  # type: ignore[misc]
+        self.happened: list[tuple[int, Change]] = []
+        self._awaited = Awaited(self.timeline, load)
+        for time in sample_times(scenario, self.timeline) if self._awaited else ():
+            self.network.observe(time, self._look_for_copies)
 
     def run(self, until: int) -> None:
         """Run up to and including a time, ns."""
@@ -74,6 +79,15 @@ class Emulation:
             self._secrets += node.take_secrets()
         secrets, self._secrets = self._secrets, []
         return secrets
+
+    def _look_for_copies(self) -> None:
+        if not self._awaited:
+            return
+        for node in [*self.nodes.values()]:
+            self._events += node.take_events()
+            for change in self._awaited.take(node.state.delivered):
+                self.happened.append((self.network.now, change))
+                self._apply(change)
 
     def _apply(self, change: Change) -> None:
         now = self.network.now
@@ -115,4 +129,5 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
         **timeline.as_row(),
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": {"frames": network.frames, "dropped": 0},
+        "happened": described(emulation.happened, timeline.start, scenario.network),
     }

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +48,7 @@ from testbed.layerings.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
-from testbed.scenario.timeline import Timeline, change_row, sample_times
+from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
 from topologies.mininet import sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
@@ -85,6 +85,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "cpu_ns": dict(nodes.cpu_ns),
         "capture": capture,
+        "happened": described(nodes.happened, timeline.start, scenario.network),
     }
     write_json(output / RESULT, result)
 
@@ -128,6 +129,7 @@ class _Nodes:
     Attributes:
         secrets: those that they have reported.
         cpu_ns: processor time, user and system, of each node from the timeline's start to its end.
+        happened: what has happened besides the timeline, as it was awaited, each with its time, ns.
     """
 
     def __init__(
@@ -144,6 +146,8 @@ class _Nodes:
         self._samples: list[dict[str, Any]] = []
         self.secrets: list[Secret] = []
         self.cpu_ns: Counter[str] = Counter()
+        self.happened: list[tuple[int, Change]] = []
+        self._heard: dict[str, tuple[str, Any]] = {}  # what has been said and is yet to be expected
 
     def run(self, output: Path) -> Timeline:
         """Run all nodes from start to end, and write what they report."""
@@ -158,9 +162,12 @@ class _Nodes:
             timeline = Timeline.of(self._scenario, self._load, time.time_ns() + _LEAD_NS)
             for name in self._processes:
                 self._processes[name].connection.send((timeline, None, None))
+            awaited = Awaited(timeline, self._load)
             for at, change in timeline.changes:
-                time.sleep(max(at - time.time_ns(), 0) / 1e9)
+                self._wait(at, awaited)
                 self._apply(change, at, timeline)
+            if awaited:
+                self._wait(timeline.end, awaited)
             for name in self._processes:
                 self._collect(name, max(timeline.end - time.time_ns(), 0) / 1e9 + _GRACE_S)
         finally:
@@ -170,6 +177,23 @@ class _Nodes:
         write_events(output / EVENTS, self._events)
         write_rows(output / COUNTERS, self._samples)
         return timeline
+
+    def _wait(self, until: int, awaited: Awaited) -> None:
+        """Wait until a time, ns, and let happen what is due as nodes tell what they have got."""
+        while awaited and (seconds := (until - time.time_ns()) / 1e9) > 0:
+            names = {each.connection: name for name, each in self._processes.items()}
+            quiet = [connection for connection, name in names.items() if name not in self._heard]
+            for connection in wait(quiet, seconds):
+                assert isinstance(connection, Connection)
+                kind, content = self._receive(names[connection])
+                if kind != "delivered":
+                    self._heard[names[connection]] = kind, content
+                    continue
+                for change in awaited.take(content):
+                    now = time.time_ns()
+                    self.happened.append((now, change))
+                    self._apply(change, now, None)
+        time.sleep(max(until - time.time_ns(), 0) / 1e9)
 
     def _start(self, name: str) -> None:
         """Fork a node's process, which says that it is ready and waits for a timeline."""
@@ -191,11 +215,14 @@ class _Nodes:
         there.close()
         self._processes[name] = _Process(process, here)
 
-    def _apply(self, change: Change, at: int, timeline: Timeline) -> None:
+    def _apply(self, change: Change, at: int, timeline: Timeline | None) -> None:
+        """Let a change happen; without a timeline, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         if change.restart is None:
             link = self._scenario.network.link_between(*change.ends)
             self._network.set_link(link, change.link_up is not None)
+            for end in change.ends if timeline is None and change.is_signalled else ():
+                self._processes[end].connection.send(change)
             return
         state = self._collect(change.restart, _GRACE_S)
         self._processes[change.restart].process.join()
@@ -215,16 +242,26 @@ class _Nodes:
 
     def _expect(self, name: str, kind: str, seconds: float) -> Any:
         """Wait for a node's message of a kind; return its content."""
-        connection = self._processes[name].connection
-        try:
-            if not connection.poll(seconds):
+        until = time.monotonic() + seconds
+        while name not in self._heard:
+            left = max(until - time.monotonic(), 0)
+            if not self._processes[name].connection.poll(left):
                 raise RunError(f"node {name}: nothing heard for {seconds:.0f} s")
-            got, content = connection.recv()
-        except EOFError:
-            raise RunError(f"node {name}: ended unexpectedly") from None
+            got, content = self._receive(name)
+            if got != "delivered":  # nobody waits for that any more
+                self._heard[name] = got, content
+        got, content = self._heard.pop(name)
         if got != kind:
             raise RunError(f"node {name}: {content}")
         return content
+
+    def _receive(self, name: str) -> tuple[str, Any]:
+        """Return a node's next message, its kind and its content."""
+        try:
+            kind, content = self._processes[name].connection.recv()
+        except EOFError:
+            raise RunError(f"node {name}: ended unexpectedly") from None
+        return kind, content
 
 
 def _node(
@@ -244,17 +281,49 @@ def _node(
             connection.send(("ready", None))
             timeline, state, since = connection.recv()
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since))
+            watch = _Watch(node, Awaited(timeline, load), connection)
+            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch))
             beside.check()
-        connection.send(("report", (node.take_events(), samples, cpu_ns, node.state, node.take_secrets())))
+        events = [*watch.events, *node.take_events()]
+        connection.send(("report", (events, samples, cpu_ns, node.state, node.take_secrets())))
     except ProcessEnded as error:
         connection.send(("error", str(error)))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
+class _Watch:
+    """Tells the parent what a node has got, as long as something waits for that.
+
+    Args:
+        node: the node.
+        awaited: what waits.
+        connection: to the parent.
+
+    Attributes:
+        events: of the node, as far as they have been looked at.
+    """
+
+    def __init__(self, node: Node, awaited: Awaited, connection: Connection) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.connection = connection
+        self._node, self._awaited = node, awaited
+
+    def look(self) -> None:
+        """Look at what has been delivered."""
+        if self._awaited:
+            self.events += self._node.take_events()
+            if self._awaited.take(self._node.state.delivered):
+                self.connection.send(("delivered", dict(self._node.state.delivered)))
+
+
 async def _drive(
-    node: Node, beside: Running, scenario: Scenario, timeline: Timeline, since: int | None
+    node: Node,
+    beside: Running,
+    scenario: Scenario,
+    timeline: Timeline,
+    since: int | None,
+    watch: _Watch,
 ) -> tuple[list[dict[str, Any]], int]:
     """Run a node in real time until the run's end or its next restart.
 
@@ -276,6 +345,7 @@ async def _drive(
 
     def observe() -> None:
         samples.append(sample(node, time.time_ns()))
+        watch.look()
 
     def apply(change: Change) -> None:
         peer = next(end for end in change.ends if end != node.name)
@@ -293,6 +363,7 @@ async def _drive(
         agenda.insert(0, (timeline.start, begin))
     try:
         await sockets.start()
+        loop.add_reader(watch.connection, lambda: apply(watch.connection.recv()))
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
             if at > end:
                 break

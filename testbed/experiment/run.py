@@ -119,11 +119,12 @@ def _run(
         progress(layering)
         (partial / layering).mkdir()
         if net == "emulated":
-            manifest["runs"][layering] = emulated_run.run(scenario, layering, load, partial / layering)
-            continue
-        result = _run_over_mininet(partial, layering, impairment)
-        manifest["impairment"] = result.pop("impairment")
-        manifest["impairment_reason"] = result.pop("impairment_reason")
+            result = emulated_run.run(scenario, layering, load, partial / layering)
+        else:
+            result = _run_over_mininet(partial, layering, impairment)
+            manifest["impairment"] = result.pop("impairment")
+            manifest["impairment_reason"] = result.pop("impairment_reason")
+        manifest["timeline"] += [row | {"layering": layering} for row in result.pop("happened")]
         manifest["runs"][layering] = result
     manifest["files"] = sealed(partial, scenario.layerings)
     write_json(partial / MANIFEST, manifest)
@@ -195,7 +196,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "bytes": sum(len(message.encoded) for feed in load.feeds for message in feed.messages),
             "schedule": scenario.workload.schedule.model_dump(),
         },
-        "timeline": described(timeline, scenario.network),
+        "timeline": described(timeline.changes, timeline.start, scenario.network),
         "topology": {
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
             "links": _links(scenario.network),

@@ -44,7 +44,7 @@ def linked(opened: Numbers, called: Numbers) -> Network:
     ours = csr_matrix((np.ones(len(called), np.int8), called, ends), (peers, peers))
     theirs = ours.tocsc()
     starts = ends + theirs.indptr
-    neighbours = np.empty(2 * len(called), np.int32)
+    neighbours = np.empty(2 * len(called), np.int64)
     neighbours[np.arange(len(called)) + np.repeat(theirs.indptr[:-1], opened)] = called
     neighbours[np.arange(len(called)) + np.repeat(ends[1:], np.diff(theirs.indptr))] = theirs.indices
     return Network(starts, neighbours)
@@ -73,6 +73,47 @@ def growing_network(peers: int, connections: int, random: np.random.Generator) -
     is_new = np.ones(drawn.shape, bool)
     is_new[:, 1:] = drawn[:, 1:] != drawn[:, :-1]
     return linked(np.concatenate(([0], is_new.sum(axis=1))), drawn[is_new])
+
+
+def joined(peers: int, a: Numbers, b: Numbers) -> Network:
+    """Return the network that links a[0] with b[0], a[1] with b[1] ..., those who are there twice only once.
+
+    No peer may be linked with itself.
+    """
+    ends = distinct(np.minimum(a, b) * peers + np.maximum(a, b))
+    return linked(np.bincount(ends // peers, minlength=peers), ends % peers)
+
+
+def network_of_links(peers: int, links: int, random: np.random.Generator) -> Network:
+    """Return a network with so many links, all of which are equally likely; no two peers have two."""
+    pairs = random.choice(peers * (peers - 1) // 2, links, replace=False, shuffle=False)
+    # Pair b (b - 1) / 2 + a joins a and b, a < b.
+    b = np.floor((1 + np.sqrt(1 + 8 * pairs)) / 2).astype(np.int64)
+    b -= b * (b - 1) // 2 > pairs
+    b += b * (b + 1) // 2 <= pairs
+    return joined(peers, pairs - b * (b - 1) // 2, b)
+
+
+def distinct(numbers: Numbers) -> Numbers:
+    """Return the numbers without repetition, in ascending order.
+
+    np.unique() does the same, but on a hash table, which takes several times as long.
+    """
+    ordered = np.sort(numbers)
+    is_new = np.ones(len(ordered), bool)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    found: Numbers = ordered[is_new]
+    return found
+
+
+def rows(starts: Numbers, values: Numbers, chosen: Numbers) -> Numbers:
+    """Return values[starts[row] : starts[row + 1]] of all chosen rows, one after the other."""
+    firsts = starts[chosen]
+    counts = starts[chosen + 1] - firsts
+    skipped = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(firsts - skipped, counts)
+    found: Numbers = values[places]
+    return found
 
 
 def depths(network: Network, source: int = 0) -> Numbers:

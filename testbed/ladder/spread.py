@@ -15,15 +15,31 @@ def gossip(peers: int, random: np.random.Generator, at_once: bool = False) -> li
     have it then. Peers take turns in a fixed order, so a message may cross several connections in a round;
     `at_once`: all connections of a round are made at the same time, as papers on gossip assume.
     """
-    has = np.zeros(peers, bool)
-    has[0] = True
     callers = np.arange(peers)
-    rounds: list[int] = []
-    while rounds[-1:] != [peers]:
-        called = random.integers(peers, size=peers)
+    return spread(peers, 0, lambda: (callers, random.integers(peers, size=peers)), at_once=at_once)
+
+
+def spread(
+    peers: int,
+    source: int,
+    calls: Callable[[], tuple[Numbers, Numbers]],
+    *,
+    at_once: bool = False,
+    most: int | None = None,
+) -> list[int]:
+    """Return how many peers have a message after each round, until all have it, or `most` rounds are over.
+
+    `calls` returns the peers that call in a round, in ascending order, and whom each of them calls; for
+    `at_once` see gossip().
+    """
+    has = np.zeros(peers, bool)
+    has[source] = True
+    reached: list[int] = []
+    while reached[-1:] != [peers] and len(reached) != most:
+        callers, called = calls()
         has = _round_at_once(has, callers, called) if at_once else _round(has, callers, called)
-        rounds.append(int(has.sum()))
-    return rounds
+        reached.append(int(has.sum()))
+    return reached
 
 
 def _round_at_once(has: np.ndarray, callers: Numbers, called: Numbers) -> np.ndarray:
@@ -48,7 +64,8 @@ def _round(has: np.ndarray, callers: Numbers, called: Numbers) -> np.ndarray:
         if not (to_called.any() or to_callers.any()):
             return when < never
         np.minimum.at(when, called[to_called], callers[to_called])
-        when[to_callers] = np.minimum(when[to_callers], callers[to_callers])
+        getting = callers[to_callers]
+        when[getting] = np.minimum(when[getting], getting)
 
 
 class Flood(NamedTuple):
@@ -83,7 +100,7 @@ def flood(network: Network, source: int = 0) -> Flood:
     return Flood(
         int(degrees.sum()) - (len(reached) - 1),
         int(reached.max()),
-        float(reached[reached > 0].mean()),
+        float(reached.sum() / max(len(reached) - 1, 1)),
         len(reached),
     )
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import stats
 
 from testbed.errors import UserError
-from testbed.ladder import protocols
 from testbed.ladder.networks import growing_network, random_network
 from testbed.ladder.spread import MODEL, Means
 
@@ -216,14 +215,14 @@ TABLES: Final[Mapping[str, Table]] = {
 }
 
 
-def play(name: str, peers: int, seed: int, *, real: bool = False) -> Trial:
+def play(name: str, peers: int, seed: int, real: Means | None = None) -> Trial:
     """Return what one run of a table shows.
 
     `real`: peers that speak the protocols play it, too. Raises UserError if they show anything else than the
     model.
     """
     shown = _play(MODEL, name, peers, seed)
-    if real and (seen := _play(protocols.REAL, name, peers, seed)) != shown:
+    if real is not None and (seen := _play(real, name, peers, seed)) != shown:
         row = next(row for row in {**shown, **seen} if shown.get(row) != seen.get(row))
         raise UserError(
             f"table {name}, seed {seed}, row {row}: the protocols give {seen.get(row)}, "

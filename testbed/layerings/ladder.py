@@ -116,6 +116,8 @@ class RungNode(SsbNode):
         self._others = [self._hub] if self._hub else sorted(swarm - {context.name})
         self._rung: Rung | None = None
         super().__init__(context)
+        if context.name not in swarm and context.name != self._hub:
+            self.programs = []
         if self._kind not in _POLLS:
             self._role.stays_connected = True
             self._calls_at = None
@@ -158,9 +160,9 @@ class RungNode(SsbNode):
         """See SsbNode."""
         if not self._follows and not self._role.feeds:
             return None
-        met = {connection.remote for connection in self._peer.connections.values()}
+        busy = self._peer.called | {connection.remote for connection in self._peer.connections.values()}
         for remote in self._calls:
-            if remote not in met:  # it could not be reached
+            if remote not in busy:  # it could not be reached
                 self._peer.remove(remote, now)
         if self._kind not in _POLLS:
             count = min(self._most, len(self._others)) if self._most else 1

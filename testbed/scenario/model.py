@@ -35,6 +35,7 @@ from testbed.scenario.overrides import (
 from testbed.scenario.sections import (
     DAY_MS,
     Archive,
+    Arrivals,
     Change,
     CrossTraffic,
     Fork,
@@ -77,6 +78,7 @@ class Scenario(Section):
     workload: Workload = Workload()
     events: tuple[Change, ...] = ()
     plans: dict[str, PlanSpec] = Field(default_factory=dict)
+    arrivals: Arrivals | None = None
     sessions: Sessions | None = None
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     fork: Fork | None = None
@@ -150,6 +152,15 @@ class Scenario(Section):
             roles[self.fork.publisher] = "publisher"
         both = {*self.sources} & {*self.subscribers}
         return roles | dict.fromkeys(self.sources, "publisher") | dict.fromkeys(both, "peer")
+
+    def plan_of(self, node: str) -> PlanSpec:
+        """Return how a node that follows feeds goes about it."""
+        plan = self.plans.get(node)
+        if plan is None and self.arrivals is not None and node in self.subscribers:
+            random = Random(f"{self.seed} arrivals {node}")
+            start = random.uniform(self.arrivals.from_ms, self.arrivals.to_ms)
+            return PlanSpec(start_ms=round(start, 3))
+        return plan or PlanSpec()
 
     def layering_parameters(self, layering: str) -> Parameters:
         """Return a layering's parameters, defaults filled in."""

@@ -142,13 +142,16 @@ class FollowGraph(Section):
     Attributes:
         follows: whom each follows who joins; all who are there, if they are fewer.
         closure: probability that a follow goes to somebody whom the one chosen before follows: a friend of a
-            friend. Else it goes to anybody, the more likely the more followers they have.
+            friend. Else it goes to anybody.
         mutual: probability that a follow is returned.
+        hubs: probability that anybody is the more likely chosen the more followers they have; else all are
+            equally likely.
     """
 
     follows: int = Field(default=2, ge=1, le=10_000)
     closure: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     mutual: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    hubs: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
 
 
 class Fetch(Section):
@@ -199,6 +202,8 @@ class Change(Section):
 
     Attributes:
         at_ms, at_item: when: from the run's start, or as the first feed's item of that number is published.
+        at_copy: or when the first follower has that item: this differs between layerings. It is looked for
+            whenever states are sampled (sample_interval_ms), and may never happen.
         link_down, link_up: a link, as the names of its two nodes with a space between.
         restart: a node, which loses all state but what its applications have published and delivered.
         signalled: whether the link's two nodes notice; else frames just vanish.
@@ -206,6 +211,7 @@ class Change(Section):
 
     at_ms: Milliseconds | None = None
     at_item: int | None = Field(default=None, ge=1)
+    at_copy: int | None = Field(default=None, ge=1)
     link_down: str | None = None
     link_up: str | None = None
     restart: str | None = None
@@ -213,12 +219,14 @@ class Change(Section):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "Change":
-        if (self.at_ms is None) == (self.at_item is None):
-            raise ValueError("give one of at_ms and at_item")
+        if [self.at_ms, self.at_item, self.at_copy].count(None) != 2:
+            raise ValueError("give one of at_ms, at_item and at_copy")
         given = [value for value in (self.link_down, self.link_up, self.restart) if value is not None]
         if len(given) != 1:
             raise ValueError("give one of link_down, link_up and restart")
         if self.restart is not None:
+            if self.at_copy is not None:
+                raise ValueError("at_copy belongs to link_down and link_up")
             if self.signalled is not None:
                 raise ValueError("signalled belongs to link_down and link_up")
         elif len(given[0].split()) != 2:
@@ -275,6 +283,23 @@ class PlanSpec(Section):
         return max(self.start_ms, self.stop_ms or 0, *(end for _, end in self.pauses_ms))
 
 
+class Arrivals(Section):
+    """A crowd: each subscriber without a plan of its own joins at a time drawn uniformly by the seed.
+
+    Attributes:
+        from_ms, to_ms: the bounds of the times, from the run's start.
+    """
+
+    from_ms: Milliseconds = 0.0
+    to_ms: Milliseconds
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Arrivals":
+        if self.to_ms < self.from_ms:
+            raise ValueError("to_ms must not be before from_ms")
+        return self
+
+
 class Sessions(Section):
     """People come and go: every node that publishes or follows is online and offline in turn.
 
@@ -283,10 +308,26 @@ class Sessions(Section):
 
     Attributes:
         online_ms, offline_ms: means.
+        day_ms: the length of a day, at whose end people are offline for a night; left out, there are no
+            nights.
+        zones: time zones, evenly around the world. The n-th person, publishers first, is in zone n modulo
+            their number; those of a zone have their nights together. In zone 0 a day begins with the first
+            item.
+        night: the share of a day that is night.
     """
 
     online_ms: float = Field(ge=1, le=DAY_MS, allow_inf_nan=False)
     offline_ms: float = Field(ge=1, le=DAY_MS, allow_inf_nan=False)
+    day_ms: float | None = Field(default=None, ge=1, le=DAY_MS, allow_inf_nan=False)
+    zones: int = Field(default=1, ge=1, le=1000)
+    night: float = Field(default=1 / 3, ge=0, le=0.99, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _days_have_a_length(self) -> "Sessions":
+        for key in ("zones", "night"):
+            if self.day_ms is None and getattr(self, key) != Sessions.model_fields[key].default:
+                raise ValueError(f"{key} belongs to day_ms")
+        return self
 
 
 class Fork(Section):

@@ -21,10 +21,13 @@ def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
         return []
     first = min(feed.times[0] for feed in load.feeds) / _MS
     last = min(max(feed.times[-1] for feed in load.feeds) // _MS, DAY_MS)
-    people = load.publishers | load.follows.keys()
+    people = dict.fromkeys([*scenario.sources, *load.follows])
     absences = {
-        person: list(_absences(sessions, first, last, Random(f"{scenario.seed} sessions {person}")))
-        for person in people
+        person: [
+            *_absences(sessions, first, last, Random(f"{scenario.seed} sessions {person}")),
+            *_nights(sessions, first, last, number % sessions.zones),
+        ]
+        for number, person in enumerate(people)
     }
     changes = []
     for link in scenario.network.links:
@@ -42,6 +45,16 @@ def _absences(sessions: Sessions, first: float, last: int, random: Random) -> It
         back = min(time + random.expovariate(1 / sessions.offline_ms), last)
         yield round(time, 3), round(back, 3)
         time = back
+
+
+def _nights(sessions: Sessions, first: float, last: int, zone: int) -> Iterator[tuple[float, float]]:
+    """Yield from when to when it is night in a zone, ms."""
+    if sessions.day_ms is None or not sessions.night:
+        return
+    end = first + (1 - zone / sessions.zones) * sessions.day_ms
+    while (begin := end - sessions.night * sessions.day_ms) < last:
+        yield round(max(begin, first), 3), round(min(end, last), 3)
+        end += sessions.day_ms
 
 
 def _merged(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

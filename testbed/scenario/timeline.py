@@ -1,6 +1,6 @@
 """When things happen in the run of one layering."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ class Timeline:
     Attributes:
         start: subscribers subscribe, unless they have plans of their own.
         changes: what the scenario and its sessions do to the network, in order of time.
+        awaited: changes that wait for the first copy of an item.
         first, last: the first and the last item are published; cross traffic does not count.
         settle: nothing more is begun, the last of all that the scenario names has happened.
         stop: subscribers unsubscribe.
@@ -31,6 +32,7 @@ class Timeline:
 
     start: int
     changes: tuple[tuple[int, Change], ...]
+    awaited: tuple[Change, ...]
     first: int
     last: int
     settle: int
@@ -40,11 +42,15 @@ class Timeline:
     @classmethod
     def of(cls, scenario: Scenario, load: Workload, start: int) -> "Timeline":
         """Lay out a scenario's run that starts at `start`. Raises UserError."""
-        happenings = (*scenario.events, *session_changes(scenario, load))
+        for change in scenario.events:
+            _check_item(change, load.feeds[0])
+        awaited = tuple(change for change in scenario.events if change.at_copy is not None)
+        happenings = [change for change in scenario.events if change.at_copy is None]
+        happenings += session_changes(scenario, load)
         changes = [(start + _time_of(change, load.feeds[0]), change) for change in happenings]
         changes.sort(key=lambda entry: entry[0])
         feeds = (*load.feeds, load.branch) if load.branch is not None else load.feeds
-        last_ms = [plan.last_ms for plan in scenario.plans.values()]
+        last_ms = [scenario.plan_of(node).last_ms for node in load.follows]
         last_ms += [traffic.last_ms for traffic in scenario.cross_traffic]
         first = start + min(feed.times[0] for feed in feeds)
         last = start + max(feed.times[-1] for feed in feeds)
@@ -56,7 +62,7 @@ class Timeline:
             *(start + time for times in load.requests.values() for time in times.values()),
         )
         stop = settle + scenario.settle_ms * MS
-        return cls(start, tuple(changes), first, last, settle, stop, stop + scenario.drain_ms * MS)
+        return cls(start, tuple(changes), awaited, first, last, settle, stop, stop + scenario.drain_ms * MS)
 
     def as_row(self) -> dict[str, int]:
         """Return the times as the manifest has them for each layering."""
@@ -78,13 +84,39 @@ class Timeline:
         )
 
 
+def _check_item(change: Change, feed: Feed) -> None:
+    for key, item in (("at_item", change.at_item), ("at_copy", change.at_copy)):
+        if item is not None and item > len(feed.times):
+            raise UserError(f"[[events]] {key} = {item}: the feed has {len(feed.times)} items")
+
+
 def _time_of(change: Change, feed: Feed) -> int:
-    if change.at_item is None:
-        assert change.at_ms is not None
-        return round(change.at_ms * MS)
-    if change.at_item > len(feed.times):
-        raise UserError(f"[[events]] at_item = {change.at_item}: the feed has {len(feed.times)} items")
-    return feed.times[change.at_item - 1]
+    if change.at_item is not None:
+        return feed.times[change.at_item - 1]
+    assert change.at_ms is not None
+    return round(change.at_ms * MS)
+
+
+class Awaited:
+    """The changes that wait for the first copy of an item, and have not happened yet.
+
+    Args:
+        timeline, load: of the run.
+    """
+
+    def __init__(self, timeline: Timeline, load: Workload) -> None:
+        self._feed = load.feeds[0].key
+        self._left = timeline.awaited
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def take(self, delivered: Mapping[str, int]) -> tuple[Change, ...]:
+        """Take out, and return, what is due as a follower has so many items of each feed."""
+        have = delivered.get(self._feed, 0)
+        due = tuple(change for change in self._left if (change.at_copy or 0) <= have)
+        self._left = tuple(change for change in self._left if change not in due)
+        return due
 
 
 def sample_times(scenario: Scenario, timeline: Timeline) -> range:
@@ -100,12 +132,12 @@ def change_row(change: Change, network: Topology, time: int) -> dict[str, Any]:
     return row if change.restart else row | {"signalled": change.is_signalled}
 
 
-def described(timeline: Timeline, network: Topology) -> list[dict[str, Any]]:
-    """Return the changes as the manifest lists them, times from the start."""
+def described(changes: Iterable[tuple[int, Change]], start: int, network: Topology) -> list[dict[str, Any]]:
+    """Return changes, each with its time (ns), as the manifest lists them, with times from the start."""
     rows = []
-    for time, change in timeline.changes:
+    for time, change in changes:
         kind = "node" if change.restart else "link"
-        row = {"time_ns": time - timeline.start, "event": change.event, kind: place(change, network)}
+        row = {"time_ns": time - start, "event": change.event, kind: place(change, network)}
         rows.append(row if change.restart else row | {"signalled": change.is_signalled})
     return rows
 
@@ -125,7 +157,7 @@ def expected(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[str
     """
     counts = {}
     for node in scenario.subscribers:
-        plan = timeline.plan(scenario.plans.get(node, PlanSpec()))
+        plan = timeline.plan(scenario.plan_of(node))
         count = 0
         for feed in load.follows[node]:
             published = feed.published_by(plan.stop - timeline.start)

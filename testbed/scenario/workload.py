@@ -32,7 +32,10 @@ def load(scenario: Scenario) -> Workload:
         exported = _exported(scenario.workload.feed)
         feeds = [Feed(scenario.publisher, exported, _times(exported, schedule, warmup))]
     else:
-        feeds = [_made(scenario, index, items) for index, items in enumerate(_shares(scenario))]
+        shares = shares_by_rank(
+            scenario.workload.items, scenario.feed_count, scenario.workload.activity_exponent
+        )
+        feeds = [_made(scenario, index, items) for index, items in enumerate(shares)]
     follows = _follows(scenario, feeds)
     replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
@@ -146,15 +149,14 @@ def _exported(path: str) -> tuple[Message, ...]:
         raise UserError(str(error)) from error
 
 
-def _shares(scenario: Scenario) -> list[int]:
-    """Divide the items among the feeds by a power law of their rank, one each at least."""
-    workload = scenario.workload
-    weights = [1 / rank**workload.activity_exponent for rank in range(1, scenario.feed_count + 1)]
-    spare = workload.items - len(weights)
-    exact = [1 + spare * weight / sum(weights) for weight in weights]
+def shares_by_rank(items: int, feeds: int, exponent: float) -> list[int]:
+    """Divide items among feeds by a power law of their rank, one each at least."""
+    weights = [1 / rank**exponent for rank in range(1, feeds + 1)]
+    spare, total = items - len(weights), sum(weights)
+    exact = [1 + spare * weight / total for weight in weights]
     shares = [int(share) for share in exact]
     by_remainder = sorted(range(len(shares)), key=lambda index: (shares[index] - exact[index], index))
-    for index in by_remainder[: workload.items - sum(shares)]:
+    for index in by_remainder[: items - sum(shares)]:
         shares[index] += 1
     return shares
 

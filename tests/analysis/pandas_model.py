@@ -75,7 +75,8 @@ class Model:
         lines = (run / layering / "events.jsonl").read_text().splitlines()
         self.events = pd.DataFrame(map(json.loads, lines)).astype({"time": "int64", "seq": "int64"})
         breaks: dict[str, list[tuple[int, str]]] = {at: [] for at in self.owner}
-        for what in self.manifest["timeline"]:
+        self.timeline = [x for x in self.manifest["timeline"] if x.get("layering", layering) == layering]
+        for what in self.timeline:
             for at, node in self.owner.items():
                 is_link = what.get("link") in (f"{node}--{self.peer[at]}", f"{self.peer[at]}--{node}")
                 is_node = what["event"] == "restart" and what.get("node") in (node, self.peer[at])
@@ -217,11 +218,7 @@ class Model:
 
     def gaps(self, own: list[dict[str, Any]]) -> list[int]:
         """After each break, of each node that has anything: how long nothing came of what was due."""
-        broke = {
-            self.start + x["time_ns"]
-            for x in self.manifest["timeline"]
-            if x["event"] in ("link-down", "restart")
-        }
+        broke = {self.start + x["time_ns"] for x in self.timeline if x["event"] in ("link-down", "restart")}
         made = self.events[self.events["event"] == "published"].groupby(ITEM)["time"]
         worst: dict[Any, int] = {}
         for node, feed in {(row["node"], row["feed"]) for row in own}:

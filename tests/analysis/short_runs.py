@@ -22,6 +22,7 @@ ITEMS = 12
 LONGER = {
     "archive": 100,
     "bottleneck": 300,
+    "cut-tree": 34,
     "failover": 70,
     "fetch": 60,
     "fork": 100,
@@ -29,14 +30,22 @@ LONGER = {
     "late-join": 60,
     "many-feeds": 40,
     "ndn-over-ssb": 120,
+    "offline-author": 40,
     "slow-consumer": 60,
     "social-fetch": 48,
 }
 """Items: few, and more where something happens at a later one, or where there are more feeds."""
 
-ONLY = {"bottleneck": ("pull", "lli"), "many-feeds": ("poll", "persistent", "sync", "lli")}
+ONLY = {
+    "bottleneck": ("pull", "lli"),
+    "cut-tree": ("scan", "ebt"),
+    "hot-author": ("scan", "gossip-skip"),
+    "intermittent": ("gossip-skip",),
+    "many-feeds": ("poll", "persistent", "sync", "lli"),
+    "offline-author": ("scan", "gossip"),
+}
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
-bulk fetch has begun, and thirty feeds are asked for however few items there are."""
+bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has all rungs."""
 
 LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
 """Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""

@@ -18,11 +18,11 @@ from ssb.replication.replication import ProtocolError
 from ssb.replication.rungs.hub import HubClient
 from ssb.replication.rungs.rung import IGNORE
 from ssb.store.feeds import FeedStore
-from testbed.ladder import protocols
 from testbed.ladder.networks import depths, growing_network, random_network
-from testbed.ladder.rungs import RUNGS
 from testbed.ladder.spread import flood, gossip
-from testbed.ladder.swarm import Peer, Swarm, name_of
+from testbed.ladder.swarms import protocols
+from testbed.ladder.swarms.rungs import RUNGS
+from testbed.ladder.swarms.swarm import Peer, Swarm, name_of
 
 FEEDS = [generate_feed(Random(seed), 12) for seed in range(5)]
 KEYS = [feed[0].author for feed in FEEDS]

@@ -17,7 +17,7 @@ from ssb.replication.history import HistorySource
 from ssb.replication.replication import ProtocolError
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from testbed.ladder.swarm import Swarm
+from testbed.ladder.swarms.swarm import Swarm
 
 FEEDS = [generate_feed(Random(seed), 30, Identity.from_seed(bytes([seed + 1]) * 32)) for seed in range(5)]
 KEYS = [messages[0].author for messages in FEEDS]

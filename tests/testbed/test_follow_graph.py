@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.scenario.follow_graph import grow
+from testbed.scenario.follow_graph import grow, grow_by_number
 from testbed.scenario.sections import FollowGraph
 
 PEOPLE = [f"p{number}" for number in range(3000)]
@@ -41,7 +41,13 @@ def share_of_friends_who_are_friends(graph: dict[str, list[str]]) -> float:
 @given(
     st.integers(1, 12),
     st.integers(0, 5),
-    st.builds(FollowGraph, follows=st.integers(1, 6), closure=st.floats(0, 1), mutual=st.floats(0, 1)),
+    st.builds(
+        FollowGraph,
+        follows=st.integers(1, 6),
+        closure=st.floats(0, 1),
+        mutual=st.floats(0, 1),
+        hubs=st.floats(0, 1),
+    ),
     st.integers(0, 99),
 )
 def test_everybody_follows_as_many_as_asked_and_authors_only(
@@ -79,3 +85,28 @@ def test_friends_of_friends_are_friends_the_more_the_more_closure() -> None:
         share_of_friends_who_are_friends(grown(follows=3, closure=closure)) for closure in (0.0, 0.5, 1.0)
     ]
     assert 2 * shares[0] < shares[1] < shares[2]
+
+
+def test_hubs_have_the_more_followers_the_stronger_the_preference_for_them() -> None:
+    shares = []
+    for hubs in (0.0, 0.5, 1.0):
+        counts = followers(grown(follows=3, closure=0.0, mutual=0.0, hubs=hubs))
+        shares.append(sum(counts[:30]) / sum(counts))
+    assert 1.5 * shares[0] < shares[1] < shares[2] / 1.5
+
+
+@given(
+    st.integers(0, 40),
+    st.builds(FollowGraph, follows=st.integers(1, 6), closure=st.floats(0, 1), mutual=st.floats(0, 1)),
+    st.integers(0, 99),
+)
+def test_people_have_names_or_numbers(people: int, graph: FollowGraph, seed: int) -> None:
+    """By number, nobody is shuffled: those who join later have the greater numbers."""
+    numbered = grow_by_number(people, people, graph, Random(seed))
+    assert [len(whom) for whom in numbered] == [len({*whom} - {who}) for who, whom in enumerate(numbered)]
+    shuffled = Random(seed)
+    shuffled.sample(PEOPLE[:people], people)
+    named = grow(PEOPLE[:people], (), graph, Random(seed))
+    again = grow_by_number(people, people, graph, shuffled)
+    joined = [*named]
+    assert [*named.values()] == [[joined[other] for other in whom] for whom in again]

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UserError
-from testbed.ladder import protocols
 from testbed.ladder.networks import Network, depths, growing_network, linked, random_network
 from testbed.ladder.spread import Flood, flood, gossip
+from testbed.ladder.swarms.protocols import REAL
 from testbed.ladder.tables import TABLES, Cell, cells, play
 
 SEEDS = st.integers(0, 2**32)
@@ -130,18 +130,18 @@ def test_a_figure_holds_as_far_as_its_digits_tell(paper: float | None, holds: bo
 @pytest.mark.parametrize("name", [*TABLES])
 def test_the_real_protocols_give_the_figures_of_the_model(name: str) -> None:
     seed = first_fresh_seed()
-    assert play(name, 30, seed, real=True) == play(name, 30, seed)
+    assert play(name, 30, seed, REAL) == play(name, 30, seed)
 
 
-def test_protocols_that_give_other_figures_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protocols_that_give_other_figures_are_told_of() -> None:
     def wasteful(network: Network) -> Flood:
         cost = flood(network)
         return cost._replace(messages=cost.messages + 1)
 
-    monkeypatch.setattr(protocols, "REAL", protocols.REAL._replace(flood=wasteful))
-    play("gossip", 20, 1, real=True)
+    real = REAL._replace(flood=wasteful)
+    play("gossip", 20, 1, real)
     with pytest.raises(UserError, match=r"table flood, seed 1, row 1: the protocols give .*'messages': 20,"):
-        play("flood", 20, 1, real=True)
+        play("flood", 20, 1, real)
 
 
 def ladder(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.ladder import ratio, run, slopes, unchanged
-from testbed.ladder.costs import FORMULAS, Load, What, Who
-from testbed.ladder.period import drawn_partners, feed, pairs, play_period
-from testbed.ladder.ratio import factor
-from testbed.ladder.rungs import RUNGS
-from testbed.ladder.slopes import AXES, BASE, Axis, estimate, fit
-from testbed.ladder.swarm import Swarm, Traffic
-from testbed.ladder.unchanged import talks
+from testbed.ladder import run
+from testbed.ladder.swarms import ratio, slopes, study
+from testbed.ladder.swarms.costs import FORMULAS, Load, What, Who
+from testbed.ladder.swarms.period import drawn_partners, feed, pairs, play_period
+from testbed.ladder.swarms.ratio import factor
+from testbed.ladder.swarms.rungs import RUNGS
+from testbed.ladder.swarms.slopes import AXES, BASE, Axis, estimate, fit
+from testbed.ladder.swarms.swarm import Swarm, Traffic
+from testbed.ladder.swarms.unchanged import talks
 
 SEEDS = st.integers(0, 2**32)
 LOADS = st.builds(
@@ -171,7 +172,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         return (work(task) for task in tasks)
 
     monkeypatch.setattr(run, "work_off", work_off)
-    monkeypatch.setattr(run, "UNCHANGED", 20)
+    monkeypatch.setattr(study, "FEEDS", 20)
     monkeypatch.setattr(ratio, "SIZES", (5, 10))
     monkeypatch.setattr(slopes, "BASE", BASE._replace(polls=8, feeds=2, peers=8, connections=3))
     monkeypatch.setitem(AXES, "feeds", Axis("feeds", (1, 2)))  # type: ignore[arg-type]
@@ -231,8 +232,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise UserError("a process of the models was killed")
 
-    monkeypatch.setattr(run, "run_all", broken)
+    monkeypatch.setattr(study, "run_trials", broken)
     done = costs("--part", "unchanged", "--out", str(tmp_path / "study"))
     assert isinstance(done.exception, UserError)
     assert not [*tmp_path.iterdir()]
-    assert unchanged.FEEDS == 5_000

@@ -236,6 +236,7 @@ def test_the_commit_is_that_of_this_code_and_of_no_other(
         (["\n\x1b"], "no such scenario; there are archive, "),
         (["fanout", "--out", "y" * 5000], "File name too long; or choose another --out"),
         (["failover", "--items", "10"], "[[events]] at_item = 60: the feed has 10 items"),
+        (["offline-author", "--items", "10"], "[[events]] at_copy = 40: the feed has 10 items"),
         (["fanout", "--feed", "nosuch.jsonl"], "nosuch.jsonl: No such file or directory"),
         (["fanout", "--topology", "nosuch.conf"], "nosuch.conf: cannot be read"),
     ],

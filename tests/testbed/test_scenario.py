@@ -95,7 +95,17 @@ BAD = [
     (GOOD + "[workload]\nfollows = 2", r"workload\.follows: 2, but there are only 1 feeds"),
     ('publishers = ["pub", "r1"]' + GOOD + "[workload]\nfeeds = 1", r"2 publishers share 1 feeds"),
     (GOOD + '[workload]\nfeed = "f"\nfeeds = 2', r"workload\.feed: an export is one feed"),
-    (GOOD + '[[events]]\nlink_down = "pub r1"', r"events\.0: give one of at_ms and at_item"),
+    (GOOD + '[[events]]\nlink_down = "pub r1"', r"events\.0: give one of at_ms, at_item and at_copy"),
+    (
+        GOOD + '[[events]]\nat_item = 1\nat_copy = 1\nlink_down = "pub r1"',
+        r"events\.0: give one of at_ms, at_item and at_copy",
+    ),
+    (
+        GOOD + '[[events]]\nat_copy = 1\nrestart = "r1"',
+        r"events\.0: at_copy belongs to link_down and link_up",
+    ),
+    (GOOD + "[arrivals]\nfrom_ms = 5\nto_ms = 4", r"arrivals: to_ms must not be before from_ms"),
+    (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
     (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up and restart"),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"events\.0\.at_ms: .*(finite|less)"),
     (GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub"', r"events\.0: 'pub' is no link; write it as \"a b\""),

@@ -13,13 +13,18 @@ from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected
 
 PUSH = ("lli", "lli-go-back-n", "lli-selective")
+RUNGS = ("scan", "append-poll", "gossip", "gossip-skip", "flood", "ebt", "hub")
 FEW = {
     "bulk": ("ndn", "lli", "ndn-over-ssb"),
+    "cut-tree": RUNGS,
     "fanout": ("poll", "lli"),
     "fetch": ("ndn", "lli", "ndn-over-ssb"),
     "gateways": ("lli", "pull", "ssb"),
-    "ladder": ("scan", "gossip", "gossip-skip", "flood", "ebt"),
+    "hot-author": RUNGS,
+    "intermittent": RUNGS,
+    "ladder": RUNGS,
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
+    "offline-author": RUNGS,
     "social": ("ssb", "poll", "lli"),
     "social-fetch": ("ndn", "ndn-over-ssb"),
 }
@@ -45,17 +50,21 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "archive",
         "bottleneck",
         "bulk",
+        "cut-tree",
         "failover",
         "fanout",
         "fanout-all",
         "fetch",
         "fork",
         "gateways",
+        "hot-author",
+        "intermittent",
         "ladder",
         "late-join",
         "line",
         "many-feeds",
         "ndn-over-ssb",
+        "offline-author",
         "slow-consumer",
         "social",
         "social-fetch",
@@ -154,3 +163,80 @@ def test_an_archive_that_starts_anew_keeps_what_it_had() -> None:
     assert result.delivered("repo") == list(range(1, 301)), "each once"
     assert result.delivered("viewer") == list(range(1, 301))
     assert items_on(result, "repo-eth1") > 20
+
+
+def had_at(result: Result, event: str, item: int) -> int:
+    """How many nodes had an item when an event happened."""
+    rows = [row for rows in result.events.values() for row in rows]
+    [happened] = [row["time"] for row in rows if row["event"] == event]
+    had = [row["time"] for row in rows if (row["event"], row["seq"]) == ("delivered", item)]
+    return sum(time <= happened for time in had)
+
+
+@pytest.mark.parametrize("layering", RUNGS)
+def test_one_copy_of_what_an_author_wrote_last_is_enough_unless_it_is_polled_for(layering: str) -> None:
+    wanted, result = ran("offline-author", layering)
+    had = had_at(result, "link-down", 40)
+    assert had >= 1
+    assert had < len(wanted.subscribers) or layering == "hub", "the hub hands out all copies at once"
+    if layering in ("gossip", "gossip-skip"):
+        assert had <= 3
+    have = [node for node in wanted.subscribers if 40 in result.delivered(node)]
+    if layering in ("scan", "append-poll"):
+        assert len(have) == had, "nobody gets it afterwards"
+        return
+    for node in wanted.subscribers:
+        assert result.delivered(node) == list(range(1, 41))
+
+
+def test_a_tree_that_is_cut_at_its_root_loses_a_notes_delay_and_a_round_trip() -> None:
+    wanted, result = ran("cut-tree", "ebt")
+    west = {link.b for link in wanted.network.links if link.a == "west"} - {"east"}
+    west |= {link.a for link in wanted.network.links if link.b == "west"} - {"author"}
+    times = {
+        (node, row["seq"]): row["time"]
+        for node in wanted.subscribers
+        for row in result.events[node]
+        if row["event"] == "delivered"
+    }
+    assert len(times) == 60 * len(wanted.subscribers), "nothing is lost"
+    # Every peer in the west has a connection to one in the east, 30 ms away. That one has the message; its
+    # note is delayed, and travels; then comes the request, and the message itself. Nobody has to notice that
+    # the link is dead. Transmission and queues: 10 ms.
+    way, slack = 30_000_000, 10_000_000
+    bound = wanted.layering_parameters("ebt").model_dump()["note_delay_ms"] * 1_000_000 + 3 * way + slack
+    after = range(30, 61)
+    for item in after:
+        eastern = max(times[node, item] for node in wanted.subscribers if node not in west)
+        assert max(times[node, item] for node in west) <= eastern + bound
+    # And the tree is whole again.
+    published = result.load.feeds[0].times
+    late = [times[node, item] - published[item - 1] for node in west for item in range(45, 61)]
+    assert max(late) < 100_000_000
+
+
+def test_what_is_cut_off_from_its_author_gets_nothing_by_polls() -> None:
+    wanted, result = ran("cut-tree", "append-poll")
+    counts = Counter(delivered(result))
+    assert sorted(counts[node] == 60 for node in wanted.subscribers) == [False] * 8 + [True] * 7
+    assert max(count for count in counts.values() if count < 60) < 31
+
+
+@pytest.mark.parametrize("layering", ["scan", "gossip-skip", "ebt"])
+def test_a_crowd_is_served_by_itself_unless_it_polls(layering: str) -> None:
+    wanted, result = ran("hot-author", layering)
+    joined = [row["time"] for rows in result.events.values() for row in rows if row["event"] == "joined"]
+    assert len(joined) == 24
+    assert 3_000_000_000 <= min(joined) < max(joined) <= 3_500_000_000
+    assert max(joined) - min(joined) > 300_000_000, "drawn, not all at once"
+    counts = delivered(result)
+    if layering == "scan":
+        assert sum(counts.values()) < 0.8 * 24 * 100
+    else:
+        assert counts == dict.fromkeys(wanted.subscribers, 100)
+
+
+@pytest.mark.parametrize("layering", ["gossip", "ebt"])
+def test_whoever_is_seldom_online_has_all_in_the_end(layering: str) -> None:
+    wanted, result = ran("intermittent", layering)
+    assert delivered(result) == expected(wanted, result.load, result.timeline)

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from simulation import load_of, scenario
 
 from testbed.errors import UserError
-from testbed.scenario.model import load
+from testbed.scenario.model import BUILT_IN, load
 from testbed.scenario.sessions import session_changes
 from testbed.scenario.timeline import Timeline
 
@@ -102,3 +103,40 @@ offline_ms = 10
     )
     with pytest.raises(UserError, match="sessions: people go offline with their links, and a broadcast"):
         load(str(path))
+
+
+def test_a_zone_sleeps_together_and_zones_one_after_the_other() -> None:
+    names = [f"n{number}" for number in range(6)]
+    wanted = people(
+        topology={"links": [{"a": name, "b": "r"} for name in names]},
+        publishers=tuple(names),
+        subscribers=tuple(names),
+        sessions={"online_ms": 1e7, "offline_ms": 1.0, "day_ms": 900.0, "zones": 3, "night": 0.5},
+        workload={"items": 400, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}},
+    )
+    downs = downtimes(wanted)
+    first = min(feed.times[0] for feed in load_of(wanted).feeds) / MS
+    last = max(feed.times[-1] for feed in load_of(wanted).feeds) // MS
+    assert last - first > 2 * 900
+    nights: dict[int, list[tuple[float, float]]] = {}
+    for zone in range(3):
+        ours, theirs = downs[f"n{zone} r"], downs[f"n{zone + 3} r"]
+        assert ours == theirs, "two who are in one zone"
+        nights[zone] = ours
+    begin = first + 450
+    assert nights[0][:2] == [(begin, begin + 450), (begin + 900, begin + 1350)]
+    assert nights[1][:2] == [(begin - 300, begin + 150), (begin + 600, begin + 1050)]
+    assert nights[2][:2] == [(first, begin - 150), (begin + 300, begin + 750)]
+    assert all(end <= last for spans in nights.values() for _, end in spans)
+
+
+def test_a_night_that_is_no_share_of_a_day_is_refused(tmp_path: Path) -> None:
+    text = (BUILT_IN / "intermittent.toml").read_text()
+    for before, after, said in (
+        ("day_ms = 9000.0\n", "", "zones belongs to day_ms"),
+        ("night = 0.5", "night = 1.0", "less than or equal to 0.99"),
+        ("zones = 3", "zones = 0", "greater than or equal to 1"),
+    ):
+        (tmp_path / "own.toml").write_text(text.replace(before, after))
+        with pytest.raises(UserError, match=said):
+            load(str(tmp_path / "own.toml"))

@@ -340,8 +340,7 @@ def marks(scene: Scene, told: bool = True) -> Spec:
     """Return the layout that marks the scenario's events in a plot over time, with their names if `told`."""
     times: dict[float, list[str]] = {}
     for happening in scene.timeline:
-        words = f"{happening.event} {happening.place}".strip()
-        times.setdefault(round(happening.time_ns / 1e9, 6), []).append(words)
+        times.setdefault(round(happening.time_ns / 1e9, 6), []).append(happening.words)
     stroke = {"color": "--faint", "width": 1, "dash": "dot"}
     shapes = [
         {"type": "line", "x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1, "line": stroke}

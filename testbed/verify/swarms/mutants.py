@@ -4,9 +4,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssb.message import Message
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
 from ssb.replication.ebt import Ebt
+from ssb.replication.rungs import hub
+from ssb.replication.rungs.flood import Flood
+from ssb.replication.rungs.gossip import Gossip
+from ssb.replication.rungs.hub import Hub
+from ssb.replication.rungs.rung import Rung, Session
 from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.simulate.mutants import Patch, returns
@@ -71,6 +77,24 @@ def _forever(original: Any) -> Callable[..., Any]:
 
     return failed
 
+
+def _record_as_sent(original: Any) -> Callable[..., Any]:
+    def was_sent(self: Gossip, session: Session, feed: str, number: int) -> None:
+        session.clock[feed] = number
+
+    return was_sent
+
+
+RUNG_MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "records of what was sent": (Patch(Gossip, "_was_sent", _record_as_sent),),
+    "ignored for ever": (Patch(Gossip, "want_all", returns(None)),),
+    "the hub believes its record": (Patch(hub, "_holdings", returns([])), Patch(Hub, "_has", returns(True))),
+    "the hub passes nothing on": (Patch(Hub, "_pass_on", returns(None)),),
+    "floods stay at the author": (Patch(Flood, "_pass_on", returns(None)),),
+    "closed and kept": (Patch(Rung, "close", returns(None)),),
+    "calls of others closed": (Patch(Peer, "_is_ours", returns(True)),),
+}
+"""Bugs of the rungs below EBT: what `feednet simulate --rungs` must find."""
 
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "messages not verified": (Patch(Message, "verify", returns(None)),),

@@ -9,9 +9,9 @@ import numpy as np
 from ssb.generate import generate_feed
 from ssb.message import Message
 from testbed.ladder.networks import Network, Numbers
-from testbed.ladder.rungs import RUNGS
 from testbed.ladder.spread import Flood, Means
-from testbed.ladder.swarm import Swarm
+from testbed.ladder.swarms.rungs import RUNGS
+from testbed.ladder.swarms.swarm import Swarm
 
 
 @cache

@@ -6,9 +6,9 @@ to send any messages".
 
 from typing import Final, NamedTuple
 
-from testbed.ladder.period import feed
-from testbed.ladder.rungs import RUNGS
-from testbed.ladder.swarm import Swarm, Traffic
+from testbed.ladder.swarms.period import feed
+from testbed.ladder.swarms.rungs import RUNGS
+from testbed.ladder.swarms.swarm import Swarm, Traffic
 
 FEEDS: Final = 5_000
 

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from ssb.message import Message
 from ssb.store.feeds import Stored
-from testbed.ladder.costs import ideal_hub
-from testbed.ladder.period import drawn_partners, feed, pairs
-from testbed.ladder.rungs import RUNGS
-from testbed.ladder.slopes import estimate, fit
-from testbed.ladder.swarm import Swarm, Traffic
+from testbed.ladder.swarms.costs import ideal_hub
+from testbed.ladder.swarms.period import drawn_partners, feed, pairs
+from testbed.ladder.swarms.rungs import RUNGS
+from testbed.ladder.swarms.slopes import estimate, fit
+from testbed.ladder.swarms.swarm import Swarm, Traffic
 
 SIZES: Final = (10, 30, 100, 300, 1_000)
 CONNECTIONS: Final = 5
@@ -86,7 +86,7 @@ class Ratio(NamedTuple):
     Attributes:
         phase, measure: see PHASES and MEASURES.
         peers: of the swarms; 0 for the slope over their number.
-        mean, error: over seeds, see testbed.ladder.slopes.Estimate.
+        mean, error: over seeds, see testbed.ladder.swarms.slopes.Estimate.
     """
 
     phase: str

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy import stats
 
-from testbed.ladder.costs import FORMULAS, Function, Key, Load, What, Who
-from testbed.ladder.period import Period, play_period
-from testbed.ladder.rungs import RUNGS
-from testbed.ladder.tables import CONFIDENCE
+from analysis.metrics import study
+from testbed.ladder.swarms.costs import FORMULAS, Function, Key, Load, What, Who
+from testbed.ladder.swarms.period import Period, play_period
+from testbed.ladder.swarms.rungs import RUNGS
 
 BASE: Final = Load(polls=16, feeds=8, peers=40, connections=5, history=3, news=1, edges=0)
 """What is not varied. The edges follow from chance."""
@@ -119,9 +118,9 @@ def along(
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of two values or more, and how far it may be off."""
-    spread = 0.0 if np.ptp(values) < 1e-9 * np.max(np.abs(values)) else float(np.std(values, ddof=1))
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
-    return Estimate(float(np.mean(values)), reach)
+    found = study.estimate(values)
+    assert found.high is not None
+    return Estimate(found.mean, max(found.high - found.mean, 0.0))
 
 
 def fit(x: Sequence[float], y: Sequence[float]) -> float | None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ssb.generate import generate_feed
 from ssb.message import Message
-from testbed.ladder.costs import Load, What, Who
-from testbed.ladder.rungs import RUNGS, Manner
-from testbed.ladder.swarm import Swarm, name_of
+from testbed.ladder.swarms.costs import Load, What, Who
+from testbed.ladder.swarms.rungs import RUNGS, Manner
+from testbed.ladder.swarms.swarm import Swarm, name_of
 
 Partners = Sequence[Sequence[int]]
 """Whom each peer calls, in its order."""

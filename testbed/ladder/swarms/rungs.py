@@ -11,7 +11,7 @@ from ssb.replication.rungs.gossip import Gossip
 from ssb.replication.rungs.hub import Hub, HubClient
 from ssb.replication.rungs.poll import Poll
 from ssb.store.feeds import FeedStore
-from testbed.ladder.swarm import Protocol, name_of
+from testbed.ladder.swarms.swarm import Protocol, name_of
 
 Authors = Mapping[str, Collection[str]]
 """Reference of a peer -> the feeds that it writes."""

@@ -1,0 +1,276 @@
+"""The page of `feednet model friends`, and the answer at its top."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.cli.model_run import command_line
+from testbed.ladder.coverage import CHOICES, MOST, WANTED
+from testbed.ladder.friends import CONNECTIONS, COSTS, NETWORKS, ROUNDS, Study
+
+if TYPE_CHECKING:
+    from analysis.metrics.study import Estimate
+    from analysis.report.figures.plot import Figure
+
+_SERIES = (*NETWORKS, *CHOICES)
+_GRAPHS = {"social": "social graph", "random": "random graph"}
+_DRAWN = ("reached", "mean", "depth", "copies")
+_USUAL = "5"  # connections, and peers, of which the conclusion speaks: the paper's
+_CLOSE = 0.05
+"""A swarm that reaches so much more than friends do promises too much."""
+
+Estimates = Mapping[tuple[str, ...], "Estimate"]
+"""(people, *key of testbed.ladder.friends.Found) -> estimate."""
+
+
+def concluded(known: Estimates, people: str) -> str:
+    """Answer the question in a few sentences, from the figures of networks of a size."""
+    from analysis.report.numbers import pretty
+
+    def of(*key: str) -> str:
+        found = known.get((people, *key))
+        return pretty(None if found is None else found.mean)
+
+    def share(*key: str) -> str:
+        found = known.get((people, *key))
+        return f"{pretty(None if found is None else 100 * found.mean)} %"
+
+    texts: list[str] = []
+    verdicts: dict[bool, list[str]] = {True: [], False: []}
+    for hops, who, where in (
+        ("1", "its author’s followers", "one follow out"),
+        ("2", "those within two follows of its author", "two follows out"),
+    ):
+        flood, gossip = ("flood", hops, _USUAL), ("gossip", hops)
+        near, swarm = (known.get((people, *flood, network, "reached")) for network in ("friends", "swarm"))
+        if near is None or swarm is None:
+            continue
+        verdicts[near.mean > (1 - _CLOSE) * swarm.mean].append(where)
+        texts.append(
+            f"Among {who}, a flood over {_USUAL} connections to friends reaches"
+            f" {share(*flood, 'friends', 'reached')}, at a mean depth of {of(*flood, 'friends', 'mean')};"
+            " in a"
+            f" random swarm {share(*flood, 'swarm', 'reached')}, at {of(*flood, 'swarm', 'mean')}. Gossip"
+            " gets"
+            f" a message to 90 % in {of(*gossip, 'friends', 'nine tenths')} rounds, and in"
+            f" {of(*gossip, 'swarm', 'nine tenths')} there."
+        )
+    judged = {
+        "is a good approximation": " and ".join(verdicts[True]),
+        "promises too much": " and ".join(verdicts[False]),
+    }
+    said = ", and ".join(f"{verdict} for replication {where}" for verdict, where in judged.items() if where)
+    if said:
+        texts.insert(0, f"A random swarm {said} (good: it reaches at most {100 * _CLOSE:g} % more).")
+    coverage = ("coverage", "social")
+    chosen = [
+        f"{_USUAL} {title}: {share(*coverage, choice, _USUAL, 'friends')} and"
+        f" {share(*coverage, choice, _USUAL, 'beyond')}"
+        for choice, title in CHOICES.items()
+    ]
+    texts.append(f"Of a reader’s friends, and of their friends, a few peers replicate: {'; '.join(chosen)}.")
+    return f"With {int(people):,} people. {' '.join(texts)}"
+
+
+def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates, conclusion: str) -> None:
+    """Write the page. Raises OSError."""
+    from analysis.report.model import Section, Table, estimated, write_model
+    from analysis.report.numbers import pretty
+
+    def mean(*key: str) -> str:
+        found = known.get(key)
+        return pretty(None if found is None else found.mean)
+
+    names = [f"{size}" for size in sizes]
+    hops = [f"{each}" for each in study.hops]
+    sized = [
+        [pretty(float(people)), *(estimated(known.get((people, "size", each))) for each in hops)]
+        for people in names
+    ]
+    flooded = [
+        [
+            f"{pretty(float(people))} people, {each} {'hop' if each == '1' else 'hops'}, {connections}",
+            *(
+                mean(people, "flood", each, f"{connections}", network, cost)
+                for cost in COSTS
+                for network in NETWORKS
+            ),
+        ]
+        for people in names
+        for each in hops
+        for connections in CONNECTIONS
+    ]
+    gossiped = [
+        [
+            f"{pretty(float(people))} people, {each} {'hop' if each == '1' else 'hops'}",
+            *(
+                estimated(known.get((people, "gossip", each, network, until)))
+                for until in ROUNDS
+                for network in ("friends", "swarm")
+            ),
+        ]
+        for people in names
+        for each in hops
+    ]
+    covered = [
+        [
+            f"{pretty(float(people))} people, {_GRAPHS[kind]}, {peers}",
+            *(
+                mean(people, "coverage", kind, choice, f"{peers}", wanted)
+                for wanted in WANTED
+                for choice in CHOICES
+            ),
+        ]
+        for people in names
+        for kind in _GRAPHS
+        for peers in (1, 2, 3, 5, 10, MOST)
+    ]
+    write_model(
+        path,
+        "friends",
+        "Replication among friends, and random swarms",
+        [
+            "How good an approximation is a random swarm for replication among friends? “Scalable Secure"
+            " Scuttlebutt” (Tarr)"
+            " computes with random swarms, and leaves the question open.",
+            conclusion,
+        ],
+        _SERIES,
+        [
+            Section(
+                "The flood of a message",
+                [
+                    "Only members replicate a message and pass it on: its author, and those from whom one"
+                    " follow (1 hop) or two"
+                    " lead to the author. friends: each opens connections to random people that it follows,"
+                    " members or not."
+                    " random: a random network of the same members with as many links as friends have among"
+                    " each other."
+                    " swarm: each member opens its connections to random members, as in the paper."
+                ],
+                [_flood_figure(known, names, hops, cost) for cost in _DRAWN],
+                [
+                    Table(
+                        "members",
+                        "Members of a message",
+                        ("people", *(f"hops: {each}" for each in hops)),
+                        sized,
+                    ),
+                    Table(
+                        "flood",
+                        "As a table",
+                        (
+                            "network, hops, connections",
+                            *(f"{title}, {network}" for title in COSTS.values() for network in NETWORKS),
+                        ),
+                        flooded,
+                    ),
+                ],
+                [
+                    "Authors are drawn as readers meet them: by followers. Depths and copies are of members"
+                    " that are reached."
+                ],
+            ),
+            Section(
+                "Rounds of gossip",
+                [
+                    "In each round each member calls one that it follows (friends), or any member (swarm),"
+                    " one call after the"
+                    " other."
+                ],
+                (),
+                [
+                    Table(
+                        "gossip",
+                        "Rounds until so many members have a message",
+                        (
+                            "network, hops",
+                            *(f"{until}, {network}" for until in ROUNDS for network in ("friends", "swarm")),
+                        ),
+                        gossiped,
+                    )
+                ],
+            ),
+            Section(
+                "What a few peers replicate of those one wants",
+                [
+                    "Each peer replicates itself, those that it follows and those that these follow. The"
+                    " paper’s sample of"
+                    " Scuttlebutt: 5 random peers have all friends of a person, and about 75 % of their"
+                    " friends. Beside the"
+                    " social graph is a random one, in which each follows as many, all of them equally"
+                    " likely."
+                ],
+                [_coverage_figure(known, names, wanted) for wanted in WANTED],
+                [
+                    Table(
+                        "coverage",
+                        "As a table",
+                        (
+                            "network, graph, peers",
+                            *(
+                                f"{title}, {choice}"
+                                for title in WANTED.values()
+                                for choice in CHOICES.values()
+                            ),
+                        ),
+                        covered,
+                    )
+                ],
+            ),
+        ],
+        command_line(),
+    )
+
+
+def _flood_figure(known: Estimates, sizes: Sequence[str], hops: Sequence[str], cost: str) -> "Figure":
+    from analysis.report.figures.model import curves
+    from analysis.report.figures.plot import Menu
+
+    def find(people: str, each: str) -> dict[str, dict[float, Any]]:
+        found: dict[str, dict[float, Any]] = {}
+        for network in NETWORKS:
+            for connections in CONNECTIONS:
+                key = (people, "flood", each, f"{connections}", network, cost)
+                if key in known:
+                    found.setdefault(network, {})[float(connections)] = known[key]
+        return found
+
+    title = COSTS[cost]
+    return curves(
+        f"friends-{cost}",
+        f"{title[0].upper()}{title[1:]}",
+        ("connections that each opens", title),
+        _SERIES,
+        (Menu("people", [*sizes]), Menu("hops", [*hops])),
+        find,
+        logarithms="xy" if cost == "copies" else "x",
+        bounds=(0, 1.02) if cost == "reached" else None,
+    )
+
+
+def _coverage_figure(known: Estimates, sizes: Sequence[str], wanted: str) -> "Figure":
+    from analysis.report.figures.model import curves
+    from analysis.report.figures.plot import Menu
+
+    kinds = {title: kind for kind, title in _GRAPHS.items()}
+
+    def find(people: str, title: str) -> dict[str, dict[float, Any]]:
+        found: dict[str, dict[float, Any]] = {}
+        for choice in CHOICES:
+            for peers in range(1, MOST + 1):
+                key = (people, "coverage", kinds[title], choice, f"{peers}", wanted)
+                if key in known:
+                    found.setdefault(choice, {})[float(peers)] = known[key]
+        return found
+
+    title = WANTED[wanted]
+    return curves(
+        f"friends-{wanted}-covered",
+        f"{title[0].upper()}{title[1:]}",
+        ("peers chosen", "share replicated"),
+        _SERIES,
+        (Menu("people", [*sizes]), Menu("graph", [*kinds])),
+        find,
+        bounds=(0, 1.02),
+    )

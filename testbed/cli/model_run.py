@@ -1,0 +1,147 @@
+"""What the commands of `feednet model` have in common: their options, a directory to make, and progress."""
+
+import csv
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from testbed.errors import UserError
+from testbed.scenario.sections import FollowGraph
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+class Runs(NamedTuple):
+    """What many runs are made with: see the options of many_runs()."""
+
+    seeds: range
+    jobs: int
+    master: str | None
+
+
+def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds the options for many runs of a model, `seeds` by default."""
+    options = (
+        click.option("--seeds", type=click.IntRange(2), default=seeds, show_default=True, help=what),
+        click.option("--first", type=click.IntRange(min=0), default=1, show_default=True, help="First seed."),
+        click.option("--jobs", type=click.IntRange(min=1), help="Processes; default all cores."),
+        click.option("--master", help="Spark master: runs are tasks there, in place of processes here."),
+    )
+    return _with(options)
+
+
+def follow_graph(command: Command) -> Command:
+    """Add the options of a follow graph."""
+    probability = click.FloatRange(0, 1)
+    options = (
+        click.option(
+            "--follows",
+            type=click.IntRange(1, 1000),
+            default=10,
+            show_default=True,
+            help="People whom each follows who joins.",
+        ),
+        click.option(
+            "--closure",
+            type=probability,
+            default=0.5,
+            show_default=True,
+            help="Probability that a follow goes to a friend of a friend.",
+        ),
+        click.option(
+            "--mutual",
+            type=probability,
+            default=0.5,
+            show_default=True,
+            help="Probability that a follow is returned.",
+        ),
+        click.option(
+            "--hubs",
+            type=probability,
+            default=1.0,
+            show_default=True,
+            help="Preference for people with many followers; 0: all are equally likely.",
+        ),
+    )
+    return _with(options)(command)
+
+
+def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def runs(seeds: int, first: int, jobs: int | None, master: str | None) -> Runs:
+    """Return what the options say. Raises UserError."""
+    if jobs and master is not None:
+        raise UserError("--jobs is for processes here, and --master for Spark: give one of them")
+    return Runs(range(first, first + seeds), jobs or os.cpu_count() or 1, master)
+
+
+def graph(follows: int, closure: float, mutual: float, hubs: float) -> FollowGraph:
+    """Return the graph that the options say."""
+    return FollowGraph(follows=follows, closure=closure, mutual=mutual, hubs=hubs)
+
+
+@contextmanager
+def made_directory(model: str, out: Path | None) -> Iterator[tuple[Path, Path]]:
+    """Yield a directory that appears when the block ends well, and where its files are until then.
+
+    Raises UserError for what goes wrong in between.
+    """
+    from analysis.errors import AnalysisError, of_system
+    from analysis.files import whole_directory
+
+    directory = out or Path("runs") / f"{model}-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        with whole_directory(directory) as partial:
+            yield directory, partial
+    except OSError as error:
+        raise UserError(of_system(error)) from error
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; yields what is told how many runs are done, and of how many."""
+    bar = Progress(
+        TextColumn("models"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("")
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    return shlex.join(["feednet", *sys.argv[1:]])
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file; None becomes nothing."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
