@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Table as Shown
 
-from testbed.cli.model_run import (
+from testbed.cli.model.runs import (
     command_line,
     console,
     follow_graph,

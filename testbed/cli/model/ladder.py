@@ -1,4 +1,4 @@
-"""`feednet model`: models of protocols at sizes that no run reaches."""
+"""`feednet model ladder`: the three tables of a paper, made again."""
 
 from pathlib import Path
 
@@ -6,9 +6,7 @@ import click
 from rich.table import Table
 
 from analysis.export.text import number
-from testbed.cli.model_costs import costs
-from testbed.cli.model_friends import friends
-from testbed.cli.model_run import (
+from testbed.cli.model.runs import (
     command_line,
     console,
     made_directory,
@@ -17,7 +15,6 @@ from testbed.cli.model_run import (
     runs,
     write_table,
 )
-from testbed.cli.model_social import social
 from testbed.cli.usage import is_typed
 from testbed.errors import UserError, shown
 from testbed.ladder.tables import CONFIDENCE, TABLES, Cell
@@ -27,17 +24,7 @@ _MOST_REAL_PEERS = 20_000
 _REAL_SEEDS = 5
 
 
-@click.group()
-def model() -> None:
-    """Compute models of protocols, at sizes that no run reaches."""
-
-
-model.add_command(social)
-model.add_command(friends)
-model.add_command(costs)
-
-
-@model.command()
+@click.command()
 @click.option(
     "--table",
     "names",

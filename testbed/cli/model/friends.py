@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 from rich.table import Table as Shown
 
-from testbed.cli.friends_page import Estimates, concluded, write_page
-from testbed.cli.model_run import (
+from testbed.cli.model.friends_page import Estimates, concluded, write_page
+from testbed.cli.model.runs import (
     console,
     follow_graph,
     graph,

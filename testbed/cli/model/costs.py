@@ -8,7 +8,7 @@ from rich.table import Table
 
 from analysis.export.text import number
 from analysis.report.numbers import exponent
-from testbed.cli.model_run import (
+from testbed.cli.model.runs import (
     command_line,
     console,
     made_directory,

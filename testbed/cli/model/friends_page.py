@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cli.model_run import command_line
+from testbed.cli.model.runs import command_line
 from testbed.ladder.coverage import CHOICES, MOST, WANTED
 from testbed.ladder.friends import CONNECTIONS, COSTS, NETWORKS, ROUNDS, Study
 
