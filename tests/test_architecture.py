@@ -61,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/applications": {"ssb.keys", "ssb.message"},
     "ssb/transport": {"ssb.keys", "ssb.canonical", "captures.key_log"},
     "ssb/replication": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.store", "ssb.transport.muxrpc"},
+    "ssb/tiny": {"ssb.keys", "ssb.store", "topologies.endpoint"},
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
