@@ -43,7 +43,14 @@ _SIGNED = DEMUX + 1 + PLAIN
 
 
 class InvalidEntry(ValueError):
-    """The packet is no entry of this feed at this place, or its side chain is not its own; says why."""
+    """The packet is no entry of this feed at this place, or its side chain is not its own; says why.
+
+    `kind` is the reason in a word, for counters.
+    """
+
+    def __init__(self, reason: str, kind: str = "malformed") -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 class Entry(NamedTuple):
@@ -142,7 +149,7 @@ def parse(packet: bytes, feed: bytes, sequence: int, previous: bytes) -> Entry:
     if packet[:DEMUX] != sha256(name).digest()[:DEMUX]:
         raise InvalidEntry("the packet is not of this place")
     if not verify(feed, packet[_SIGNED:], name + packet[:_SIGNED]):
-        raise InvalidEntry("the signature does not verify")
+        raise InvalidEntry("the signature does not verify", "forged")
     return read(packet, feed, sequence, sha256(name + packet).digest()[:POINTER])
 
 
