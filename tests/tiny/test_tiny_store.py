@@ -132,8 +132,8 @@ def test_a_transaction_is_all_or_nothing(opening: Callable[[], TinyStore]) -> No
 
     with pytest.raises(TooBad):
         change()
-    for again in (lambda: store, opening):
-        store = again()
+    for is_reopened in (False, True):
+        store = opening() if is_reopened else store
         assert [entry.content for entry in store.read(key, 0, 9)] == [b"one"]
         assert store.records("") == {"name": ["value", 1]}
         assert [*store.feeds] == [key]
