@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Asking, Timing
-from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to
+from ssb.tiny.entry import DEMUX, MAX_CONTENT, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.store import TinyStore
@@ -61,6 +61,13 @@ class Heard(NamedTuple):
     wanted: dict[bytes, int]
 
 
+class Limit(NamedTuple):
+    """What is taken of the feeds of a set: so many entries a feed, and so many bytes of content an entry."""
+
+    entries: int
+    content: int = MAX_CONTENT
+
+
 class _Queued(NamedTuple):
     due: int
     priority: int
@@ -70,8 +77,11 @@ class _Queued(NamedTuple):
 class _Set:
     """A set that is replicated, and when to ask for what."""
 
-    def __init__(self, keys: GrowOnlySet, priority: int, timing: Timing, now: int) -> None:
+    def __init__(
+        self, keys: GrowOnlySet, priority: int, limit: Limit | None, timing: Timing, now: int
+    ) -> None:
         self.keys = keys
+        self.limit = limit
         self.priority = priority
         self.wants = Asking(timing, now)
         self.chunks = Asking(timing, None)
@@ -127,20 +137,29 @@ class Node:
 
     # Sets
 
-    def join(self, name: str, keys: Iterable[bytes], now: int, *, epoch: int = 0, priority: int = 0) -> None:
+    def join(
+        self,
+        name: str,
+        keys: Iterable[bytes],
+        now: int,
+        *,
+        epoch: int = 0,
+        priority: int = 0,
+        limit: Limit | None = None,
+    ) -> None:
         """Replicate the feeds with these keys, and no others; in place of a set of the same name.
 
         Sets of a lower `priority` are served first. The store must hold the feeds, or gets them.
         """
         self.leave(name)
-        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, now)
+        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, now)
 
     def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
         """Replicate a grow-only set that begins with these keys, and with those that it had before."""
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._join(GrowOnlySet(name, [*known, *keys]), priority, now)
+        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now)
         self._keep(self._sets[name])
 
     def leave(self, name: str) -> None:
@@ -159,6 +178,10 @@ class Node:
     def heard(self, name: str) -> Heard | None:
         """Return what others have wanted of a set; None if there is no such set."""
         return self._sets[name].heard if name in self._sets else None
+
+    def ask(self, name: str, now: int) -> None:
+        """Say now what is lacking of a set, and so what is not."""
+        self._sets[name].wants.due = now
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
         """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
@@ -256,6 +279,7 @@ class Node:
             take(which, packet, now)
         elif demux in self._expected:
             feed = self._expected[demux]
+            self._check_limit(feed, packet)
             with self.store.transaction():
                 entry = self.store.append(feed, packet)
                 self._arm(feed)
@@ -275,9 +299,17 @@ class Node:
         else:
             self.dropped["unknown"] += 1
 
+    def _check_limit(self, feed: bytes, packet: bytes) -> None:
+        limits = [each.limit for each in self._members[feed] if each.limit is not None]
+        if limits:
+            sequence = self.store.feeds[feed].sequence + 1
+            length = read(packet, feed, sequence, b"").length if len(packet) == PACKET else 0
+            if any(sequence > limit.entries or length > limit.content for limit in limits):
+                raise InvalidEntry("more than is taken of this feed", "beyond")
+
     def _tell(self, feed: bytes, now: int) -> None:
-        held = self.store.feeds[feed]
-        if self.program is not None and held.whole > held.mark:
+        held = self.store.feeds.get(feed)  # the program may have dropped it
+        if self.program is not None and held is not None and held.whole > held.mark:
             self.program.take(feed, now)
 
     def _take_claim(self, which: _Set, packet: bytes, now: int) -> None:
@@ -377,8 +409,8 @@ class Node:
 
     # Tables
 
-    def _join(self, keys: GrowOnlySet, priority: int, now: int) -> None:
-        new = _Set(keys, priority, self._timing, now)
+    def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
+        new = _Set(keys, priority, limit, self._timing, now)
         self._sets[keys.name] = new
         with self.store.transaction():
             for key in keys.keys:

@@ -130,11 +130,7 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
             raise ForkedFeed(key, self.fork(key) or (b"", b""))
         entry, chunks = entries.sign(feed.identity, feed.sequence + 1, feed.tip, content, is_plain=is_plain)
         with self.transaction():
-            self._insert(feed, entry)
-            for number, chunk in enumerate(chunks):
-                self._insert_chunk(feed, entry.sequence, number, chunk)
-            feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
-            self._update(feed)
+            self._insert_whole(feed, entry, chunks)
         return entry
 
     def append(self, key: bytes, packet: bytes) -> Entry:
@@ -157,6 +153,24 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
                 self._wait(feed, Waiting(entry, 0, entry.chain))
             self._advance(feed)
             self._update(feed)
+        return entry
+
+    def append_whole(
+        self, key: bytes, packet: bytes, chunks: list[bytes], largest: int = entries.MAX_CONTENT
+    ) -> Entry:
+        """Verify a packet as the next entry of a feed, with its side chain, and store both.
+
+        Raises InvalidEntry, also for more than `largest` bytes of content.
+        """
+        feed = self._feeds[key]
+        if feed.condition != FINE:
+            raise InvalidEntry("the feed takes no more entries", "frozen")
+        entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
+        entries.check_chain(entry, chunks)
+        if entry.length > largest:
+            raise InvalidEntry("more content than agreed", "beyond")
+        with self.transaction():
+            self._insert_whole(feed, entry, chunks)
         return entry
 
     def awaits(self, pointer: bytes) -> bool:
@@ -404,6 +418,13 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     def _insert(self, feed: Feed, entry: Entry) -> None:
         values = (feed.row, entry.sequence, entry.packet[:DEMUX], entry.id, entry.packet)
         self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
+
+    def _insert_whole(self, feed: Feed, entry: Entry, chunks: list[bytes]) -> None:
+        self._insert(feed, entry)
+        for number, chunk in enumerate(chunks):
+            self._insert_chunk(feed, entry.sequence, number, chunk)
+        feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
+        self._update(feed)
 
     def _insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
         self._database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", (feed.row, sequence, number, chunk))
