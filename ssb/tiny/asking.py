@@ -55,6 +55,11 @@ class Asking:
             self._interval = self._timing.retry
             self.due = soon
 
+    def remind(self, now: int) -> None:
+        """Others lack what was written here: they learn it from what is wanted here."""
+        self._interval = self._timing.retry
+        self.due = min(self.due if self.due is not None else now + self._interval, now + self._interval)
+
     def asked(self, now: int, *, is_lacking: bool) -> None:
         """Note that it has asked."""
         self._come = 0

@@ -188,11 +188,13 @@ class Node:
         entry = self.store.publish(feed, content, is_plain=is_plain)
         self._now = max(self._now, now)
         self._arm(feed)
+        is_sent = False
         for each in self._members.get(feed, ()):
-            if each.waiting.get(feed, 0) > 0:
+            if each.waiting.get(feed, 0) > 0 and not is_sent:
                 each.waiting[feed] -= 1
                 self._send(entry.packet, "entry", each.priority, now)
-                break
+                is_sent = True
+            each.wants.remind(now)
         return entry
 
     # Endpoint
@@ -373,11 +375,14 @@ class Node:
         if keys:
             self._send(packet, "want", which.priority, now)
             which.offset = (which.offset + max(count, 1)) % len(keys)
-        behind = (
-            feeds[key].sequence + 1 < which.heard.wanted.get(key, 0) and feeds[key].condition == FINE
-            for key in keys
-        )
-        which.wants.asked(now, is_lacking=any(behind))
+        which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
+
+    def _is_uneven(self, which: _Set, key: bytes) -> bool:
+        """Whether others have said that they have more of a feed, or have not said that they have it all."""
+        feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
+        if feed.identity is not None:
+            return wanted <= feed.sequence
+        return wanted > feed.sequence + 1 and feed.condition == FINE
 
     def _ask_for_chunks(self, which: _Set, now: int) -> None:
         missing = [

@@ -340,6 +340,10 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
         )
         return {name: decode(value) for name, value in rows}
 
+    def names(self) -> set[str]:
+        """Return the names of all records."""
+        return {name for (name,) in self._query("SELECT name FROM records")}
+
     def check(self) -> None:
         """Check the file, every signature and every chain. Raises StoreError at the first fault."""
         for (said,) in self._query("PRAGMA integrity_check"):

@@ -33,6 +33,8 @@ from testbed.verify.simulate.story import Story, make_story
 from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, Outcome, play
 from testbed.verify.swarms.world import CATCH_UP_NS as SWARM_CATCH_UP_NS
 from testbed.verify.swarms.world import play_swarm
+from testbed.verify.tiny.world import CATCH_UP_NS as TINY_CATCH_UP_NS
+from testbed.verify.tiny.world import play_tiny
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -60,6 +62,7 @@ _PUSH = _Family(play_one, CATCH_UP_NS, "", make_story)
 _CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic)
 _PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
 _PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None)
+_TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 
 
 @click.command()
@@ -70,6 +73,7 @@ _PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
+@click.option("--tiny", is_flag=True, help="Seeds make tinySSB cells with a provider and its clients.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
@@ -98,6 +102,7 @@ def simulate(
     classic: bool,
     peers: bool,
     providers: bool,
+    tiny: bool,
     story: Path | None,
     save: Path | None,
     shrinking: bool,
@@ -111,14 +116,16 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
-    families = ("classic", "peers", "providers")
+    families = ("classic", "peers", "providers", "tiny")
     exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", *families)
     exclude("explore", "story", "seed", "seeds", "keep_going", *families)
     exclude("story", "seed", "seeds", "first", "jobs", "keep_going", *families)
+    exclude("tiny", "providers", "peers", "classic", "save")
     exclude("providers", "peers", "classic", "save")
     exclude("peers", "classic", "save")
     exclude("seed", "seeds", "first", "jobs", "keep_going")
-    family = _PROVIDERS if providers else _PEERS if peers else _CLASSIC if classic else _PUSH
+    chosen = {_TINY: tiny, _PROVIDERS: providers, _PEERS: peers, _CLASSIC: classic}
+    family = next((family for family, is_chosen in chosen.items() if is_chosen), _PUSH)
     workers = jobs or os.cpu_count() or 1
     if exhaustive:
         failed = _cover(frames, faults, workers, save=save)

@@ -213,6 +213,8 @@ class Client(BaseParty):
                 self.fault("a command that a provider does not have")
 
     def _on_request(self, contract: Contract, ref: bytes, source: bytes, feed: bytes, now: int) -> None:
+        if contract.is_overrun:
+            return
         if ref in self.subscriptions or contract.facts.state != OPEN:
             self.fault("a request twice, or too late")
         elif len(self.subscriptions) >= self.terms.subscriptions or not self._is_new(feed):

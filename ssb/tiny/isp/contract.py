@@ -18,6 +18,7 @@ for `linger`.
 
 **Control feeds** are pruned. What was read is not kept. Of the own feed everything up to the last `fin` is
 deleted as soon as the other serves the data feed that follows: it does so only after it has read that `fin`.
+Who asks without end and sends no data is not answered any more (`MOST_UNREAD`).
 
 All that happens is part of the transaction of the packet that causes it, so a crash cannot come between.
 """
@@ -47,6 +48,8 @@ from ssb.tiny.node import Limit, Node
 ASKED, ACCEPTED, OPEN, FAREWELL, OVER = "asked", "accepted", "open", "farewell", "over"
 """States: the client has asked; both control feeds are known; data flow; no new data; all was read."""
 
+MOST_UNREAD: Final = 256
+"""Entries of the own control feed that are not known to be read, from which on requests are not answered."""
 _PAGE = 100
 _LAST_WORDS: Final = 4
 """How often a side says that it has all, before it forgets the contract."""
@@ -169,6 +172,15 @@ class Contract:
     def is_ending(self) -> bool:
         """Whether both sides know of the farewell."""
         return self.facts.init_heard or (self.facts.init_said and self.facts.ack_heard)
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether the other has asked for more than it can have read the answers to; it is not answered."""
+        control = self._store.feeds[self.facts.own_control]
+        if control.sequence - control.base < MOST_UNREAD:
+            return False
+        self._party.fault("requests without end")
+        return True
 
     @property
     def feeds(self) -> list[bytes]:

@@ -174,6 +174,8 @@ class Provider(BaseParty):
             self.fault("a command that a client does not have")
 
     def _on_request(self, contract: Contract, ref: bytes, message: SubRequest, now: int) -> None:
+        if contract.is_overrun:
+            return
         target = self.contract_with(message.target)
         asked = sum(contract.id in (route.a.contract, route.b.contract) for route in self.routes.values())
         is_open = contract.facts.state == OPEN
