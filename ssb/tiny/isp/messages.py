@@ -5,7 +5,8 @@ client tells those who send to it. Who does not know them passes over them.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from ssb.tiny.bipf import MalformedBipf, Value, decode, encode
 from ssb.tiny.entry import KEY, PACKET, POINTER
@@ -16,18 +17,21 @@ REJECTED: Final = "rejected"
 """Reason of a refusal: the client does not want it, or no longer."""
 
 
-class Announcement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Announcement:
     """In the provider's root feed: it is one."""
 
 
-class OnboardRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OnboardRequest:
     """In the client's root feed: it asks for a contract, whose id is this entry's."""
 
     isp: bytes
     control: bytes
 
 
-class OnboardResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OnboardResponse:
     """In the provider's root feed: whether there will be a contract; `control` is None if not."""
 
     ref: bytes
@@ -35,38 +39,44 @@ class OnboardResponse(NamedTuple):
     control: bytes | None
 
 
-class OnboardAck(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OnboardAck:
     """In either control feed, first: the contract stands, and this is the first data feed."""
 
     data: bytes
 
 
-class HopPrev(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HopPrev:
     """In a data feed, first: the data feed before; None in the first one."""
 
     feed: bytes | None
 
 
-class HopNext(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HopNext:
     """In a data feed, last: the data feed that follows; None if none does."""
 
     feed: bytes | None
 
 
-class HopFin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HopFin:
     """In a control feed: this data feed of the other side was read to its end."""
 
     feed: bytes
 
 
-class SubRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SubRequest:
     """In a client's control feed: it wants to exchange feeds with another; `feed` is what it writes."""
 
     target: bytes
     feed: bytes
 
 
-class SubRequestIsp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SubRequestIsp:
     """In the provider's control feed: the same for the other client; `ref` is the request's id."""
 
     ref: bytes
@@ -74,7 +84,8 @@ class SubRequestIsp(NamedTuple):
     feed: bytes
 
 
-class SubResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SubResponse:
     """In a client's control feed, its answer. In a data feed, not `ok`: it has sent its last entry there."""
 
     ref: bytes
@@ -82,7 +93,8 @@ class SubResponse(NamedTuple):
     feed: bytes | None
 
 
-class SubResponseIsp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SubResponseIsp:
     """In the provider's control feed, the answer: a feed or a reason. In a data feed, not `ok`: the other
     client has sent its last entry."""
 
@@ -91,27 +103,32 @@ class SubResponseIsp(NamedTuple):
     feed: bytes | str
 
 
-class SubPause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SubPause:
     """In the provider's control feed: send no more of this client-to-client feed for now."""
 
     feed: bytes
 
 
-class SubResume(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SubResume:
     """In the provider's control feed: go on with this client-to-client feed."""
 
     feed: bytes
 
 
-class FarewellInit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FarewellInit:
     """In a control feed: the contract is to end."""
 
 
-class FarewellAck(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FarewellAck:
     """In a control feed: so be it."""
 
 
-class FarewellFin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FarewellFin:
     """In a control feed: all data of the other side were read."""
 
 
@@ -180,7 +197,8 @@ _COMMANDS = {kind: command for command, (kind, _) in _FORMATS.items()}
 
 def write(message: Message) -> bytes:
     """Return a command as content of an entry."""
-    return encode(["ISP", _COMMANDS[type(message)], *message])
+    names = message.__match_args__
+    return encode(["ISP", _COMMANDS[type(message)], *(getattr(message, name) for name in names)])
 
 
 def read(content: bytes) -> Message | None:

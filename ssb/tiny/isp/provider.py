@@ -255,6 +255,12 @@ class Provider(BaseParty):
             side.is_paused = True
             self._save(route)
 
+    def _resume(self, contract: Contract, route: Route, side: Side, now: int) -> None:
+        if side.is_paused and side.feed is not None:
+            contract.say(SubResume(side.feed), now)
+            side.is_paused = False
+            self._save(route)
+
     def next_content(self, contract: Contract, now: int) -> bytes | None:
         """See Party."""
         ready = {route.ref: (route, side) for route, side in self._ready(contract)}
@@ -271,10 +277,8 @@ class Provider(BaseParty):
         source = self.contracts.get(side.contract) if side.contract is not None else None
         if source is not None and source.facts.state in (OPEN, FAREWELL):
             left = self._backlog(side.feed)
-            if side.is_paused and left <= source.terms.backlog // 2:
-                side.is_paused = False
-                self._save(route)
-                source.say(SubResume(side.feed), now)
+            if left <= source.terms.backlog // 2:
+                self._resume(source, route, side, now)
             if left == source.terms.held - 1:
                 self._dirty[source.id] = None  # its line may have had to wait
         return content
@@ -303,22 +307,30 @@ class Provider(BaseParty):
                 self._part(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))
-            self._leave_routes(contract)
+            self._leave_routes(contract, now)
             if client in self.followed:
                 self._waiting[client] = now  # it may have asked for another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
-        self._leave_routes(contract)
+        self._leave_routes(contract, now)
         self.contracts.pop(contract.id, None)
         self._turns.pop(contract.id, None)
 
     def _part(self, contract: Contract, route: Route, side: Side, other: Side, now: int) -> None:
-        """A client takes no new entries: let the other side of a route pause, or take back a request."""
+        """A client takes no new entries: let the other side of a route pause, or take back a request.
+
+        Who leaves itself must get rid of what it has: nobody lets it pause but a slow receiver that stays.
+        """
         to = self.contracts.get(other.contract) if other.contract is not None else None
         if route.is_open:
-            if to is not None:
+            is_staying = to is not None and to.facts.state == OPEN
+            if to is not None and is_staying:
                 self._pause(to, route, other, now)
+            elif to is not None and to.facts.state == FAREWELL:
+                self._resume(to, route, other, now)
+            if not is_staying:
+                self._resume(contract, route, side, now)
         elif side is route.b:
             if to is not None:
                 to.say(SubResponseIsp(route.ref, False, NOT_FOUND), now)
@@ -336,9 +348,12 @@ class Provider(BaseParty):
                 self._dirty[other.contract] = None
         self._clean(route)
 
-    def _leave_routes(self, contract: Contract) -> None:
+    def _leave_routes(self, contract: Contract, now: int) -> None:
         """A contract is over: everything that it has sent has come, and nothing can be told it."""
-        for route, side, _ in list(self._sides(contract.id)):
+        for route, side, other in list(self._sides(contract.id)):
+            to = self.contracts.get(other.contract) if other.contract is not None else None
+            if to is not None and to.facts.state == FAREWELL:
+                self._resume(to, route, other, now)
             side.contract = None
             self._end_side(route, side)
 

@@ -38,12 +38,12 @@ def play_tiny(seed: int) -> Outcome:
     return play(make_story(seed))
 
 
-def play(story: Story) -> Outcome:
-    """Play a story."""
+def play(story: Story, catch_up: int = CATCH_UP_NS) -> Outcome:
+    """Play a story; everything must be well so long (ns) after its last step."""
     world = _World(story)
     outcome = Outcome()
     try:
-        world.run(outcome)
+        world.run(outcome, catch_up)
     except Violation as violation:
         outcome.violation = violation
     except RuntimeError as error:  # a node that wants to be woken for ever
@@ -99,14 +99,14 @@ class _World:
         for step in story.steps:
             self.network.change(step.time, lambda step=step: self._do(step))  # type: ignore[misc]
 
-    def run(self, outcome: Outcome) -> None:
+    def run(self, outcome: Outcome, catch_up: int) -> None:
         """Play the story; raise Violation."""
         end = max(step.time for step in self.story.steps)
         while self.network.now < end:
             self._advance()
         end = self.network.now
         while (missing := self._missing()) is not None:
-            if self.network.now > end + CATCH_UP_NS:
+            if self.network.now > end + catch_up:
                 raise missing
             self._advance()
         outcome.caught_up = self.network.now - end
