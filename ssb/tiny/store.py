@@ -94,11 +94,14 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
             yield
             return
         self._depth = 1
+        changes = self._database.total_changes
         try:
             with self._transaction():
                 yield
-        except BaseException:
-            self._load()
+        except BaseException as error:
+            # What is malformed is refused before anything changes: a flood of it must cost little.
+            if not isinstance(error, ValueError) or self._database.total_changes != changes:
+                self._load()
             raise
         finally:
             self._depth = 0
