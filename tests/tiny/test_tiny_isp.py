@@ -468,12 +468,6 @@ def part(seed: int) -> None:
     assert not town.provider.faults + town.clients["c0"].faults + town.clients["c1"].faults
 
 
-@pytest.mark.slow
-def test_a_thousand_farewells() -> None:
-    for seed in range(1000):
-        part(seed)
-
-
 def test_long_entries_hop_after_they_are_whole() -> None:
     """In the prototype a feed's end could be read before all side chains (the paper's section 5.4)."""
     town = Town(2, Terms(size=3, unread=3), delay_ms=2, loss_percent=10, jitter_ms=20)

@@ -1,0 +1,82 @@
+"""Studies of minutes: `make test-slow`."""
+
+import pytest
+from test_tiny_isp import Town, part, texts
+from tiny_cell import SECOND
+
+from ssb.tiny.isp.terms import Terms
+
+MESSAGES = 100_000
+"""That go through a provider."""
+
+
+@pytest.mark.slow
+def test_a_thousand_farewells_under_reordering() -> None:
+    for seed in range(1000):
+        part(seed)
+
+
+def tunnel(messages: int) -> tuple[int, int, int]:
+    """Send messages from one client to another; return the most bytes that provider and reader stored, and
+    the bound of the terms."""
+    terms = Terms()
+    town = Town(2, terms)
+    town.onboard()
+    ref = town.subscribe()
+    one, other = town.clients["c0"], town.clients["c1"]
+    sent = read = most = most_there = 0
+    while read < messages:
+        for _ in range(min(messages - sent, 200)):
+            one.send(ref, b"%d" % sent, town.network.now)
+            sent += 1
+        for _ in range(400):
+            town.run(0.2)
+            for entry in other.read(ref, 1000):
+                assert entry.content == b"%d" % read
+                read += 1
+                other.confirm(ref, entry.sequence, town.network.now)
+            most = max(most, town.nodes["isp"].store.size())
+            most_there = max(most_there, other.node.store.size())
+            if read == sent:
+                break
+        assert read == sent
+    return most, most_there, terms.bound(1)
+
+
+@pytest.mark.slow
+def test_storage_for_many_messages_stays_below_the_bound() -> None:
+    most, most_there, bound = tunnel(MESSAGES)
+    few, few_there, _ = tunnel(5_000)
+    assert max(most, most_there) < bound
+    assert most <= few * 1.5, "it does not grow with the messages"
+    assert most_there <= few_there * 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["floods its contact", "reads nothing", "asks without end"])
+def test_a_hostile_client_leaves_others_nine_tenths(kind: str) -> None:
+    def seconds(is_hostile: bool) -> float:
+        town = Town(4, Terms(size=10, unread=3, backlog=10))
+        town.onboard()
+        good, bad = town.subscribe("c0", "c1"), town.subscribe("c2", "c3")
+        also = town.subscribe("c0", "c3")
+        hostile = town.clients["c2"]
+        if is_hostile and kind == "floods its contact":
+            town.send("c2", bad, texts("x", 3000, 400))
+        elif is_hostile and kind == "reads nothing":
+            town.send("c0", also, texts("x", 500))
+        town.run(5)
+        begun = town.network.now
+        town.send("c0", good, texts("a", 1500))
+        found = []
+        while len(found) < 1500:
+            if is_hostile and kind == "asks without end" and town.contract("c2").facts.state == "open":
+                hostile.subscribe(town.isp, town.isp, town.network.now)
+            if kind == "floods its contact":
+                for entry in town.clients["c3"].read(bad):
+                    town.clients["c3"].confirm(bad, entry.sequence, town.network.now)
+            found += town.receive("c1", good, 1500 - len(found), seconds=0.2)
+        assert found == texts("a", 1500)
+        return (town.network.now - begun) / SECOND
+
+    assert seconds(True) <= seconds(False) / 0.9
