@@ -458,10 +458,10 @@ def part(seed: int) -> None:
     found = town.receive("c1", ref, len(sent))
     assert found == sent, "what was sent before a farewell arrives"
     assert town.run(300, lambda: not town.clients["c0"].contracts and len(town.provider.contracts) == 1), seed
+    assert town.run(120, lambda: not town.provider.routes), seed
     town.run(20)
     assert set(town.nodes["c0"].store.feeds) == {root, town.isp}
     assert town.nodes["c0"].store.names() == {"followed"}
-    assert not town.provider.routes
     assert not town.clients["c1"].subscriptions
     gone = {town.clients["c1"].root.public_key, root, town.isp, *town.contract("c1").feeds}
     assert set(town.nodes["isp"].store.feeds) == gone
