@@ -19,10 +19,11 @@ from random import Random
 from typing import Final, NamedTuple, Protocol
 
 from ssb.tiny import goset, vectors
-from ssb.tiny.asking import Asking, Timing
-from ssb.tiny.entry import DEMUX, MAX_CONTENT, PACKET, Entry, InvalidEntry, pointer_to, read
+from ssb.tiny.asking import Timing
+from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
+from ssb.tiny.replica import Heard, Limit, Replica
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
 from topologies.endpoint import Address
@@ -49,46 +50,10 @@ class Program(Protocol):
         """Act on a deadline."""
 
 
-class Heard(NamedTuple):
-    """What the latest want vectors of others have said about a set; nobody has signed it.
-
-    Attributes:
-        time: when the last one came, ns.
-        wanted: feed -> the number of the next entry that somebody wants.
-    """
-
-    time: int
-    wanted: dict[bytes, int]
-
-
-class Limit(NamedTuple):
-    """What is taken of the feeds of a set: so many entries a feed, and so many bytes of content an entry."""
-
-    entries: int
-    content: int = MAX_CONTENT
-
-
 class _Queued(NamedTuple):
     due: int
     priority: int
     order: int
-
-
-class _Set:
-    """A set that is replicated, and when to ask for what."""
-
-    def __init__(
-        self, keys: GrowOnlySet, priority: int, limit: Limit | None, timing: Timing, now: int
-    ) -> None:
-        self.keys = keys
-        self.limit = limit
-        self.priority = priority
-        self.wants = Asking(timing, now)
-        self.chunks = Asking(timing, None)
-        self.beacon_at: int | None = None if keys.is_fixed else now
-        self.offset = 0
-        self.heard = Heard(now, {})
-        self.waiting: dict[bytes, int] = {}  # own feed -> credit for entries that are not yet written
 
 
 class Node:
@@ -126,9 +91,9 @@ class Node:
         self._timing = timing
         self._ports = tuple(ports)
         self._checksum = checksum
-        self._sets: dict[str, _Set] = {}
-        self._routes: dict[bytes, tuple[Callable[[_Set, bytes, int], None], _Set]] = {}
-        self._members: dict[bytes, list[_Set]] = {}  # feed -> the sets that it is in
+        self._sets: dict[str, Replica] = {}
+        self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int], None], Replica]] = {}
+        self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
         self._queue: dict[bytes, _Queued] = {}
@@ -314,7 +279,7 @@ class Node:
         if self.program is not None and held is not None and held.whole > held.mark:
             self.program.take(feed, now)
 
-    def _take_claim(self, which: _Set, packet: bytes, now: int) -> None:
+    def _take_claim(self, which: Replica, packet: bytes, now: int) -> None:
         before = which.keys.state
         with self.store.transaction():
             new = which.keys.receive(packet)
@@ -327,7 +292,7 @@ class Node:
             which.wants.progress(now)
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
-    def _take_want(self, which: _Set, packet: bytes, now: int) -> None:
+    def _take_want(self, which: Replica, packet: bytes, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
         for place, first in vectors.read_want(packet, len(keys)).items():
@@ -348,7 +313,7 @@ class Node:
         which.heard = which.heard._replace(time=now)
         self.taken["want"] += 1
 
-    def _take_chunk_vector(self, which: _Set, packet: bytes, now: int) -> None:
+    def _take_chunk_vector(self, which: Replica, packet: bytes, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
@@ -361,7 +326,7 @@ class Node:
 
     # What goes
 
-    def _ask_for_entries(self, which: _Set, now: int) -> None:
+    def _ask_for_entries(self, which: Replica, now: int) -> None:
         keys = which.keys.keys
         if len(keys) < 2 and which.keys.is_fixed:
             which.wants.asked(now, is_lacking=False)
@@ -377,14 +342,14 @@ class Node:
             which.offset = (which.offset + max(count, 1)) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
-    def _is_uneven(self, which: _Set, key: bytes) -> bool:
+    def _is_uneven(self, which: Replica, key: bytes) -> bool:
         """Whether others have said that they have more of a feed, or have not said that they have it all."""
         feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
         if feed.identity is not None:
             return wanted <= feed.sequence
         return wanted > feed.sequence + 1 and feed.condition == FINE
 
-    def _ask_for_chunks(self, which: _Set, now: int) -> None:
+    def _ask_for_chunks(self, which: Replica, now: int) -> None:
         missing = [
             Missing(place, sequence, waiting.held)
             for place, key in enumerate(which.keys.keys)
@@ -398,7 +363,7 @@ class Node:
         self._send(packet, "chunk vector", which.priority, now)
         which.chunks.asked(now, is_lacking=True)
 
-    def _answer(self, packet: bytes, kind: str, which: _Set, now: int) -> None:
+    def _answer(self, packet: bytes, kind: str, which: Replica, now: int) -> None:
         wait = round(self._random.random() * self._timing.spread)
         self._send(packet, kind, which.priority, now + wait)
 
@@ -415,7 +380,7 @@ class Node:
     # Tables
 
     def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
-        new = _Set(keys, priority, limit, self._timing, now)
+        new = Replica(keys, priority, limit, self._timing, now)
         self._sets[keys.name] = new
         with self.store.transaction():
             for key in keys.keys:
@@ -424,12 +389,12 @@ class Node:
         if any(self.store.feeds[key].waiting for key in keys.keys):
             new.chunks.due = now
 
-    def _member(self, key: bytes, which: _Set) -> None:
+    def _member(self, key: bytes, which: Replica) -> None:
         self.store.add(key)
         self._members.setdefault(key, []).append(which)
         self._arm(key)
 
-    def _keep(self, which: _Set) -> None:
+    def _keep(self, which: Replica) -> None:
         """Remember the keys of an open set."""
         self.store.put(_record(which.keys.name), which.keys.keys)
 
@@ -445,14 +410,14 @@ class Node:
         elif not self._members.get(key):
             self._members.pop(key, None)
 
-    def _route(self, which: _Set) -> None:
+    def _route(self, which: Replica) -> None:
         self._unroute(which)
         state = which.keys.state
         self._routes[which.keys.demultiplexer] = self._take_claim, which
         self._routes[vectors.want_demultiplexer(state)] = self._take_want, which
         self._routes[vectors.chunk_demultiplexer(state)] = self._take_chunk_vector, which
 
-    def _unroute(self, which: _Set) -> None:
+    def _unroute(self, which: Replica) -> None:
         for demux in [demux for demux, (_, there) in self._routes.items() if there is which]:
             del self._routes[demux]
 

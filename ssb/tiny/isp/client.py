@@ -12,7 +12,8 @@ from typing import Final
 
 from ssb.keys import Identity
 from ssb.tiny.feed import Whole
-from ssb.tiny.isp.contract import ASKED, FAREWELL, OPEN, OVER, Contract, Facts
+from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.facts import ASKED, FAREWELL, OPEN, OVER, Facts
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
     Announcement,

@@ -23,12 +23,13 @@ Who asks without end and sends no data is not answered any more (`MOST_UNREAD`).
 All that happens is part of the transaction of the packet that causes it, so a crash cannot come between.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Final, Protocol
 
 from ssb.keys import Identity
 from ssb.tiny.bipf import Value
 from ssb.tiny.feed import Whole
+from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of
 from ssb.tiny.isp.messages import (
     FarewellAck,
     FarewellFin,
@@ -43,10 +44,8 @@ from ssb.tiny.isp.messages import (
     write,
 )
 from ssb.tiny.isp.terms import SECOND, Terms
-from ssb.tiny.node import Limit, Node
-
-ASKED, ACCEPTED, OPEN, FAREWELL, OVER = "asked", "accepted", "open", "farewell", "over"
-"""States: the client has asked; both control feeds are known; data flow; no new data; all was read."""
+from ssb.tiny.node import Node
+from ssb.tiny.replica import Limit
 
 MOST_UNREAD: Final = 256
 """Entries of the own control feed that are not known to be read, from which on requests are not answered."""
@@ -81,44 +80,6 @@ class Party(Protocol):
 
     def fault(self, reason: str) -> None:
         """Count something that the other side must not do."""
-
-
-@dataclass
-class Facts:
-    """What is kept of a contract.
-
-    Attributes:
-        client, isp: root feeds.
-        state: see the constants.
-        own_control, other_control: feeds; the other's is None until it is known.
-        own_line: own data feeds that are not read to their end, oldest first; the last one is written.
-        other_data: the data feed that is read; None before the first and after the last one.
-        other_previous: the data feed that was read before.
-        epoch: feeds replaced in the set of data feeds.
-        began: when the state became OPEN, ns.
-        init_said, init_heard, ack_heard, line_ended, fin_said, fin_heard: of the farewell.
-        hop_fin: number of the last entry of the own control feed with a `fin`.
-        is_broken: the other side does not keep to the protocol; its line is read no further.
-    """
-
-    client: bytes
-    isp: bytes
-    state: str
-    own_control: bytes
-    other_control: bytes | None = None
-    own_line: list[bytes] = field(default_factory=list)
-    other_data: bytes | None = None
-    other_previous: bytes | None = None
-    epoch: int = 0
-    began: int = 0
-    init_said: bool = False
-    init_heard: bool = False
-    ack_heard: bool = False
-    line_ended: bool = False
-    fin_said: bool = False
-    fin_heard: bool = False
-    hop_fin: int = 0
-    is_broken: bool = False
 
 
 class Contract:
@@ -488,8 +449,3 @@ class Contract:
             keys = [facts.own_line[0], facts.other_data]
             limit = Limit(self.terms.size, self.terms.inner_bytes)
             self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)
-
-
-def record_of(id: bytes) -> str:  # noqa: A002 - its name
-    """Return the name of a contract's record."""
-    return f"contract {id.hex()}"

@@ -12,14 +12,15 @@ is exact, and nothing is kept of a route that has ended on both.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from random import Random
 from typing import Final
 
 from ssb.keys import Identity
 from ssb.tiny.bipf import Value
 from ssb.tiny.feed import Whole
-from ssb.tiny.isp.contract import ACCEPTED, FAREWELL, OPEN, OVER, Contract, Facts
+from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
     REJECTED,
@@ -38,44 +39,12 @@ from ssb.tiny.isp.messages import (
     write,
 )
 from ssb.tiny.isp.party import BaseParty, Event, Line
+from ssb.tiny.isp.route import Route, Side, load_route
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 
 REQUEST_PAUSE: Final = 10 * SECOND
 """Between two answers to requests of one client, ns: an answer goes to all clients."""
-
-
-@dataclass
-class Side:
-    """One side of a route.
-
-    Attributes:
-        contract: its contract's id; None if that is over.
-        feed: what it writes; None until it has accepted.
-        is_paused: whether it was told to pause.
-        has_ended: whether its last entry has come.
-        is_told: whether the other side was told of the end, or there is nobody to tell.
-    """
-
-    contract: bytes | None
-    feed: bytes | None = None
-    is_paused: bool = False
-    has_ended: bool = False
-    is_told: bool = False
-
-
-@dataclass
-class Route:
-    """A subscription; `a` has asked for it, and `b` has agreed if it is open."""
-
-    ref: bytes
-    a: Side
-    b: Side
-    is_open: bool = False
-
-    def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-        """Return each side with the other one."""
-        return (self.a, self.b), (self.b, self.a)
 
 
 class Provider(BaseParty):
@@ -396,7 +365,7 @@ class Provider(BaseParty):
             terms = self._individual.get(client, self.terms)
             self.contracts[contract_id] = Contract.load(contract_id, value, self, terms)
         for value in self._store.records("route ").values():
-            route = _route(value)
+            route = load_route(value)
             self.routes[route.ref] = route
         for contract in list(self.contracts.values()):
             contract.resume(now)
@@ -410,9 +379,3 @@ def _client(value: Value) -> bytes:
     client = value["client"]
     assert isinstance(client, bytes)
     return client
-
-
-def _route(value: Value) -> Route:
-    assert isinstance(value, dict)
-    sides = {name: Side(**value[name]) for name in ("a", "b")}
-    return Route(**value | sides)

@@ -17,9 +17,10 @@ from ssb.tiny import entry as entries
 from ssb.tiny.bipf import MalformedBipf, decode, encode
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.goset import COMMON, MAX_KEYS
-from ssb.tiny.isp.contract import OPEN, Facts, record_of
+from ssb.tiny.isp.facts import OPEN, Facts, record_of
 from ssb.tiny.isp.messages import HopPrev, write
-from ssb.tiny.isp.provider import Provider, Route, Side
+from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.route import Route, Side
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import MOST_QUEUED, Node
 from ssb.tiny.store import TinyStore

@@ -8,7 +8,8 @@ from typing import Any
 from ssb.keys import Identity
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.client import Client
-from ssb.tiny.isp.contract import MOST_UNREAD, OVER, Contract
+from ssb.tiny.isp.contract import MOST_UNREAD, Contract
+from ssb.tiny.isp.facts import OVER
 from ssb.tiny.isp.messages import NOT_FOUND
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider import Provider
