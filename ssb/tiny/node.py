@@ -9,7 +9,8 @@ node sends it first.
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
 
-Whatever a packet changes is one transaction of the store, with all that the program above makes of it.
+Whatever a packet changes is one transaction of the store, with all that the program above makes of it. If the
+disk fails, StoreError ends the call, and the node must be made again on its store.
 """
 
 import zlib

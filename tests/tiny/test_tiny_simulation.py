@@ -4,9 +4,11 @@ import sqlite3
 from collections import Counter
 
 import pytest
+from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 
 from ssb.tiny.isp.terms import Terms
+from testbed.cli.simulate import simulate
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.tiny.mutants import MUTANTS
@@ -56,6 +58,14 @@ def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> Non
     coverage = played(0, 100) + played(first_fresh_seed(), 100)
     assert {what for what in HAPPENS if not coverage[what]} == set()
     assert {kind for seed in range(100) for kind in make_story(seed).hostile.values()} == {*INSIDE, *OUTSIDE}
+
+
+def test_the_command() -> None:
+    ran = CliRunner().invoke(simulate, ["--tiny", "--seeds", "3", "--jobs", "1", "--first", "10"])
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.startswith("3 seeds from 10, ")
+    ran = CliRunner().invoke(simulate, ["--tiny", "--seed", "11"])
+    assert ran.output.startswith("seed 11: everything holds (")
 
 
 def test_a_replay_is_exact() -> None:
