@@ -153,7 +153,7 @@ class Town:
         terms = terms or Terms(linger=30 * SECOND)
         self.said: list[tuple[str, Message]] = []
         names = ["isp", *(f"c{number}" for number in range(clients))]
-        self.nodes = {name: node(number) for number, name in enumerate(names)}
+        self.nodes = {name: node(number + 100 * seed) for number, name in enumerate(names)}
         self.provider = Provider(self.nodes["isp"], identity(0), Random(0), terms, 0)
         self.clients = {
             name: Client(self.nodes[name], identity(number), Random(number), terms, 0)

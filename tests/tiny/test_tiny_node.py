@@ -44,7 +44,7 @@ def contents(store: TinyStore, key: bytes) -> list[bytes]:
     return [entry.content for entry in store.read(key, 0, 1000)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.lists(st.lists(st.binary(max_size=300), max_size=12), min_size=2, max_size=4),
     st.sampled_from([0.0, 20.0]),
