@@ -468,6 +468,29 @@ def part(seed: int) -> None:
     assert not town.provider.faults + town.clients["c0"].faults + town.clients["c1"].faults
 
 
+@pytest.mark.parametrize("entries", range(8))
+def test_the_end_of_a_line_is_never_the_last_entry_of_a_full_feed(entries: int) -> None:
+    """The prototype reads what it finds there as the name of a feed."""
+    town = Town(2, Terms(size=4, unread=2, linger=20 * SECOND))
+    places = []
+    publish = town.nodes["c0"].store.publish
+
+    def noting(key: bytes, content: bytes, *, is_plain: bool = False):  # type: ignore[no-untyped-def]
+        if isinstance(read(content), HopNext):
+            places.append((town.nodes["c0"].store.feeds[key].sequence + 1, read(content)))
+        return publish(key, content, is_plain=is_plain)
+
+    town.nodes["c0"].store.publish = noting  # type: ignore[method-assign]
+    town.onboard()
+    ref = town.subscribe()
+    town.send("c0", ref, texts("a", entries))
+    assert town.receive("c1", ref, entries) == texts("a", entries)
+    town.clients["c0"].farewell(town.isp, town.network.now)
+    assert town.run(60, lambda: not town.clients["c0"].contracts)
+    assert all((place == 4) == (message != HopNext(None)) for place, message in places)
+    assert [message for _, message in places][-1:] == [HopNext(None)]
+
+
 def test_long_entries_hop_after_they_are_whole() -> None:
     """In the prototype a feed's end could be read before all side chains (the paper's section 5.4)."""
     town = Town(2, Terms(size=3, unread=3), delay_ms=2, loss_percent=10, jitter_ms=20)

@@ -358,20 +358,26 @@ class Contract:
             if content is None:
                 break
             self._node.publish(facts.own_line[-1], content, now)
-        if facts.state == FAREWELL and self.is_ending and not self._party.has_more(self):
+        is_done = facts.state == FAREWELL and self.is_ending and not self._party.has_more(self)
+        # The last entry of a full feed always names a feed: the prototype takes no other.
+        if is_done and (self._is_below_the_last() or self._begin_feed(now)):
             self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
             facts.line_ended = True
             self.save()
 
     def _has_room(self, now: int) -> bool:
         """Return whether the line takes an entry; begin another feed if there is something to write."""
+        return self._is_below_the_last() or (self._party.has_more(self) and self._begin_feed(now))
+
+    def _is_below_the_last(self) -> bool:
+        return self._store.feeds[self.facts.own_line[-1]].sequence < self.terms.size - 1
+
+    def _begin_feed(self, now: int) -> bool:
+        """Hop to another feed, if so many may be unread; return whether they may."""
         facts = self.facts
-        current = facts.own_line[-1]
-        if self._store.feeds[current].sequence < self.terms.size - 1:
-            return True
-        if len(facts.own_line) >= self.terms.unread or not self._party.has_more(self):
+        if len(facts.own_line) >= self.terms.unread:
             return False
-        new = self._new_feed()
+        current, new = facts.own_line[-1], self._new_feed()
         self._node.publish(current, write(HopNext(new)), now)
         self._node.publish(new, write(HopPrev(current)), now)
         facts.own_line.append(new)

@@ -113,14 +113,14 @@ def _silent(original: Any) -> Callable[..., Any]:
 
 
 def _unbounded(original: Any) -> Callable[..., Any]:
-    def has_room(self: Contract, now: int) -> bool:
+    def begin_feed(self: Contract, now: int) -> bool:
         terms, self.terms = self.terms, self.terms._replace(unread=99)
         try:
             return bool(original(self, now))
         finally:
             self.terms = terms
 
-    return has_room
+    return begin_feed
 
 
 def _prunes_too_much(original: Any) -> Callable[..., Any]:
@@ -141,7 +141,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "a line ends before all is sent": (Patch(Contract, "write_line", _ends_early),),
     "a fin before the end": (Patch(Contract, "_on_entry", _early_fin),),
     "no resumption": (Patch(Contract, "_on_fin", _no_resume),),
-    "no flow control": (Patch(Contract, "_has_room", _unbounded),),
+    "no flow control": (Patch(Contract, "_begin_feed", _unbounded),),
     "hops are not confirmed": (Patch(Contract, "say", _no_fin),),
     "secrets are kept": (Patch(TinyStore, "drop", _keeps_secrets),),
     "marks lag behind": (Patch(TinyStore, "_update", _forgets_mark),),
