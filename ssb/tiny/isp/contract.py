@@ -1,8 +1,8 @@
 """A contract between a client and a provider, as one of the two sees it.
 
-Each side writes a *control feed* and a *line* of data feeds, and reads those of the other. Control feeds are
-a set of their own, of higher priority, and so are the two data feeds that are being read: the oldest of the
-own line that the other has not read to its end, and the one of the other line that is read here.
+Each side writes a *control feed* and a *line* of data feeds, and reads those of the other. The two control
+feeds are a set. The two data feeds that are being read are another one, of lower priority: the oldest feed of
+the own line that the other has not read to its end, and the feed of the other line that is read here.
 
 **Hopping.** A data feed begins with `prev` and ends with `next`, which names the feed that follows. Who has
 read a feed to its end says `fin` on his control feed and drops it; then the writer drops it, too. Both
