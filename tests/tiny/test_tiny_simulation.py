@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 
+from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
 from testbed.verify.simulate.mutants import mutated
@@ -27,6 +28,7 @@ HAPPENS = {
     *("off", "on", "sleep", "awake"),
 }
 """What the seeds must have met at least once, or what holds has not been tried."""
+CAUGHT_BY_THE_STORE = (sqlite3.Error, ForkedFeed)
 IN_STORIES = {
     "what cannot be assigned is passed over",
     "a line ends before the farewell is agreed",
@@ -55,9 +57,9 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
 
 @pytest.mark.slow
 def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> None:
-    coverage = played(0, 100) + played(first_fresh_seed(), 100)
+    coverage = played(0, 60) + played(first_fresh_seed() + FRESH, 20)
     assert {what for what in HAPPENS if not coverage[what]} == set()
-    assert {kind for seed in range(100) for kind in make_story(seed).hostile.values()} == {*INSIDE, *OUTSIDE}
+    assert {kind for seed in range(60) for kind in make_story(seed).hostile.values()} == {*INSIDE, *OUTSIDE}
 
 
 def test_the_command() -> None:
@@ -113,7 +115,7 @@ def test_a_kill_at_every_step_of_every_dialogue(node: str) -> None:
 def killed_at(node: str, packets: int, *, within: bool) -> None:
     outcome = play(dialogue(Kill(node, packets, within)), QUICK)
     assert outcome.violation is None, (node, packets, within)
-    assert outcome.coverage["sent"] == 10
+    assert outcome.coverage["sent"] == 10 or outcome.coverage["refused"], "one request in eight is refused"
 
 
 @pytest.mark.parametrize("name", [name for name in MUTANTS if name not in IN_STORIES])
@@ -123,7 +125,7 @@ def test_a_mutant_is_caught(name: str) -> None:
         for kill in (None, Kill(ISP, 41, True)):
             try:
                 found.append(play(dialogue(kill), QUICK).violation is not None)
-            except sqlite3.Error:  # the store's own rules have caught it
+            except CAUGHT_BY_THE_STORE:
                 found.append(True)
     assert any(found), f"{name!r} passes"
 
@@ -134,7 +136,7 @@ def test_every_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
         try:
             caught = next((seed for seed in range(WITHIN) if play_tiny(seed).violation is not None), None)
-        except sqlite3.Error:
+        except CAUGHT_BY_THE_STORE:
             return
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
     assert play_tiny(caught).violation is None
