@@ -1,10 +1,9 @@
 """A store on disk: one SQLite file in WAL mode.
 
 **What is acknowledged.** When `append` returns, its messages survive the death of the process at any
-instant; a power cut may lose the last transactions, whole ones from the end (`synchronous` NORMAL). The
-authors still have such messages, so they come again. When `publish` returns, its message and all before
-survive a power cut, too (`synchronous` FULL): if it were lost after others had seen it, the next message
-would fork the feed. A power cut never leaves part of a transaction.
+instant; a power cut may lose the last transactions (`ssb.store.database`). The authors still have such
+messages, so they come again. When `publish` returns, its message and all before survive a power cut, too: if
+it were lost after others had seen it, the next message would fork the feed.
 
 **What is kept.** The canonical text, because it is what is signed. The compact form, which peers send,
 is made of it when it is asked for. Ids are indexed by their first 8 bytes, and compared in full when a
@@ -13,29 +12,22 @@ message is read: the index is the costly part of an append, and half as large th
 **What is in memory.** The tip of each feed and SQLite's cache of pages, but no messages.
 """
 
-import sqlite3
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 from ssb.keys import InvalidRef, message_ref, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.store.admission import Admission, Changes, content_type
-from ssb.store.feeds import MAX_OUT_OF_ORDER, Stored, StoreError, Tip
-from ssb.store.lock import WriteLock
+from ssb.store.database import Database
+from ssb.store.feeds import MAX_OUT_OF_ORDER, Stored, Tip
 
 APPLICATION_ID: Final = 0x53534246
 """Marks the file as ours (SQLite's `application_id`): "SSBF"."""
 VERSION: Final = 1
 """Of the schema below (SQLite's `user_version`)."""
-
-_CACHE_KIB = 32 << 10
-_LARGEST_LOG = 16 << 20  # bytes of the -wal file that are kept; a transaction may make it larger for a while
-_BUSY_S = 10.0
 
 _SCHEMA = """
 CREATE TABLE network (hmac_key_hash BLOB);
@@ -74,7 +66,7 @@ _INSERT = "INSERT INTO messages (feed, sequence, id_start, type, received, text)
 _STORED = "SELECT position, sequence, received, text FROM messages"
 
 
-class SqliteFeeds(Admission):
+class SqliteFeeds(Admission, Database):
     """Feeds in one file (`ssb.store.feeds.FeedStore`), made if there is none.
 
     One process writes; others may read meanwhile. Beside the file are SQLite's `-wal` and `-shm`, and
@@ -90,25 +82,15 @@ class SqliteFeeds(Admission):
     and goes on when there is space again.
     """
 
+    APPLICATION_ID = APPLICATION_ID
+    VERSION = VERSION
+    SCHEMA = _SCHEMA
+    KIND = "store of feeds"
+
     def __init__(self, path: str | Path, hmac_key: bytes | None = None, *, read_only: bool = False) -> None:
-        super().__init__(hmac_key)
-        self.path = Path(path)
-        self._read_only = read_only
-        self._lock = (
-            None if read_only else WriteLock(self.path.with_name(f"{self.path.name}.lock"), self.path)
-        )
-        try:
-            with self._errors():
-                self._database = self._connect()
-                try:
-                    self._open()
-                except BaseException:
-                    self._database.close()
-                    raise
-        except BaseException:
-            if self._lock is not None:
-                self._lock.close()
-            raise
+        Admission.__init__(self, hmac_key)
+        self._network = b"" if hmac_key is None else sha256(hmac_key).digest()
+        Database.__init__(self, path, read_only=read_only)
 
     def tips(self) -> Mapping[str, int]:
         """The last sequence number of each feed: a live view, not a copy; of a reader, of this instant."""
@@ -211,50 +193,17 @@ class SqliteFeeds(Admission):
 
     def close(self) -> None:
         """Let go of the file and the lock."""
-        with self._errors():
-            self._database.close()
-        if self._lock is not None:
-            self._lock.close()
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._read_only and not self.path.exists():
-            raise self._error("no such file")
-        mode = "ro" if self._read_only else "rwc"
-        uri = f"file:{quote(str(self.path))}?mode={mode}"
-        return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
+        Database.close(self)
 
     def _open(self) -> None:
-        network = b"" if self._hmac_key is None else sha256(self._hmac_key).digest()
-        database = self._database
-        if self._is_new():
-            if self._read_only:
-                raise self._error("not a store of feeds")
-            database.execute("PRAGMA journal_mode = WAL")
-            # All in one transaction: who is killed here leaves a file that is still new.
-            with self._transaction():
-                for statement in _SCHEMA.split(";\n"):
-                    database.execute(statement)
-                database.execute("INSERT INTO network VALUES (?)", (network,))
-                database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                database.execute(f"PRAGMA user_version = {VERSION}")
-        elif self._pragma("application_id") != APPLICATION_ID:
-            raise self._error("not a store of feeds; it belongs to another program")
-        version = self._pragma("user_version")
-        if version != VERSION:
-            raise self._error(f"has version {version}, but this program knows {VERSION} only; update it")
-        if self._query("SELECT hmac_key_hash FROM network") != [(network,)]:
+        super()._open()
+        if self._query("SELECT hmac_key_hash FROM network") != [(self._network,)]:
             raise self._error("belongs to a network with another HMAC key")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        database.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
         self._seen = -1
         self._refresh(always=True)
 
-    def _is_new(self) -> bool:
-        return not self._query("SELECT 1 FROM sqlite_schema LIMIT 1") and not self._pragma("application_id")
-
-    def _pragma(self, name: str) -> int:
-        return int(self._query(f"PRAGMA {name}")[0][0])
+    def _fill(self) -> None:
+        self._database.execute("INSERT INTO network VALUES (?)", (self._network,))
 
     def _refresh(self, *, always: bool = False) -> None:
         """Read the tips, if another process may have changed them."""
@@ -350,39 +299,6 @@ class SqliteFeeds(Admission):
         oldest = "DELETE FROM out_of_order WHERE place = (SELECT min(place) FROM out_of_order)"
         return added - self._database.execute(oldest).rowcount
 
-    def _query(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with self._errors():
-            return self._database.execute(statement, values).fetchall()
-
-    @contextmanager
-    def _transaction(self, *, is_final: bool = False) -> Iterator[None]:
-        """Write all or nothing; if it is final, it survives a power cut."""
-        with self._errors():
-            if is_final:
-                self._database.execute("PRAGMA synchronous = FULL")
-            try:
-                self._database.execute("BEGIN IMMEDIATE")
-                try:
-                    yield
-                    self._database.execute("COMMIT")
-                except BaseException:
-                    if self._database.in_transaction:  # SQLite rolls back by itself after some errors
-                        self._database.execute("ROLLBACK")
-                    raise
-            finally:
-                if is_final:
-                    self._database.execute("PRAGMA synchronous = NORMAL")
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._error(_explain(error)) from error
-
-    def _error(self, reason: str) -> StoreError:
-        return StoreError(f"{self.path}: {reason}")
-
 
 class _Forks(Mapping[str, tuple[Message, Message]]):
     """The forked feeds; their proofs stay on disk until they are asked for."""
@@ -414,14 +330,3 @@ class _Forks(Mapping[str, tuple[Message, Message]]):
 def _start(digest: bytes) -> int:
     """The first 8 bytes as SQLite's signed integer."""
     return int.from_bytes(digest[:8], signed=True)
-
-
-def _explain(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorname", "")
-    if code == "SQLITE_FULL":
-        return "the disk is full; make space and try again"
-    if code == "SQLITE_NOTADB":
-        return "not a store of feeds"
-    if code.startswith("SQLITE_IOERR"):
-        return f"the disk fails ({code}); nothing was stored"
-    return f"{error} ({code})" if code else str(error)

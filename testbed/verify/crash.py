@@ -12,18 +12,15 @@ power cut: what the operating system has been given stays.
 """
 
 import os
-import select
 import shutil
-import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -31,18 +28,15 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
 from ssb.store.sqlite import SqliteFeeds
+from testbed.verify.crash_tiny import TinyDrill
+from testbed.verify.killing import Fault, kill_writer
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
 """Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""
 _KILLS_A_STORE = 10
 _CHECK_EVERY = 40
-_LONGEST_S = 0.1
 
 Opening = Callable[[Path], SqliteFeeds]
-
-
-class Fault(Exception):
-    """The store is not what it should be after a kill; the message says which kill, and what differs."""
 
 
 class Change(NamedTuple):
@@ -177,29 +171,16 @@ class Drill:
 
     def _kill_one(self) -> None:
         """Run a writer for a random time; take in what it has said."""
-        is_soon = self._rng.random() < 0.2
-        lifetime = self._rng.uniform(0, _LONGEST_S / 10 if is_soon else _LONGEST_S)
         plan = Random(self._rng.random())
-        heard, say = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(heard)
-            _write(self._path / "feeds.db", self._opening, self._material, self._held, plan, say)
-        os.close(say)
-        if not is_soon:
-            select.select([heard], [], [])  # until it begins the first change, or has failed
-        time.sleep(lifetime)
-        os.kill(child, signal.SIGKILL)
-        with os.fdopen(heard, "rb") as pipe:
-            lines = pipe.read().splitlines()
-        os.waitpid(child, 0)
+        lines = kill_writer(
+            lambda say: _write(self._path / "feeds.db", self._opening, self._material, self._held, plan, say),
+            self._rng,
+        )
         self.counts["kills"] += 1
         self.counts["before the store was open"] += not lines
         self._begun: Change | None = None
         for line in lines:
-            state, what, *numbers = line.decode().split()
-            if state == "failed":
-                raise Fault(line.decode())
+            state, what, *numbers = line.split()
             change = Change(what, tuple(map(int, numbers)))
             if state == "done":
                 after = self._held.after(change)
@@ -258,7 +239,7 @@ def _same(what: str, found: object, expected: object) -> None:
         raise Fault(f"{what}: found {sizes[0]}, expected {sizes[1]}, or not the same ones")
 
 
-def _write(path: Path, opening: Opening, material: Material, held: Held, rng: Random, say: int) -> None:
+def _write(path: Path, opening: Opening, material: Material, held: Held, rng: Random, say: int) -> NoReturn:
     """Be the child: change the store until the kill."""
     try:
         store = opening(path)
@@ -312,13 +293,21 @@ def _apply(store: SqliteFeeds, material: Material, held: Held, change: Change) -
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--kills", type=click.IntRange(min=1), default=500, show_default=True, help="How many writers.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the messages and the instants.")
-def main(kills: int, seed: int) -> None:
+@click.option(
+    "--store",
+    "kind",
+    type=click.Choice(["feeds", "tiny"]),
+    default="feeds",
+    show_default=True,
+    help="Of classic feeds, or of tinySSB's.",
+)
+def main(kills: int, seed: int, kind: str) -> None:
     """Kill processes that write to a store of SSB feeds, and check the store after each.
 
     Exit status 1 if an acknowledged change is lost, or anything is torn or doubled.
     """
     with tempfile.TemporaryDirectory() as directory:
-        drill = Drill(Path(directory), seed)
+        drill: Drill | TinyDrill = (Drill if kind == "feeds" else TinyDrill)(Path(directory), seed)
         fault = ""
         try:
             drill.run(kills)

@@ -24,9 +24,11 @@ from forwarder.wire.tlv import element, nni
 from ssb.canonical import parse, stringify
 from ssb.keys import blob_ref
 from ssb.message import Message
+from ssb.tiny.bipf import encode
+from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.commands import command
-from testbed.verify.fuzz import corpus, management, ssb
+from testbed.verify.fuzz import corpus, management, ssb, tiny
 from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,
@@ -311,6 +313,65 @@ def for_ssb() -> dict[str, bytes]:
     return {name: b"".join(event.encode() for event in of) for name, of in events.items()}
 
 
+def for_tiny() -> dict[str, bytes]:
+    """What clients sign, genuine packets in and out of order, and vectors and claims."""
+    signed, say, key = tiny.SIGNED, tinyisp.write, bytes(range(32))
+    control, data, root = range(3)
+    ref, other = tiny.REF, tiny.OTHER.public_key
+    every = tiny.genuine()[1]
+    prev, tunnelled = tiny.Event(signed, data, say(tinyisp.HopPrev(None))), bytes(range(240))
+    in_order = [tiny.Event(tiny.GENUINE, at) for at in range(len(every))]
+    events = {
+        "genuine": in_order,
+        "backwards": in_order[::-1],
+        "forged": [tiny.Event(tiny.GENUINE, 4, bytes((119, 1))), tiny.Event(tiny.GENUINE, 4, b"\x14\x01")],
+        "want": [tiny.Event(tiny.WANT, which, encode([0, 1, 1])) for which in range(8)],
+        "chunks": [tiny.Event(tiny.CHUNKS, which, encode([[0, 2, 0], [1, 1, 1]])) for which in range(8)],
+        "novelty": [tiny.Event(tiny.CLAIM, which, b"n" + key) for which in range(8)],
+        "claim": [
+            tiny.Event(tiny.CLAIM, which, b"c" + key + bytes(range(1, 33)) + key + b"\x09")
+            for which in range(8)
+        ]
+        + [tiny.Event(tiny.PAUSE, 2)],
+        "values": [
+            tiny.Event(tiny.PAYLOAD, 0, encode(value))
+            for value in (None, True, -1, 2.5, "text", key, [1, [2]], {"a": 1})
+        ],
+        "requests": [
+            tiny.Event(signed, control, say(message))
+            for message in (
+                tinyisp.SubRequest(other, key),
+                tinyisp.SubRequest(key, other),
+                tinyisp.SubResponse(ref, True, key),
+                tinyisp.SubResponse(ref, False, None),
+                tinyisp.SubRequestIsp(ref, key, key),
+                tinyisp.SubPause(key),
+            )
+        ],
+        "control": [
+            tiny.Event(signed, control, say(message))
+            for message in (tinyisp.OnboardAck(key), tinyisp.HopFin(key), tinyisp.FarewellFin())
+        ],
+        "farewell": [
+            tiny.Event(signed, control, say(tinyisp.FarewellInit())),
+            prev,
+            tiny.Event(signed, data, say(tinyisp.HopNext(None))),
+            tiny.Event(signed, control, say(tinyisp.FarewellFin())),
+            tiny.Event(tiny.PAUSE, 3),
+        ],
+        "line": [prev, *[tiny.Event(signed, data, tunnelled)] * 6],
+        "hop": [prev, tiny.Event(signed, data, say(tinyisp.HopNext(key)))],
+        "hop-back": [prev, tiny.Event(signed, data, say(tinyisp.HopNext(other)))],
+        "short-key": [prev, tiny.Event(signed, data, encode(["ISP", "feedhopping_next", key[:31]]))],
+        "onboard": [
+            tiny.Event(signed, root, say(tinyisp.OnboardRequest(tiny.ISP.public_key, key))),
+            tiny.Event(tiny.PAUSE, 2),
+        ],
+        "idle": [tiny.Event(tiny.PAUSE, which) for which in range(4)],
+    }
+    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}
+
+
 _CALLS = (
     ('["createHistoryStream"]', 1),
     ('["blobs","createWants"]', 1),
@@ -359,6 +420,7 @@ def main() -> None:
         "management": for_management(),
         "captures": for_captures(),
         "ssb": for_ssb(),
+        "tiny": for_tiny(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

@@ -13,7 +13,8 @@ from test_ssb_export import ALICE, BOB, feed
 
 from ssb.store.admission import Changes
 from ssb.store.sqlite import SqliteFeeds
-from testbed.verify.crash import Drill, Fault, main
+from testbed.verify.crash import Drill, main
+from testbed.verify.killing import Fault
 from topologies.mininet import sandbox
 
 

@@ -116,6 +116,30 @@ BUGS = {
         "exchange is None or not self._shares(message.author, session)",
         "False",
     ),
+    "a chunk of no feed": Bug("tiny", "ssb.tiny.vectors", "read_chunk_vector", "place >= size", "False"),
+    "an entry without its signature": Bug(
+        "tiny",
+        "ssb.tiny.entry",
+        "parse",
+        "not verify(feed, packet[_SIGNED:], name + packet[:_SIGNED])",
+        "False",
+    ),
+    "a fixed set that grows": Bug(
+        "tiny", "ssb.tiny.goset", "GrowOnlySet.receive", "if self.is_fixed:", "if False:"
+    ),
+    "a feed whose key is too short": Bug(
+        "tiny", "ssb.tiny.isp.messages", "_key", "len(value) == KEY", "len(value) > 0"
+    ),
+    "an answer to a request of others": Bug(
+        "tiny",
+        "ssb.tiny.isp.provider",
+        "Provider._on_response",
+        "route.b.contract != contract.id or route.is_open",
+        "route.is_open",
+    ),
+    "a data feed without an end": Bug(
+        "tiny", "ssb.tiny.node", "Node._check_limit", "sequence > limit.entries or", ""
+    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",
@@ -161,7 +185,7 @@ BUGS = {
 """By name."""
 
 
-_ROOMS = ("forwarder", "testbed", "analysis", "captures")
+_ROOMS = ("forwarder", "ssb", "testbed", "analysis", "captures")
 
 
 def rewritten(bug: Bug) -> tuple[Any, str, Callable[..., Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from testbed.verify.fuzz import captures, management, node, ssb, wire
+from testbed.verify.fuzz import captures, management, node, ssb, tiny, wire
 from testbed.verify.mutations import mutate
 
 
@@ -55,6 +55,14 @@ def _ssb_event(head: bytes, content: bytes) -> bytes:
     return ssb.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
 
 
+def _tiny_events(data: bytes) -> list[bytes]:
+    return [event.encode() for event in tiny.decode_events(data)]
+
+
+def _tiny_event(head: bytes, content: bytes) -> bytes:
+    return tiny.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
+
+
 TARGETS = {
     "wire": Target(
         wire.check,
@@ -86,6 +94,14 @@ TARGETS = {
         _ssb_events,
         lambda unit: (unit[:1], unit[3:]),
         _ssb_event,
+        lambda rng: bytes((rng.randrange(256),)),
+    ),
+    "tiny": Target(
+        tiny.check,
+        8192,
+        _tiny_events,
+        lambda unit: (unit[:1], unit[3:]),
+        _tiny_event,
         lambda rng: bytes((rng.randrange(256),)),
     ),
     "captures": Target(

@@ -1,0 +1,161 @@
+"""A file of SQLite in WAL mode: made whole, written by one process, all or nothing.
+
+When a transaction returns, it survives the death of the process at any instant; a power cut may lose the last
+ones, whole ones from the end (`synchronous` NORMAL), but not one that is final (`synchronous` FULL) nor any
+before it. A power cut never leaves part of a transaction.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from ssb.store.feeds import StoreError
+from ssb.store.lock import WriteLock
+
+_CACHE_KIB = 32 << 10
+_LARGEST_LOG = 16 << 20  # bytes of the -wal file that are kept; a transaction may make it larger for a while
+_BUSY_S = 10.0
+
+
+class Database:
+    """A file that a subclass describes, made if there is none. Beside it are SQLite's `-wal` and `-shm`, and
+    `.lock`.
+
+    Args:
+        path: the file; None for one in memory, which lasts as long as this object.
+        read_only: open for reading, next to a process that writes.
+
+    Raises StoreError: in use by another writer, another program's, of a newer version, or the disk fails.
+    """
+
+    APPLICATION_ID: ClassVar[int]
+    """Marks the file as ours (SQLite's `application_id`)."""
+    VERSION: ClassVar[int]
+    """Of the schema (SQLite's `user_version`)."""
+    SCHEMA: ClassVar[str]
+    """Statements that make the tables."""
+    KIND: ClassVar[str]
+    """What the file is, for errors: "store of feeds"."""
+
+    def __init__(self, path: str | Path | None, *, read_only: bool = False) -> None:
+        self.path = Path(":memory:" if path is None else path)
+        self._read_only = read_only
+        self._lock = (
+            None
+            if read_only or path is None
+            else WriteLock(self.path.with_name(f"{self.path.name}.lock"), self.path)
+        )
+        try:
+            with self._errors():
+                self._database = self._connect(path)
+                try:
+                    self._open()
+                except BaseException:
+                    self._database.close()
+                    raise
+        except BaseException:
+            if self._lock is not None:
+                self._lock.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file and the lock."""
+        with self._errors():
+            self._database.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _connect(self, path: str | Path | None) -> sqlite3.Connection:
+        if path is None:
+            return sqlite3.connect(":memory:", isolation_level=None)
+        if self._read_only and not self.path.exists():
+            raise self._error("no such file")
+        mode = "ro" if self._read_only else "rwc"
+        uri = f"file:{quote(str(self.path))}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
+
+    def _open(self) -> None:
+        database = self._database
+        if self._is_new():
+            if self._read_only:
+                raise self._error(f"not a {self.KIND}")
+            database.execute("PRAGMA journal_mode = WAL")
+            # All in one transaction: who is killed here leaves a file that is still new.
+            with self._transaction():
+                for statement in self.SCHEMA.split(";\n"):
+                    database.execute(statement)
+                self._fill()
+                database.execute(f"PRAGMA application_id = {self.APPLICATION_ID}")
+                database.execute(f"PRAGMA user_version = {self.VERSION}")
+        elif self._pragma("application_id") != self.APPLICATION_ID:
+            raise self._error(f"not a {self.KIND}; it belongs to another program")
+        version = self._pragma("user_version")
+        if version != self.VERSION:
+            raise self._error(f"has version {version}, but this program knows {self.VERSION} only; update it")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        database.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
+
+    def _fill(self) -> None:
+        """Write what a new file has beside its tables."""
+
+    def _is_new(self) -> bool:
+        return not self._query("SELECT 1 FROM sqlite_schema LIMIT 1") and not self._pragma("application_id")
+
+    def _pragma(self, name: str) -> int:
+        return int(self._query(f"PRAGMA {name}")[0][0])
+
+    def _query(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with self._errors():
+            return self._database.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _transaction(self, *, is_final: bool = False) -> Iterator[None]:
+        """Write all or nothing; if it is final, it survives a power cut."""
+        with self._errors():
+            if is_final:
+                self._database.execute("PRAGMA synchronous = FULL")
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                    self._database.execute("COMMIT")
+                except BaseException:
+                    if self._database.in_transaction:  # SQLite rolls back by itself after some errors
+                        self._database.execute("ROLLBACK")
+                    raise
+            finally:
+                if is_final:
+                    self._database.execute("PRAGMA synchronous = NORMAL")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._error(self._explain(error)) from error
+
+    def _error(self, reason: str) -> StoreError:
+        return StoreError(f"{self.path}: {reason}")
+
+    def _explain(self, error: sqlite3.Error) -> str:
+        code = getattr(error, "sqlite_errorname", "")
+        if code == "SQLITE_FULL":
+            return "the disk is full; make space and try again"
+        if code == "SQLITE_NOTADB":
+            return f"not a {self.KIND}"
+        if code.startswith("SQLITE_IOERR"):
+            return f"the disk fails ({code}); nothing was stored"
+        return f"{error} ({code})" if code else str(error)
+
+
+def make_private(path: str | Path) -> None:
+    """Make a file, if there is none, that its owner alone can read. Raises StoreError."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,139 @@
+"""BIPF, the Binary In-Place Format: values as type, length and bytes (https://github.com/ssbc/bipf).
+
+A value is a tag, `varint(length << 3 | type)`, and so many bytes. tinySSB's dialect writes integers in as few
+bytes as hold them with their sign, the least significant first. Its Android client writes them without a
+sign bit, so that 128 is one byte, 0x80: `decode(..., unsigned=True)` reads both dialects, where no number is
+negative.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[str, "Value"]
+
+STRING, BYTES, INT, DOUBLE, LIST, DICT, BOOL_NONE = range(7)
+
+_DEEPEST: Final = 16
+_MOST_INT_BYTES: Final = 8
+_MOST_VARINT_BYTES: Final = 5
+_DOUBLE: Final = struct.Struct("<d")
+
+
+class MalformedBipf(ValueError):
+    """The bytes are no value; says why."""
+
+
+def varint(number: int) -> bytes:
+    """Return a number, not negative, in LEB128: seven bits a byte, the least significant first."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return the number at a place before `end`, and the place behind it.
+
+    Raises MalformedBipf if it is cut off, longer than 5 bytes, or in more bytes than it needs.
+    """
+    number = shift = 0
+    while at < end and shift < 7 * _MOST_VARINT_BYTES:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
+        if byte < 0x80:
+            if byte == 0 and shift > 7:
+                raise MalformedBipf("a number in more bytes than it needs")
+            return number, at
+    raise MalformedBipf("a number without an end")
+
+
+def encode(value: Value) -> bytes:
+    """Return a value's bytes. Raises ValueError for an integer of more than 64 bits."""
+    kind, body = _body(value)
+    return varint(len(body) << 3 | kind) + body
+
+
+def decode(data: bytes, *, unsigned: bool = False) -> Value:
+    """Return the value that all of the bytes stand for; integers have a sign unless `unsigned`.
+
+    Raises MalformedBipf.
+    """
+    value, end = _read(data, 0, len(data), 0, unsigned=unsigned)
+    if end != len(data):
+        raise MalformedBipf("bytes behind the value")
+    return value
+
+
+def _body(value: Value) -> tuple[int, bytes]:
+    match value:
+        case None:
+            return BOOL_NONE, b""
+        case bool():
+            return BOOL_NONE, bytes((value,))
+        case int():
+            if not -(1 << 63) <= value < 1 << 63:
+                raise ValueError(f"{value} has more than 64 bits")
+            length = 1 + (value if value >= 0 else ~value).bit_length() // 8
+            return INT, value.to_bytes(length, "little", signed=True)
+        case float():
+            return DOUBLE, _DOUBLE.pack(value)
+        case str():
+            return STRING, value.encode()
+        case bytes() | bytearray():
+            return BYTES, bytes(value)
+        case Mapping():
+            return DICT, b"".join(encode(part) for item in value.items() for part in item)
+        case _:
+            return LIST, b"".join(map(encode, value))
+
+
+def _read(data: bytes, at: int, end: int, depth: int, *, unsigned: bool) -> tuple[Value, int]:
+    tag, at = read_varint(data, at, end)
+    kind, stop = tag & 7, at + (tag >> 3)
+    if stop > end:
+        raise MalformedBipf("a value longer than what it is in")
+    if depth > _DEEPEST:
+        raise MalformedBipf("lists in lists without end")
+    if kind in (LIST, DICT):
+        parts: list[Value] = []
+        while at < stop:
+            part, at = _read(data, at, stop, depth + 1, unsigned=unsigned)
+            parts.append(part)
+        return (parts if kind == LIST else _pairs(parts)), stop
+    return _scalar(kind, data[at:stop], unsigned=unsigned), stop
+
+
+def _scalar(kind: int, body: bytes, *, unsigned: bool) -> Value:
+    if kind == STRING:
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            raise MalformedBipf("a string that is not UTF-8") from None
+    if kind == BYTES:
+        return body
+    if kind == INT:
+        if not 1 <= len(body) <= _MOST_INT_BYTES:
+            raise MalformedBipf(f"an integer of {len(body)} bytes")
+        return int.from_bytes(body, "little", signed=not unsigned)
+    if kind == DOUBLE:
+        if len(body) != _DOUBLE.size:
+            raise MalformedBipf(f"a double of {len(body)} bytes")
+        number: float = _DOUBLE.unpack(body)[0]
+        return number
+    if kind == BOOL_NONE and not body:
+        return None
+    if kind == BOOL_NONE and body in (b"\0", b"\1"):
+        return body == b"\1"
+    raise MalformedBipf("a value of no type")
+
+
+def _pairs(parts: list[Value]) -> dict[str, Value]:
+    keys = parts[::2]
+    if len(parts) % 2 or not all(isinstance(key, str) for key in keys) or len(set(keys)) != len(keys):
+        raise MalformedBipf("a dictionary that is none")
+    return dict(zip(keys, parts[1::2], strict=True))  # type: ignore[arg-type]

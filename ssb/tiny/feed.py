@@ -1,0 +1,75 @@
+"""What a store knows of a feed, and what it tells of its entries."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ssb.keys import Identity
+from ssb.tiny.entry import Entry, entry_demultiplexer
+
+FINE, FORKED, BROKEN = range(3)
+"""Conditions of a feed: it goes on; its author has signed two entries for one place; an entry's side chain
+cannot be completed. The latter two take no more entries."""
+
+
+class ForkedFeed(ValueError):
+    """An author signed two entries for one place; both packets prove it."""
+
+    def __init__(self, feed: bytes, proof: tuple[bytes, bytes]) -> None:
+        super().__init__("two entries for one place")
+        self.feed = feed
+        self.proof = proof
+
+
+class Whole(NamedTuple):
+    """An entry with its content.
+
+    Attributes:
+        sequence: its place in the feed, from 1.
+        id: 20 bytes.
+        content: of any length.
+    """
+
+    sequence: int
+    id: bytes
+    content: bytes
+
+
+@dataclass
+class Waiting:
+    """An entry that lacks chunks: `held` are here, `pointer` is that of the next one."""
+
+    entry: Entry
+    held: int
+    pointer: bytes
+
+
+@dataclass
+class Feed:
+    """What a store knows of a feed; read it only.
+
+    Attributes:
+        key: 32 bytes.
+        sequence, tip: number and id of the last entry; 0 and what stands for an id, if there is none.
+        whole: the last number up to which all entries are whole.
+        base: the last number up to which all entries are pruned.
+        mark: how far the program above has used the feed; it sets it.
+        identity: who writes it, if it is written here.
+        condition: FINE, FORKED or BROKEN.
+        waiting: entries that lack chunks, by their numbers.
+    """
+
+    row: int
+    key: bytes
+    sequence: int
+    tip: bytes
+    whole: int
+    base: int
+    mark: int
+    identity: Identity | None
+    condition: int = FINE
+    waiting: dict[int, Waiting] = field(default_factory=dict)
+
+    @property
+    def expected(self) -> bytes:
+        """The demultiplexer of the next entry."""
+        return entry_demultiplexer(self.key, self.sequence + 1, self.tip)

@@ -1,0 +1,6 @@
+"""tinyISP: clients of a provider exchange feeds with each other through it (J. Heisch, "tinyISP", 2023).
+
+`messages` has its commands, `contract` what client and provider have between them: a pair of control feeds
+and a line of data feeds in each direction. `provider` and `client` are the two programs, `party` what they
+share.
+"""

@@ -1,0 +1,457 @@
+"""A contract between a client and a provider, as one of the two sees it.
+
+Each side writes a *control feed* and a *line* of data feeds, and reads those of the other. The two control
+feeds are a set. The two data feeds that are being read are another one, of lower priority: the oldest feed of
+the own line that the other has not read to its end, and the feed of the other line that is read here.
+
+**Hopping.** A data feed begins with `prev` and ends with `next`, which names the feed that follows. Who has
+read a feed to its end says `fin` on his control feed and drops it; then the writer drops it, too. Both
+replace it in the set by its successor, and count an epoch. A writer begins a feed only if fewer than `unread`
+are not yet read: until then what is to be sent waits where it is, and goes on with the next `fin`.
+
+**Farewell.** Who wants to end the contract says `farewell_init`; the other answers with `farewell_ack`,
+unless he has said `farewell_init` himself. Only after that, and when all that was to be sent has been sent,
+does a side end its line by `next` without a feed. Who has read that says `farewell_fin`. With a
+`farewell_fin` said and one heard, the contract is over: lines and subscriptions are deleted at once. The
+control feeds stay until the other is known to have read the last word, by its want vector, or has been silent
+for `linger`.
+
+**Control feeds** are pruned. What was read is not kept. Of the own feed everything up to the last `fin` is
+deleted as soon as the other serves the data feed that follows: it does so only after it has read that `fin`.
+Who asks without end and sends no data is not answered any more (`MOST_UNREAD`).
+
+All that happens is part of the transaction of the packet that causes it, so a crash cannot come between.
+"""
+
+from dataclasses import asdict
+from typing import Final, Protocol
+
+from ssb.keys import Identity
+from ssb.tiny.bipf import Value
+from ssb.tiny.feed import Whole
+from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of
+from ssb.tiny.isp.messages import (
+    FarewellAck,
+    FarewellFin,
+    FarewellInit,
+    HopFin,
+    HopNext,
+    HopPrev,
+    Message,
+    OnboardAck,
+    is_tunnelled,
+    read,
+    write,
+)
+from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.node import Node
+from ssb.tiny.replica import Limit
+
+MOST_UNREAD: Final = 256
+"""Entries of the own control feed that are not known to be read, from which on requests are not answered."""
+_PAGE = 100
+_LAST_WORDS: Final = 4
+"""How often a side says that it has all, before it forgets the contract."""
+_LAST_WORDS_EVERY: Final = SECOND // 2
+
+
+class Party(Protocol):
+    """What a contract asks of the program that it is a part of."""
+
+    node: Node
+
+    def new_identity(self) -> Identity:
+        """Return a new key pair."""
+
+    def on_control(self, contract: "Contract", entry: Whole, message: Message, now: int) -> None:
+        """Take in a command from the other's control feed that is not about the contract itself."""
+
+    def on_data(self, contract: "Contract", content: bytes, now: int) -> bool:
+        """Take in an entry of the other's line; False if it cannot be taken before something else comes."""
+
+    def next_content(self, contract: "Contract", now: int) -> bytes | None:
+        """Return what is to be written to the line next, and count it as written; None for nothing."""
+
+    def has_more(self, contract: "Contract") -> bool:
+        """Whether anything may still have to be written to the line that is ended."""
+
+    def on_state(self, contract: "Contract", now: int) -> None:
+        """Take note that the contract has another state."""
+
+    def fault(self, reason: str) -> None:
+        """Count something that the other side must not do."""
+
+
+class Contract:
+    """A contract.
+
+    Args:
+        id: the request's id, 20 bytes.
+        facts: what is kept of it; written to the store when it changes.
+        party: the program.
+        terms: agreed on before.
+
+    Attributes:
+        is_over: whether nothing is left of it.
+    """
+
+    def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
+        self.id = id
+        self.facts = facts
+        self.terms = terms
+        self.is_over = False
+        self._party = party
+        self._node = party.node
+        self._store = party.node.store
+        self._words = 0
+        self._over_at = 0
+        self._next_word: int | None = None
+
+    @classmethod
+    def load(cls, id: bytes, value: Value, party: Party, terms: Terms) -> "Contract":  # noqa: A002 - its name
+        """Return a contract as `save` has written it."""
+        assert isinstance(value, dict)
+        return cls(id, Facts(**value), party, terms)
+
+    def save(self) -> None:
+        """Write what is kept of it."""
+        self._store.put(record_of(self.id), asdict(self.facts))
+
+    @property
+    def other(self) -> bytes:
+        """The other side's root feed."""
+        facts = self.facts
+        own = self._store.feeds.get(facts.client)
+        return facts.isp if own is not None and own.identity is not None else facts.client
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is not over."""
+        return self.facts.state != OVER
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether both sides know of the farewell."""
+        return self.facts.init_heard or (self.facts.init_said and self.facts.ack_heard)
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether the other has asked for more than it can have read the answers to; it is not answered."""
+        control = self._store.feeds[self.facts.own_control]
+        if control.sequence - control.base < MOST_UNREAD:
+            return False
+        self._party.fault("requests without end")
+        return True
+
+    @property
+    def feeds(self) -> list[bytes]:
+        """All control and data feeds."""
+        facts = self.facts
+        found = [facts.own_control, facts.other_control, *facts.own_line, facts.other_data]
+        return [feed for feed in found if feed is not None]
+
+    def resume(self, now: int) -> None:
+        """Replicate its sets again, after a restart, and go on with what had come."""
+        self._join_control(now)
+        self._join_data(now)
+        if self.facts.state == OVER:
+            self._begin_last_words(now)
+        else:
+            self.go_on(now)
+
+    # What the program does
+
+    def connect(self, control: bytes, now: int) -> None:
+        """Know the other's control feed: the contract is accepted."""
+        self.facts.other_control = control
+        self._set_state(ACCEPTED, now)
+        self._store.add(control)
+        self._join_control(now)
+
+    def acknowledge(self, now: int) -> None:
+        """Begin the own line, and tell the other of it."""
+        first = self._new_feed()
+        self._node.publish(first, write(HopPrev(None)), now)
+        self.facts.own_line.append(first)
+        self.say(OnboardAck(first), now)
+        self.save()
+
+    def say(self, message: Message, now: int) -> bytes:
+        """Write a command to the own control feed; return the entry's id."""
+        return self._node.publish(self.facts.own_control, write(message), now).id
+
+    def part(self, now: int) -> None:
+        """Want to end the contract; what is to be sent is still sent."""
+        if self.facts.state == OPEN:
+            self.facts.init_said = True
+            self.say(FarewellInit(), now)
+            self._set_state(FAREWELL, now)
+
+    def delete(self) -> None:
+        """Delete everything, now, without a word to the other."""
+        for name in (self.control_set, self.data_set):
+            self._node.leave(name)
+        for feed in self.feeds:
+            self._store.drop(feed)
+        self._store.put(record_of(self.id), None)
+        self.is_over = True
+
+    def take(self, feed: bytes, now: int) -> None:
+        """Take in new whole entries of a feed that the other writes."""
+        if feed == self.facts.other_control:
+            self._read_control(now)
+        self.go_on(now)
+
+    def go_on(self, now: int) -> None:
+        """Read and write data as far as that is possible now."""
+        if self.facts.state in (OPEN, FAREWELL):
+            self._read_line(now)
+            self.write_line(now)
+
+    # Control
+
+    @property
+    def control_set(self) -> str:
+        """The name of the set of control feeds."""
+        return f"ctrl{self.facts.client.hex()}{self.id.hex()}"
+
+    @property
+    def data_set(self) -> str:
+        """The name of the set of data feeds."""
+        return f"data{self.facts.client.hex()}{self.id.hex()}"
+
+    def _read_control(self, now: int) -> None:
+        control = self.facts.other_control
+        assert control is not None
+        while page := self._store.read(control, self._store.feeds[control].mark, _PAGE):
+            for entry in page:
+                self._store.set_mark(control, entry.sequence)
+                message = read(entry.content)
+                if message is not None:
+                    self._on_control(entry, message, now)
+                if self.is_over:
+                    return
+            self._store.prune(control, page[-1].sequence)
+
+    def _on_control(self, entry: Whole, message: Message, now: int) -> None:
+        facts = self.facts
+        match message:
+            case OnboardAck(data):
+                if facts.state == ACCEPTED and data not in self._store.feeds:
+                    self._open(data, now)
+                else:
+                    self._party.fault("an acknowledgement too many")
+            case HopFin(feed):
+                self._on_fin(feed, now)
+            case FarewellInit():
+                if facts.state == OPEN and not facts.init_heard:
+                    facts.init_heard = True
+                    self.say(FarewellAck(), now)
+                    self._set_state(FAREWELL, now)
+                elif facts.state == FAREWELL:
+                    facts.init_heard = True
+                    self.save()
+                else:
+                    self._party.fault("a farewell to nobody")
+            case FarewellAck():
+                facts.ack_heard = facts.init_said
+                self.save()
+            case FarewellFin():
+                if facts.line_ended:
+                    facts.fin_heard = True
+                    self.save()
+                    self._end(now)
+                else:
+                    self._party.fault("a fin before the end")
+            case _:
+                self._party.on_control(self, entry, message, now)
+
+    def _open(self, data: bytes, now: int) -> None:
+        facts = self.facts
+        facts.other_data = data
+        facts.began = now
+        self._store.add(data)
+        if not facts.own_line:
+            self.acknowledge(now)
+        self._set_state(OPEN, now)
+        self._join_data(now)
+
+    def _on_fin(self, feed: bytes, now: int) -> None:
+        facts = self.facts
+        if len(facts.own_line) < 2 or feed != facts.own_line[0]:
+            self._party.fault("a fin of a feed that is not at its end")
+            return
+        del facts.own_line[0]
+        facts.epoch += 1
+        self._join_data(now)
+        self._store.drop(feed)
+        self.save()
+
+    # The other's line
+
+    def _read_line(self, now: int) -> None:
+        """Read the other's line as far as it goes; hop when a feed ends."""
+        facts = self.facts
+        while (feed := facts.other_data) is not None and not facts.is_broken and not facts.fin_said:
+            page = self._store.read(feed, self._store.feeds[feed].mark, 1)
+            if not page or not self._on_entry(feed, page[0], now):
+                return
+
+    def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
+        """Take in an entry of the other's line; return whether to go on."""
+        if entry.sequence > self.terms.size:
+            return self._break("a data feed longer than agreed")
+        if is_tunnelled(entry.content) and entry.sequence > 1:
+            taken = self._party.on_data(self, entry.content, now)
+        else:
+            message = read(entry.content)
+            if entry.sequence == 1:
+                if message != HopPrev(self.facts.other_previous):
+                    return self._break("a data feed that does not follow the one before")
+                self._store.prune(self.facts.own_control, self.facts.hop_fin)
+                taken = True
+            elif isinstance(message, HopNext):
+                self._store.set_mark(feed, entry.sequence)
+                self._hop(feed, message.feed, now)
+                return True
+            else:
+                taken = self._party.on_data(self, entry.content, now)
+        if taken:
+            self._store.set_mark(feed, entry.sequence)
+        return taken
+
+    def _hop(self, old: bytes, new: bytes | None, now: int) -> None:
+        facts = self.facts
+        if new is None:
+            facts.fin_said = True
+            self.say(FarewellFin(), now)
+            self.save()
+            self._end(now)
+            return
+        if new in self._store.feeds:
+            self._break("a data feed that is known already")
+            return
+        self.say(HopFin(old), now)
+        facts.hop_fin = self._store.feeds[facts.own_control].sequence
+        facts.other_previous, facts.other_data = old, new
+        facts.epoch += 1
+        self._store.add(new)
+        self._join_data(now)
+        self._store.drop(old)
+        self.save()
+
+    def _break(self, reason: str) -> bool:
+        self._party.fault(reason)
+        self.facts.is_broken = True
+        self.save()
+        return False
+
+    # The own line
+
+    def write_line(self, now: int) -> None:
+        """Write what is to be sent, as long as there is room; end the line when the time has come."""
+        facts = self.facts
+        if facts.state not in (OPEN, FAREWELL) or facts.line_ended:
+            return
+        while self._has_room(now):
+            content = self._party.next_content(self, now)
+            if content is None:
+                break
+            self._node.publish(facts.own_line[-1], content, now)
+        is_done = facts.state == FAREWELL and self.is_ending and not self._party.has_more(self)
+        # The last entry of a full feed always names a feed: the prototype takes no other.
+        if is_done and (self._is_below_the_last() or self._begin_feed(now)):
+            self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
+            facts.line_ended = True
+            self.save()
+
+    def _has_room(self, now: int) -> bool:
+        """Return whether the line takes an entry; begin another feed if there is something to write."""
+        return self._is_below_the_last() or (self._party.has_more(self) and self._begin_feed(now))
+
+    def _is_below_the_last(self) -> bool:
+        return self._store.feeds[self.facts.own_line[-1]].sequence < self.terms.size - 1
+
+    def _begin_feed(self, now: int) -> bool:
+        """Hop to another feed, if so many may be unread; return whether they may."""
+        facts = self.facts
+        if len(facts.own_line) >= self.terms.unread:
+            return False
+        current, new = facts.own_line[-1], self._new_feed()
+        self._node.publish(current, write(HopNext(new)), now)
+        self._node.publish(new, write(HopPrev(current)), now)
+        facts.own_line.append(new)
+        self.save()
+        return True
+
+    # The end
+
+    def _end(self, now: int) -> None:
+        """Delete lines and subscriptions, if both sides have read everything."""
+        facts = self.facts
+        if not (facts.fin_said and facts.fin_heard) or facts.state == OVER:
+            return
+        self._node.leave(self.data_set)
+        for feed in (*facts.own_line, facts.other_data):
+            if feed is not None:
+                self._store.drop(feed)
+        facts.own_line, facts.other_data = [], None
+        self._set_state(OVER, now)
+        self._begin_last_words(now)
+
+    def _begin_last_words(self, now: int) -> None:
+        self._over_at = self._next_word = now
+        self._words = 0
+
+    def next_deadline(self) -> int | None:
+        """Return when `wake` is due, ns."""
+        if self.facts.state == OVER:
+            return self._next_word
+        if self.facts.state == OPEN and self.terms.term is not None:
+            return self.facts.began + self.terms.term
+        return None
+
+    def wake(self, now: int) -> None:
+        """Part when the term is over; forget the contract when the other knows that it is over."""
+        due = self.next_deadline()
+        if due is None or due > now:
+            return
+        if self.facts.state == OPEN:
+            self.part(now)
+            return
+        heard = self._node.heard(self.control_set)
+        assert heard is not None
+        last = self._store.feeds[self.facts.own_control].sequence
+        has_read = heard.wanted.get(self.facts.own_control, 0) > last
+        is_silent = now >= max(self._over_at, heard.time) + self.terms.linger
+        if is_silent or (has_read and self._words >= _LAST_WORDS):
+            self.delete()
+            return
+        self._words += 1
+        self._node.ask(self.control_set, now)
+        if self._words < _LAST_WORDS:
+            self._next_word = now + _LAST_WORDS_EVERY
+        else:
+            self._next_word = now + 2 * _LAST_WORDS_EVERY
+
+    # Inside
+
+    def _set_state(self, state: str, now: int) -> None:
+        self.facts.state = state
+        self.save()
+        self._party.on_state(self, now)
+
+    def _new_feed(self) -> bytes:
+        return self._store.add_own(self._party.new_identity()).key
+
+    def _join_control(self, now: int) -> None:
+        facts = self.facts
+        if facts.other_control is not None:
+            self._node.join(self.control_set, [facts.own_control, facts.other_control], now)
+
+    def _join_data(self, now: int) -> None:
+        facts = self.facts
+        if facts.own_line and facts.other_data is not None:
+            keys = [facts.own_line[0], facts.other_data]
+            limit = Limit(self.terms.size, self.terms.inner_bytes)
+            self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)

@@ -1,0 +1,236 @@
+"""tinyISP's commands: content of entries, BIPF lists `["ISP", command, ...]`.
+
+Two commands are not in the paper, `sub_pause` and `sub_resume`: a provider that holds enough for a slow
+client tells those who send to it. Who does not know them passes over them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ssb.tiny.bipf import MalformedBipf, Value, decode, encode
+from ssb.tiny.entry import KEY, PACKET, POINTER
+
+NOT_FOUND: Final = "not_found"
+"""Reason of a refusal: the provider has no such client."""
+REJECTED: Final = "rejected"
+"""Reason of a refusal: the client does not want it, or no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """In the provider's root feed: it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnboardRequest:
+    """In the client's root feed: it asks for a contract, whose id is this entry's."""
+
+    isp: bytes
+    control: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OnboardResponse:
+    """In the provider's root feed: whether there will be a contract; `control` is None if not."""
+
+    ref: bytes
+    ok: bool
+    control: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class OnboardAck:
+    """In either control feed, first: the contract stands, and this is the first data feed."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HopPrev:
+    """In a data feed, first: the data feed before; None in the first one."""
+
+    feed: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class HopNext:
+    """In a data feed, last: the data feed that follows; None if none does."""
+
+    feed: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class HopFin:
+    """In a control feed: this data feed of the other side was read to its end."""
+
+    feed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubRequest:
+    """In a client's control feed: it wants to exchange feeds with another; `feed` is what it writes."""
+
+    target: bytes
+    feed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubRequestIsp:
+    """In the provider's control feed: the same for the other client; `ref` is the request's id."""
+
+    ref: bytes
+    source: bytes
+    feed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubResponse:
+    """In a client's control feed, its answer. In a data feed, not `ok`: it has sent its last entry there."""
+
+    ref: bytes
+    ok: bool
+    feed: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubResponseIsp:
+    """In the provider's control feed, the answer: a feed or a reason. In a data feed, not `ok`: the other
+    client has sent its last entry."""
+
+    ref: bytes
+    ok: bool
+    feed: bytes | str
+
+
+@dataclass(frozen=True, slots=True)
+class SubPause:
+    """In the provider's control feed: send no more of this client-to-client feed for now."""
+
+    feed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubResume:
+    """In the provider's control feed: go on with this client-to-client feed."""
+
+    feed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FarewellInit:
+    """In a control feed: the contract is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarewellAck:
+    """In a control feed: so be it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarewellFin:
+    """In a control feed: all data of the other side were read."""
+
+
+Message = (
+    Announcement
+    | OnboardRequest
+    | OnboardResponse
+    | OnboardAck
+    | HopPrev
+    | HopNext
+    | HopFin
+    | SubRequest
+    | SubRequestIsp
+    | SubResponse
+    | SubResponseIsp
+    | SubPause
+    | SubResume
+    | FarewellInit
+    | FarewellAck
+    | FarewellFin
+)
+
+_Check = Callable[[Value], bool]
+
+
+def _key(value: Value) -> bool:
+    return isinstance(value, bytes) and len(value) == KEY
+
+
+def _key_or_none(value: Value) -> bool:
+    return value is None or _key(value)
+
+
+def _ref(value: Value) -> bool:
+    return isinstance(value, bytes) and len(value) == POINTER
+
+
+def _bool(value: Value) -> bool:
+    return isinstance(value, bool)
+
+
+def _key_or_reason(value: Value) -> bool:
+    return isinstance(value, str) or _key(value)
+
+
+_FORMATS: dict[str, tuple[type[Message], tuple[_Check, ...]]] = {
+    "announcement": (Announcement, ()),
+    "onboard_request": (OnboardRequest, (_key, _key)),
+    "onboard_response": (OnboardResponse, (_ref, _bool, _key_or_none)),
+    "onboard_ack": (OnboardAck, (_key,)),
+    "feedhopping_prev": (HopPrev, (_key_or_none,)),
+    "feedhopping_next": (HopNext, (_key_or_none,)),
+    "feedhopping_fin": (HopFin, (_key,)),
+    "sub_req": (SubRequest, (_key, _key)),
+    "sub_req_isp": (SubRequestIsp, (_ref, _key, _key)),
+    "sub_resp": (SubResponse, (_ref, _bool, _key_or_none)),
+    "sub_resp_isp": (SubResponseIsp, (_ref, _bool, _key_or_reason)),
+    "sub_pause": (SubPause, (_key,)),
+    "sub_resume": (SubResume, (_key,)),
+    "farewell_init": (FarewellInit, ()),
+    "farewell_ack": (FarewellAck, ()),
+    "farewell_fin": (FarewellFin, ()),
+}
+_COMMANDS = {kind: command for command, (kind, _) in _FORMATS.items()}
+
+
+def write(message: Message) -> bytes:
+    """Return a command as content of an entry."""
+    names = message.__match_args__
+    return encode(["ISP", _COMMANDS[type(message)], *(getattr(message, name) for name in names)])
+
+
+def read(content: bytes) -> Message | None:
+    """Return the command that content is; None if it is none, or a malformed one.
+
+    Who accepts names a feed. The Android client leaves out what is null at the end.
+    """
+    try:
+        value = decode(content)
+    except MalformedBipf:
+        return None
+    if not isinstance(value, list) or len(value) < 2 or value[0] != "ISP" or not isinstance(value[1], str):
+        return None
+    kind, checks = _FORMATS.get(value[1], (None, ()))
+    if kind is None:
+        return None
+    arguments = value[2:]
+    arguments += [None] * (len(checks) - len(arguments))
+    if len(arguments) != len(checks):
+        return None
+    if not all(check(argument) for check, argument in zip(checks, arguments, strict=True)):
+        return None
+    message: Message = kind(*arguments)
+    if isinstance(message, OnboardResponse) and message.ok != (message.control is not None):
+        return None
+    if isinstance(message, SubResponse) and message.ok != (message.feed is not None):
+        return None
+    if isinstance(message, SubResponseIsp) and message.ok != isinstance(message.feed, bytes):
+        return None
+    return message
+
+
+def is_tunnelled(content: bytes) -> bool:
+    """Whether content of a data feed is an entry with its side chain: whole packets. No command is."""
+    return len(content) > 0 and len(content) % PACKET == 0

@@ -1,0 +1,241 @@
+"""What provider and client share: contracts on a node, root feeds, and client-to-client feeds in lines."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import NamedTuple
+
+from ssb.keys import Identity
+from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
+from ssb.tiny.feed import Whole
+from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.messages import Message, read
+from ssb.tiny.isp.terms import Terms
+from ssb.tiny.node import Node
+
+_PAGE = 100
+
+
+class Event(NamedTuple):
+    """Something that the user may want to know.
+
+    Attributes:
+        kind: "announced", "onboarded", "rejected", "farewell" and "over", of a contract with `peer`;
+            "requested", "subscribed", "refused" and "ended", of a subscription to `peer`; "received",
+            something can be read there.
+        peer: a root feed.
+        ref: the subscription's reference; b"" if it is about none.
+        detail: more, in a word.
+    """
+
+    kind: str
+    peer: bytes
+    ref: bytes = b""
+    detail: str = ""
+
+
+class Line(NamedTuple):
+    """A client-to-client feed that may be written to a line: its reference, and the feed."""
+
+    ref: bytes
+    feed: bytes
+
+
+class BaseParty(ABC):
+    """The program of a node (`ssb.tiny.node.Program`) that has contracts.
+
+    Everything that it must not forget is in the node's store; made again with the same store, it goes on.
+    Time must go on, too, over a restart: it is that of a clock on the wall.
+
+    Args:
+        node: what it runs on.
+        root: who it is; its root feed is known to those whom it has a contract with.
+        random: for new key pairs; `random.SystemRandom()` where they must be secret.
+        terms: of its contracts.
+        now: ns.
+
+    Attributes:
+        contracts: by id.
+        faults: how often others have done what they must not, by what it was.
+    """
+
+    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
+        terms.check()
+        self.node = node
+        self.root = root
+        self.terms = terms
+        self.contracts: dict[bytes, Contract] = {}
+        self.faults: Counter[str] = Counter()
+        self._random = random
+        self._events: list[Event] = []
+        self._turns: dict[bytes, bytes] = {}  # contract -> the reference whose turn it was last
+        self._dirty: dict[bytes, None] = {}  # contracts to go on with
+        self._store = node.store
+        node.program = self
+        with self._store.transaction():
+            self._store.add_own(root)
+            followed = self._store.get("followed")
+            self.followed: list[bytes] = (
+                [key for key in followed if isinstance(key, bytes)] if isinstance(followed, list) else []
+            )
+            for other in self.followed:
+                self._join_root(other, now)
+            self._load(now)
+
+    def take_events(self) -> list[Event]:
+        """Return what has happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def follow(self, other: bytes, now: int) -> None:
+        """Exchange root feeds with another, whose key comes by other ways, as people meet."""
+        if other not in self.followed and other != self.root.public_key:
+            with self._store.transaction():
+                self.followed.append(other)
+                self._store.put("followed", self.followed)
+                self._join_root(other, now)
+
+    def contract_with(self, other: bytes) -> Contract | None:
+        """Return the contract with another that is not over."""
+        found = (one for one in self.contracts.values() if one.other == other and one.is_current)
+        return next(found, None)
+
+    def farewell(self, other: bytes, now: int) -> None:
+        """Begin to end the contract with another. Raises ValueError if there is none."""
+        contract = self.contract_with(other)
+        if contract is None:
+            raise ValueError("there is no contract with it")
+        with self._store.transaction():
+            contract.part(now)
+            self._go_on(contract, now)
+
+    def abandon(self, other: bytes, now: int) -> None:
+        """Delete the contract with another at once, whatever is not read, and tell nobody.
+
+        For one that breaks the protocol, or will never come back. Raises ValueError if there is none.
+        """
+        contract = self.contract_with(other)
+        if contract is None:
+            raise ValueError("there is no contract with it")
+        with self._store.transaction():
+            contract.delete()
+            self.on_over(contract, now)
+            self._sweep(now)
+
+    # Program
+
+    def take(self, feed: bytes, now: int) -> None:
+        """See Program."""
+        if feed in self.followed:
+            self._read_root(feed, now)
+        for contract in list(self.contracts.values()):
+            if feed in (contract.facts.other_control, contract.facts.other_data):
+                contract.take(feed, now)
+        self._sweep(now)
+
+    def next_deadline(self) -> int | None:
+        """See Program."""
+        deadlines = (contract.next_deadline() for contract in self.contracts.values())
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+        for contract in list(self.contracts.values()):
+            contract.wake(now)
+            if contract.is_over:
+                self.on_over(contract, now)
+        self._sweep(now)
+
+    # For contracts
+
+    def new_identity(self) -> Identity:
+        """See Party."""
+        return Identity.from_seed(self._random.randbytes(32))
+
+    def fault(self, reason: str) -> None:
+        """See Party."""
+        self.faults[reason] += 1
+
+    @abstractmethod
+    def on_over(self, contract: Contract, now: int) -> None:
+        """Forget what belonged to a contract of which nothing is left."""
+
+    @abstractmethod
+    def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
+        """Take in a command from the root feed of another; False if it cannot be taken yet."""
+
+    @abstractmethod
+    def _load(self, now: int) -> None:
+        """Read what is kept in the store."""
+
+    # Inside
+
+    def _join_root(self, other: bytes, now: int) -> None:
+        self.node.join(f"root{other.hex()}", [self.root.public_key, other], now)
+
+    def _read_root(self, feed: bytes, now: int) -> None:
+        while page := self._store.read(feed, self._store.feeds[feed].mark, _PAGE):
+            for entry in page:
+                message = read(entry.content)
+                if message is not None and not self.on_root(feed, entry, message, now):
+                    return
+                self._store.set_mark(feed, entry.sequence)
+            self._store.prune(feed, page[-1].sequence)
+
+    def _go_on(self, contract: Contract, now: int) -> None:
+        """Go on with a contract, and with those that this concerns."""
+        self._dirty[contract.id] = None
+        self._sweep(now)
+
+    def _sweep(self, now: int) -> None:
+        while self._dirty:
+            contract = self.contracts.get(self._dirty.popitem()[0])
+            if contract is not None:
+                contract.go_on(now)
+
+    def _feed_of(self, lines: Iterable[Line], content: bytes) -> Line | None:
+        """Return whose next entry a tunnelled one is."""
+        for line in lines:
+            if self._store.feeds[line.feed].expected == content[:DEMUX]:
+                return line
+        return None
+
+    def _backlog(self, feed: bytes | None) -> int:
+        """Return how many entries of a client-to-client feed are not used yet."""
+        held = self._store.feeds.get(feed) if feed is not None else None
+        return 0 if held is None else held.sequence - held.mark
+
+    def _take_inner(self, line: Line, content: bytes, terms: Terms) -> bool:
+        """Store a tunnelled entry; return whether it was valid."""
+        packets = [content[at : at + PACKET] for at in range(0, len(content), PACKET)]
+        try:
+            self._store.append_whole(line.feed, packets[0], packets[1:], terms.largest)
+        except InvalidEntry as error:
+            self.fault(f"a tunnelled entry that is {error.kind}")
+            return False
+        return True
+
+    def _bundle(self, feed: bytes) -> bytes:
+        """Return the next unused entry of a feed with its side chain, and count it as used."""
+        sequence = self._store.feeds[feed].mark + 1
+        packet = self._store.packet(feed, sequence)
+        assert packet is not None
+        content = b"".join([packet, *self._store.chunks(feed, sequence)])
+        self._store.set_mark(feed, sequence)
+        self._store.prune(feed, sequence)
+        return content
+
+    def _in_turn(self, contract: Contract, refs: list[bytes]) -> bytes:
+        """Return which of some references has its turn on a line: the one behind that which had it last."""
+        last = self._turns.get(contract.id, b"")
+        turn = min((ref for ref in refs if ref > last), default=min(refs))
+        self._turns[contract.id] = turn
+        return turn
+
+    def _is_new(self, feed: bytes) -> bool:
+        """Whether another may name a feed as one of his: nobody else's is it, as far as is known here."""
+        if feed in self._store.feeds:
+            self.fault("a feed that is known already")
+            return False
+        return True

@@ -1,0 +1,427 @@
+"""A tinySSB node: replicates the feeds of some sets over a medium that all hear.
+
+Sans-IO (`topologies.endpoint.Endpoint`): datagrams in and out, time as an argument, ns. For each set it says
+now and then which entries and chunks it lacks (`ssb.tiny.vectors`), and answers to what others lack with at
+most `CREDIT` packets a vector. Who has asked for an entry that nobody has written yet gets it from its author
+as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
+node sends it first.
+
+A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
+replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
+
+Whatever a packet changes is one transaction of the store, with all that the program above makes of it. If the
+disk fails, StoreError ends the call, and the node must be made again on its store.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from random import Random
+from typing import Final, NamedTuple, Protocol
+
+from ssb.tiny import goset, vectors
+from ssb.tiny.asking import Timing
+from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
+from ssb.tiny.feed import FINE, FORKED, ForkedFeed
+from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
+from ssb.tiny.replica import Heard, Limit, Replica
+from ssb.tiny.store import TinyStore
+from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
+from topologies.endpoint import Address
+
+GROUP: Final = "239.5.5.8"
+PORT: Final = 1558
+"""UDP multicast group and port of tinySSB nodes."""
+CHECKSUM: Final = 4
+"""Bytes of the CRC-32 behind each packet over UDP, the most significant first."""
+MOST_QUEUED: Final = 256
+"""Packets that may wait to be sent; more answers are not given."""
+
+
+class Program(Protocol):
+    """What runs on a node: it is told of feeds that have new whole entries, inside the transaction."""
+
+    def take(self, feed: bytes, now: int) -> None:
+        """Take in new whole entries of a feed."""
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline."""
+
+
+class _Queued(NamedTuple):
+    due: int
+    priority: int
+    order: int
+
+
+class Node:
+    """A node.
+
+    Args:
+        store: its feeds; sets and what is heard are in memory.
+        random: for the times that answers wait.
+        timing: how often it asks.
+        ports: numbers of its ports; everything goes out of all of them.
+        checksum: whether a CRC-32 follows each packet, as over UDP.
+
+    Attributes:
+        taken: how many packets of each kind were taken.
+        dropped: how many were dropped, by reason.
+        sent: how many were sent, by kind.
+        program: told of new whole entries.
+    """
+
+    def __init__(
+        self,
+        store: TinyStore,
+        random: Random,
+        timing: Timing = Timing(),  # noqa: B008 - immutable
+        *,
+        ports: Collection[int] = (1,),
+        checksum: bool = True,
+    ) -> None:
+        self.store = store
+        self.taken: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.program: Program | None = None
+        self._random = random
+        self._timing = timing
+        self._ports = tuple(ports)
+        self._checksum = checksum
+        self._sets: dict[str, Replica] = {}
+        self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int], None], Replica]] = {}
+        self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
+        self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
+        self._armed: dict[bytes, bytes] = {}  # and the other way round
+        self._queue: dict[bytes, _Queued] = {}
+        self._order = 0
+        self._now = 0
+
+    # Sets
+
+    def join(
+        self,
+        name: str,
+        keys: Iterable[bytes],
+        now: int,
+        *,
+        epoch: int = 0,
+        priority: int = 0,
+        limit: Limit | None = None,
+    ) -> None:
+        """Replicate the feeds with these keys, and no others; in place of a set of the same name.
+
+        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them.
+        """
+        self.leave(name)
+        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, now)
+
+    def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
+        """Replicate a grow-only set that begins with these keys, and with those that it had before."""
+        self.leave(name)
+        before = self.store.get(_record(name))
+        known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
+        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now)
+        self._keep(self._sets[name])
+
+    def leave(self, name: str) -> None:
+        """Replicate a set no more; its feeds stay in the store."""
+        left = self._sets.pop(name, None)
+        if left is not None:
+            self._unroute(left)
+            for key in left.keys.keys:
+                self._members[key].remove(left)
+                self._arm(key)
+
+    def keys(self, name: str) -> list[bytes]:
+        """Return the keys of a set, sorted; none if there is no such set."""
+        return list(self._sets[name].keys.keys) if name in self._sets else []
+
+    def heard(self, name: str) -> Heard | None:
+        """Return what others have wanted of a set; None if there is no such set."""
+        return self._sets[name].heard if name in self._sets else None
+
+    def ask(self, name: str, now: int) -> None:
+        """Say now what is lacking of a set, and so what is not."""
+        self._sets[name].wants.due = now
+
+    def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
+        """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
+        entry = self.store.publish(feed, content, is_plain=is_plain)
+        self._now = max(self._now, now)
+        self._arm(feed)
+        is_sent = False
+        for each in self._members.get(feed, ()):
+            if each.waiting.get(feed, 0) > 0 and not is_sent:
+                each.waiting[feed] -= 1
+                self._send(entry.packet, "entry", each.priority, now)
+                is_sent = True
+            each.wants.remind(now)
+        return entry
+
+    # Endpoint
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """Take in a packet."""
+        self._now = now
+        packet = payload
+        if self._checksum:
+            packet, told = payload[:-CHECKSUM], payload[-CHECKSUM:]
+            if zlib.crc32(packet).to_bytes(CHECKSUM) != told:
+                self.dropped["checksum"] += 1
+                return
+        if len(packet) > PACKET:
+            self.dropped["oversized"] += 1
+        elif len(packet) <= DEMUX:
+            self.dropped["truncated"] += 1
+        else:
+            self._queue.pop(packet, None)  # another has said it
+            try:
+                self._take(packet, now)
+            except InvalidEntry as error:
+                self.dropped[error.kind] += 1
+            except ForkedFeed:
+                self.dropped["forked"] += 1
+            except (MalformedClaim, MalformedVector):
+                self.dropped["malformed"] += 1
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: a node does not know who hears it."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        due = sorted((queued, packet) for packet, queued in self._queue.items() if queued.due <= self._now)
+        due.sort(key=lambda item: (item[0].priority, item[0].order))
+        for _, packet in due:
+            del self._queue[packet]
+        packets = [packet for _, packet in due]
+        if self._checksum:
+            packets = [packet + zlib.crc32(packet).to_bytes(CHECKSUM) for packet in packets]
+        return [(port, packet, None) for packet in packets for port in self._ports]
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        deadlines: list[int | None] = [queued.due for queued in self._queue.values()]
+        for each in self._sets.values():
+            deadlines += [each.wants.due, each.chunks.due, each.beacon_at]
+        if self.program is not None:
+            deadlines.append(self.program.next_deadline())
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Ask for what is lacking, and let the program act."""
+        self._now = now
+        if self.program is not None:
+            due = self.program.next_deadline()
+            if due is not None and due <= now:
+                with self.store.transaction():
+                    self.program.wake(now)
+        for each in list(self._sets.values()):
+            if each.beacon_at is not None and each.beacon_at <= now:
+                each.beacon_at = now + self._timing.claims
+                for packet in each.keys.beacon():
+                    kind = "novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"
+                    self._send(packet, kind, each.priority, now)
+            if each.chunks.is_due(now):
+                self._ask_for_chunks(each, now)
+            if each.wants.is_due(now):
+                self._ask_for_entries(each, now)
+
+    # What comes
+
+    def _take(self, packet: bytes, now: int) -> None:
+        demux = packet[:DEMUX]
+        if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
+            with self.store.transaction():
+                for feed in self.store.add_chunk(packet):
+                    for each in self._members.get(feed, ()):
+                        each.chunks.progress(now)
+                    self._tell(feed, now)
+            self.taken["chunk"] += 1
+        elif demux in self._routes:
+            take, which = self._routes[demux]
+            take(which, packet, now)
+        elif demux in self._expected:
+            feed = self._expected[demux]
+            self._check_limit(feed, packet)
+            with self.store.transaction():
+                entry = self.store.append(feed, packet)
+                self._arm(feed)
+                for each in self._members[feed]:
+                    each.wants.progress(now)
+                    if entry.chain is not None:
+                        each.chunks.progress(now)
+                self._tell(feed, now)
+            self.taken["entry"] += 1
+        elif len(packet) == PACKET and (held := self.store.find(demux)) is not None:
+            if held[2] == packet:
+                self.dropped["duplicate"] += 1
+            elif self.store.feeds[held[0]].condition == FORKED:
+                self.dropped["frozen"] += 1
+            else:
+                self.store.add_fork(demux, packet)
+        else:
+            self.dropped["unknown"] += 1
+
+    def _check_limit(self, feed: bytes, packet: bytes) -> None:
+        limits = [each.limit for each in self._members[feed] if each.limit is not None]
+        if limits:
+            sequence = self.store.feeds[feed].sequence + 1
+            length = read(packet, feed, sequence, b"").length if len(packet) == PACKET else 0
+            if any(sequence > limit.entries or length > limit.content for limit in limits):
+                raise InvalidEntry("more than is taken of this feed", "beyond")
+
+    def _tell(self, feed: bytes, now: int) -> None:
+        held = self.store.feeds.get(feed)  # the program may have dropped it
+        if self.program is not None and held is not None and held.whole > held.mark:
+            self.program.take(feed, now)
+
+    def _take_claim(self, which: Replica, packet: bytes, now: int) -> None:
+        before = which.keys.state
+        with self.store.transaction():
+            new = which.keys.receive(packet)
+            for key in new:
+                self._member(key, which)
+            if new:
+                self._keep(which)
+        if which.keys.state != before:
+            self._route(which)
+            which.wants.progress(now)
+        self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
+
+    def _take_want(self, which: Replica, packet: bytes, now: int) -> None:
+        keys = which.keys.keys
+        credit = CREDIT
+        for place, first in vectors.read_want(packet, len(keys)).items():
+            key, sequence = keys[place], first
+            held = self.store.feeds[key]
+            while credit and sequence <= held.sequence:
+                found = self.store.packet(key, sequence)
+                if found is None:
+                    break  # pruned: nobody needs it but who has come too late
+                credit -= 1
+                sequence += 1
+                self._answer(found, "entry", which, now)
+            if sequence == held.sequence + 1 and held.identity is not None:
+                which.waiting[key] = credit
+            if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
+                which.wants.hurry(now)  # there is more than is here
+            which.heard.wanted[key] = first
+        which.heard = which.heard._replace(time=now)
+        self.taken["want"] += 1
+
+    def _take_chunk_vector(self, which: Replica, packet: bytes, now: int) -> None:
+        keys = which.keys.keys
+        credit = CREDIT
+        for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
+            at = number
+            while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
+                credit -= 1
+                at += 1
+                self._answer(chunk, "chunk", which, now)
+        self.taken["chunk vector"] += 1
+
+    # What goes
+
+    def _ask_for_entries(self, which: Replica, now: int) -> None:
+        keys = which.keys.keys
+        if len(keys) < 2 and which.keys.is_fixed:
+            which.wants.asked(now, is_lacking=False)
+            return
+        which.offset %= max(len(keys), 1)
+        turned = keys[which.offset :] + keys[: which.offset]
+        feeds = self.store.feeds
+        packet, count = vectors.make_want(
+            which.keys.state, which.offset, (feeds[key].sequence + 1 for key in turned)
+        )
+        if keys:
+            self._send(packet, "want", which.priority, now)
+            which.offset = (which.offset + max(count, 1)) % len(keys)
+        which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
+
+    def _is_uneven(self, which: Replica, key: bytes) -> bool:
+        """Whether others have said that they have more of a feed, or have not said that they have it all."""
+        feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
+        if feed.identity is not None:
+            return wanted <= feed.sequence
+        return wanted > feed.sequence + 1 and feed.condition == FINE
+
+    def _ask_for_chunks(self, which: Replica, now: int) -> None:
+        missing = [
+            Missing(place, sequence, waiting.held)
+            for place, key in enumerate(which.keys.keys)
+            if (feed := self.store.feeds[key]).condition == FINE
+            for sequence, waiting in sorted(feed.waiting.items())
+        ]
+        if not missing:
+            which.chunks.due = None
+            return
+        packet, _ = vectors.make_chunk_vector(which.keys.state, missing)
+        self._send(packet, "chunk vector", which.priority, now)
+        which.chunks.asked(now, is_lacking=True)
+
+    def _answer(self, packet: bytes, kind: str, which: Replica, now: int) -> None:
+        wait = round(self._random.random() * self._timing.spread)
+        self._send(packet, kind, which.priority, now + wait)
+
+    def _send(self, packet: bytes, kind: str, priority: int, due: int) -> None:
+        if packet in self._queue:
+            return
+        if len(self._queue) >= MOST_QUEUED:
+            self.dropped["not sent"] += 1
+            return
+        self._order += 1
+        self.sent[kind] += 1
+        self._queue[packet] = _Queued(due, priority, self._order)
+
+    # Tables
+
+    def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
+        new = Replica(keys, priority, limit, self._timing, now)
+        self._sets[keys.name] = new
+        with self.store.transaction():
+            for key in keys.keys:
+                self._member(key, new)
+        self._route(new)
+        if any(self.store.feeds[key].waiting for key in keys.keys):
+            new.chunks.due = now
+
+    def _member(self, key: bytes, which: Replica) -> None:
+        self.store.add(key)
+        self._members.setdefault(key, []).append(which)
+        self._arm(key)
+
+    def _keep(self, which: Replica) -> None:
+        """Remember the keys of an open set."""
+        self.store.put(_record(which.keys.name), which.keys.keys)
+
+    def _arm(self, key: bytes) -> None:
+        """Expect the next entry of a feed, if it is in a set."""
+        before = self._armed.pop(key, None)
+        if before is not None:
+            self._expected.pop(before, None)
+        if self._members.get(key) and key in self.store.feeds:
+            feed = self.store.feeds[key]
+            self._armed[key] = feed.expected
+            self._expected[feed.expected] = key
+        elif not self._members.get(key):
+            self._members.pop(key, None)
+
+    def _route(self, which: Replica) -> None:
+        self._unroute(which)
+        state = which.keys.state
+        self._routes[which.keys.demultiplexer] = self._take_claim, which
+        self._routes[vectors.want_demultiplexer(state)] = self._take_want, which
+        self._routes[vectors.chunk_demultiplexer(state)] = self._take_chunk_vector, which
+
+    def _unroute(self, which: Replica) -> None:
+        for demux in [demux for demux, (_, there) in self._routes.items() if there is which]:
+            del self._routes[demux]
+
+
+def _record(name: str) -> str:
+    return f"set {name}"

@@ -1,0 +1,54 @@
+"""What a node knows of a set that it replicates."""
+
+from typing import NamedTuple
+
+from ssb.tiny.asking import Asking, Timing
+from ssb.tiny.entry import MAX_CONTENT
+from ssb.tiny.goset import GrowOnlySet
+
+
+class Heard(NamedTuple):
+    """What the latest want vectors of others have said about a set; nobody has signed it.
+
+    Attributes:
+        time: when the last one came, ns.
+        wanted: feed -> the number of the next entry that somebody wants.
+    """
+
+    time: int
+    wanted: dict[bytes, int]
+
+
+class Limit(NamedTuple):
+    """What is taken of the feeds of a set: so many entries a feed, and so many bytes of content an entry."""
+
+    entries: int
+    content: int = MAX_CONTENT
+
+
+class Replica:
+    """A set that is replicated.
+
+    Attributes:
+        keys: its keys.
+        priority: of its packets, lowest first.
+        limit: what is taken of its feeds.
+        wants, chunks: when to ask for entries and for chunks.
+        beacon_at: when to tell of an open set, ns; None for a fixed one.
+        offset: the place of the first feed of the next want vector.
+        heard: what others have wanted.
+        waiting: own feed -> how many entries that are not yet written somebody has asked for.
+    """
+
+    def __init__(
+        self, keys: GrowOnlySet, priority: int, limit: Limit | None, timing: Timing, now: int
+    ) -> None:
+        self.keys = keys
+        self.limit = limit
+        self.priority = priority
+        self.wants = Asking(timing, now)
+        self.chunks = Asking(timing, None)
+        self.beacon_at: int | None = None if keys.is_fixed else now
+        self.offset = 0
+        self.heard = Heard(now, {})
+        self.waiting: dict[bytes, int] = {}

@@ -1,0 +1,460 @@
+"""The feeds of a node, their secrets and what the node has agreed on: one SQLite file, or the same in memory.
+
+A store holds each feed from some entry on to its last one, the *tip*, without gaps. An entry is *whole* when
+its side chain is complete; the store tells of whole entries only, and of an entry only after all before it.
+What nobody needs any more is *pruned* from the front; the tip's number and id stay, so that the feed goes on.
+A feed is written here if the store has its secret. `drop` deletes a feed with secret and all.
+
+Everything that belongs together is changed in one transaction: `with store.transaction()`. What was changed
+in it is there when it has ended, and survives a power cut: an entry that others may have seen is never signed
+again with other content. After an exception in a transaction nothing has changed.
+
+Records are values by names, for the programs above: the state of a contract, for example.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from ssb.keys import Identity
+from ssb.store.database import Database, make_private
+from ssb.tiny import entry as entries
+from ssb.tiny.bipf import Value, decode, encode
+from ssb.tiny.entry import CHUNK, DEMUX, END, Entry, InvalidEntry, first_previous
+from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
+
+MOST_AHEAD: Final = 64
+"""Entries of a feed that may wait for their side chains, or for those of entries before them."""
+
+
+class TinyStore(Database):
+    """Feeds and records in one file, made if there is none; the file has secrets, and is its owner's alone.
+
+    Args:
+        path: the file; None for a store in memory, for simulations.
+
+    Raises StoreError, as all methods do if the disk fails.
+    """
+
+    APPLICATION_ID = 0x53534254  # "SSBT"
+    VERSION = 1
+    KIND = "store of tinySSB feeds"
+    SCHEMA = """
+CREATE TABLE feeds (
+    feed INTEGER PRIMARY KEY AUTOINCREMENT,
+    key BLOB NOT NULL UNIQUE,
+    sequence INTEGER NOT NULL,
+    tip BLOB NOT NULL,
+    whole INTEGER NOT NULL,
+    base INTEGER NOT NULL,
+    mark INTEGER NOT NULL,
+    secret TEXT,
+    condition INTEGER NOT NULL
+);
+CREATE TABLE entries (
+    feed INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    demux BLOB NOT NULL,
+    id BLOB NOT NULL,
+    packet BLOB NOT NULL,
+    PRIMARY KEY (feed, sequence)
+) WITHOUT ROWID;
+CREATE INDEX by_demux ON entries (demux);
+CREATE TABLE chunks (
+    feed INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    packet BLOB NOT NULL,
+    PRIMARY KEY (feed, sequence, number)
+) WITHOUT ROWID;
+CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB NOT NULL);
+CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        if path is not None:
+            make_private(path)
+        self._depth = 0
+        super().__init__(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Change all or nothing; transactions in it are parts of it."""
+        if self._depth:
+            yield
+            return
+        self._depth = 1
+        changes = self._database.total_changes
+        try:
+            with self._transaction():
+                yield
+        except BaseException as error:
+            # What is malformed is refused before anything changes: a flood of it must cost little.
+            if not isinstance(error, ValueError) or self._database.total_changes != changes:
+                self._load()
+            raise
+        finally:
+            self._depth = 0
+
+    # Feeds
+
+    @property
+    def feeds(self) -> Mapping[bytes, Feed]:
+        """All feeds by their keys: a live view."""
+        return MappingProxyType(self._feeds)
+
+    def add(self, key: bytes) -> Feed:
+        """Hold a feed that another writes, if it is not held yet."""
+        return self._feeds.get(key) or self._add(key, None)
+
+    def add_own(self, identity: Identity) -> Feed:
+        """Hold a feed that is written here, with its secret, if it is not held yet."""
+        return self._feeds.get(identity.public_key) or self._add(identity.public_key, identity)
+
+    def publish(self, key: bytes, content: bytes, *, is_plain: bool = False) -> Entry:
+        """Sign content as the next entry of a feed that is written here, and store it.
+
+        Raises ValueError for content that is too long, and ForkedFeed if somebody else writes the feed, too.
+        """
+        feed = self._feeds[key]
+        if feed.identity is None:
+            raise ValueError("the feed is not written here")
+        if feed.condition == FORKED:
+            raise ForkedFeed(key, self.fork(key) or (b"", b""))
+        entry, chunks = entries.sign(feed.identity, feed.sequence + 1, feed.tip, content, is_plain=is_plain)
+        with self.transaction():
+            self._insert_whole(feed, entry, chunks)
+        return entry
+
+    def append(self, key: bytes, packet: bytes) -> Entry:
+        """Verify a packet as the next entry of a feed, and store it.
+
+        Raises InvalidEntry, also if the feed takes no more or too many of its entries are not whole.
+        """
+        feed = self._feeds[key]
+        if feed.condition != FINE:
+            raise InvalidEntry("the feed takes no more entries", "frozen")
+        if feed.sequence - feed.whole >= MOST_AHEAD:
+            raise InvalidEntry("too many entries wait for side chains", "ahead")
+        entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
+        with self.transaction():
+            self._insert(feed, entry)
+            feed.sequence, feed.tip = entry.sequence, entry.id
+            if entry.chain == END:
+                feed.condition = BROKEN
+            elif entry.chain is not None:
+                self._wait(feed, Waiting(entry, 0, entry.chain))
+            self._advance(feed)
+            self._update(feed)
+        return entry
+
+    def append_whole(
+        self, key: bytes, packet: bytes, chunks: list[bytes], largest: int = entries.MAX_CONTENT
+    ) -> Entry:
+        """Verify a packet as the next entry of a feed, with its side chain, and store both.
+
+        Raises InvalidEntry, also for more than `largest` bytes of content.
+        """
+        feed = self._feeds[key]
+        if feed.condition != FINE:
+            raise InvalidEntry("the feed takes no more entries", "frozen")
+        entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
+        entries.check_chain(entry, chunks)
+        if entry.length > largest:
+            raise InvalidEntry("more content than agreed", "beyond")
+        with self.transaction():
+            self._insert_whole(feed, entry, chunks)
+        return entry
+
+    def awaits(self, pointer: bytes) -> bool:
+        """Whether an entry lacks the chunk with this pointer."""
+        return pointer in self._pointers
+
+    def add_chunk(self, chunk: bytes) -> list[bytes]:
+        """Store a chunk with all entries that lack it; return their feeds. None may lack it any more."""
+        pointer = entries.pointer_to(chunk)
+        places = self._pointers.pop(pointer, [])
+        if not places:
+            return []
+        following = chunk[CHUNK:]
+        with self.transaction():
+            for key, sequence in places:
+                feed = self._feeds[key]
+                waiting = feed.waiting[sequence]
+                self._insert_chunk(feed, sequence, waiting.held, chunk)
+                waiting.held += 1
+                if waiting.held == waiting.entry.chunks:
+                    del feed.waiting[sequence]
+                    self._advance(feed)
+                elif following == END:
+                    feed.condition = BROKEN  # its author has promised more than there is
+                    del feed.waiting[sequence]
+                else:
+                    waiting.pointer = following
+                    self._wait(feed, waiting)
+                self._update(feed)
+        return [key for key, _ in places]
+
+    def add_fork(self, demultiplexer: bytes, packet: bytes) -> None:
+        """Hold against an author another entry for a place where an entry is held, if it is signed.
+
+        Raises ForkedFeed then; InvalidEntry if it is not.
+        """
+        held = self.find(demultiplexer)
+        if held is None:
+            raise InvalidEntry("there is no entry at this place")
+        key, sequence, first = held
+        feed = self._feeds[key]
+        if sequence == 1:
+            previous = first_previous(key)
+        else:
+            rows = self._query(
+                "SELECT id FROM entries WHERE feed = ? AND sequence = ?", (feed.row, sequence - 1)
+            )
+            if not rows:
+                raise InvalidEntry("the entry before is pruned")
+            previous = rows[0][0]
+        entries.parse(packet, key, sequence, previous)
+        with self.transaction():
+            feed.condition = FORKED
+            self._update(feed)
+            proof = (feed.row, first, packet)
+            self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", proof)
+        raise ForkedFeed(key, (first, packet))
+
+    def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
+        """Return feed, number and packet of a held entry, by its demultiplexer."""
+        rows = self._query(
+            "SELECT key, entries.sequence, packet FROM entries JOIN feeds USING (feed) WHERE demux = ?",
+            (demultiplexer,),
+        )
+        return rows[0] if rows else None
+
+    def fork(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the two packets that prove that a feed is forked; None if it is not."""
+        rows = self._query("SELECT first, second FROM forks WHERE feed = ?", (self._feeds[key].row,))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def packet(self, key: bytes, sequence: int) -> bytes | None:
+        """Return an entry's packet; None if it is not held."""
+        place = (self._feeds[key].row, sequence)
+        rows = self._query("SELECT packet FROM entries WHERE feed = ? AND sequence = ?", place)
+        return bytes(rows[0][0]) if rows else None
+
+    def chunk(self, key: bytes, sequence: int, number: int) -> bytes | None:
+        """Return a chunk by its entry and its number from 0; None if it is not held."""
+        place = (self._feeds[key].row, sequence, number)
+        rows = self._query("SELECT packet FROM chunks WHERE feed = ? AND sequence = ? AND number = ?", place)
+        return bytes(rows[0][0]) if rows else None
+
+    def chunks(self, key: bytes, sequence: int) -> list[bytes]:
+        """Return the chunks of an entry that are held, in order."""
+        place = (self._feeds[key].row, sequence)
+        chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
+        return [packet for (packet,) in self._query(chosen, place)]
+
+    def read(self, key: bytes, after: int, limit: int) -> list[Whole]:
+        """Return the whole entries of a feed after a number, in order, at most `limit`."""
+        feed = self._feeds[key]
+        place = (feed.row, after, feed.whole, limit)
+        chosen = (
+            "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? AND sequence <= ?"
+            " ORDER BY sequence LIMIT ?"
+        )
+        found = []
+        for sequence, id_, packet in self._query(chosen, place):
+            entry = entries.read(packet, key, sequence, id_)
+            chunks = self.chunks(key, sequence) if entry.chain is not None else []
+            found.append(Whole(sequence, id_, entry.content(chunks)))
+        return found
+
+    def set_mark(self, key: bytes, mark: int) -> None:
+        """Note how far the program above has used a feed."""
+        feed = self._feeds[key]
+        with self.transaction():
+            feed.mark = mark
+            self._update(feed)
+
+    def prune(self, key: bytes, sequence: int) -> None:
+        """Delete the entries of a feed up to a number, of whole ones; the feed goes on."""
+        feed = self._feeds[key]
+        sequence = min(sequence, feed.whole)
+        if sequence <= feed.base:
+            return
+        with self.transaction():
+            for table in ("entries", "chunks"):
+                self._database.execute(
+                    f"DELETE FROM {table} WHERE feed = ? AND sequence <= ?", (feed.row, sequence)
+                )
+            feed.base = sequence
+            self._update(feed)
+
+    def drop(self, key: bytes) -> None:
+        """Delete a feed with all that belongs to it: entries, secret, proof."""
+        feed = self._feeds.pop(key, None)
+        if feed is None:
+            return
+        for sequence, waiting in feed.waiting.items():
+            self._forget(key, sequence, waiting.pointer)
+        with self.transaction():
+            for table in ("entries", "chunks", "forks", "feeds"):
+                self._database.execute(f"DELETE FROM {table} WHERE feed = ?", (feed.row,))
+
+    def size(self, keys: Collection[bytes] | None = None) -> int:
+        """Bytes of packets in feeds, of all if none are named."""
+        total = 0
+        for key in self._feeds if keys is None else keys:
+            if key in self._feeds:
+                for table in ("entries", "chunks"):
+                    counted = f"SELECT count(*) FROM {table} WHERE feed = ?"
+                    total += entries.PACKET * self._query(counted, (self._feeds[key].row,))[0][0]
+        return total
+
+    # Records
+
+    def get(self, name: str) -> Value:
+        """Return a record; None if there is none."""
+        rows = self._query("SELECT value FROM records WHERE name = ?", (name,))
+        return decode(rows[0][0]) if rows else None
+
+    def put(self, name: str, value: Value) -> None:
+        """Write a record; None deletes it."""
+        with self.transaction():
+            if value is None:
+                self._database.execute("DELETE FROM records WHERE name = ?", (name,))
+            else:
+                self._database.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (name, encode(value)))
+
+    def records(self, prefix: str) -> dict[str, Value]:
+        """Return all records whose names begin with a prefix, sorted."""
+        rows = self._query(
+            "SELECT name, value FROM records WHERE substr(name, 1, ?) = ? ORDER BY name",
+            (len(prefix), prefix),
+        )
+        return {name: decode(value) for name, value in rows}
+
+    def names(self) -> set[str]:
+        """Return the names of all records."""
+        return {name for (name,) in self._query("SELECT name FROM records")}
+
+    def check(self) -> None:
+        """Check the file, every signature and every chain. Raises StoreError at the first fault."""
+        for (said,) in self._query("PRAGMA integrity_check"):
+            if said != "ok":
+                raise self._error(f"damaged: {said}")
+        for key, feed in self._feeds.items():
+            try:
+                self._check_feed(feed)
+            except InvalidEntry as error:
+                raise self._error(f"damaged: feed {key.hex()}: {error}") from None
+
+    def _check_feed(self, feed: Feed) -> None:
+        previous: bytes | None = first_previous(feed.key) if feed.base == 0 else None
+        chosen = "SELECT sequence, id, packet FROM entries WHERE feed = ? ORDER BY sequence"
+        rows = self._query(chosen, (feed.row,))
+        if [row[0] for row in rows] != list(range(feed.base + 1, feed.sequence + 1)):
+            raise InvalidEntry("entries are missing")
+        for sequence, id_, packet in rows:
+            if previous is None:
+                entry = entries.read(packet, feed.key, sequence, id_)
+            else:
+                entry = entries.parse(packet, feed.key, sequence, previous)
+            if entry.id != id_:
+                raise InvalidEntry(f"entry {sequence} has another id")
+            if sequence <= feed.whole:
+                entries.check_chain(entry, self.chunks(feed.key, sequence))
+            previous = id_
+        if rows and rows[-1][1] != feed.tip:
+            raise InvalidEntry("does not end with its tip")
+
+    # Inside
+
+    def _open(self) -> None:
+        super()._open()
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten
+        self._load()
+
+    def _load(self) -> None:
+        """Read what is in memory."""
+        self._feeds: dict[bytes, Feed] = {}
+        self._pointers: dict[bytes, list[tuple[bytes, int]]] = {}
+        chosen = (
+            "SELECT feed, key, sequence, tip, whole, base, mark, secret, condition FROM feeds ORDER BY feed"
+        )
+        for row, key, sequence, tip, whole, base, mark, secret, condition in self._query(chosen):
+            identity = Identity.from_secret(secret) if secret else None
+            feed = Feed(row, key, sequence, tip, whole, base, mark, identity, condition)
+            self._feeds[key] = feed
+            if whole < sequence:
+                self._load_waiting(feed)
+
+    def _load_waiting(self, feed: Feed) -> None:
+        place = (feed.row, feed.whole)
+        chosen = "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? ORDER BY sequence"
+        for sequence, id_, packet in self._query(chosen, place):
+            entry = entries.read(packet, feed.key, sequence, id_)
+            chunks = self.chunks(feed.key, sequence) if entry.chain is not None else []
+            pointer = chunks[-1][CHUNK:] if chunks else entry.chain
+            if len(chunks) < entry.chunks and pointer is not None and pointer != END:
+                self._wait(feed, Waiting(entry, len(chunks), pointer))
+
+    def _add(self, key: bytes, identity: Identity | None) -> Feed:
+        tip = first_previous(key)
+        with self.transaction():
+            row = self._database.execute(
+                "INSERT INTO feeds (key, sequence, tip, whole, base, mark, secret, condition)"
+                " VALUES (?, 0, ?, 0, 0, 0, ?, ?)",
+                (key, tip, identity.secret() if identity else None, FINE),
+            ).lastrowid
+        assert row is not None
+        feed = Feed(row, key, 0, tip, 0, 0, 0, identity)
+        self._feeds[key] = feed
+        return feed
+
+    def _insert(self, feed: Feed, entry: Entry) -> None:
+        values = (feed.row, entry.sequence, entry.packet[:DEMUX], entry.id, entry.packet)
+        self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
+
+    def _insert_whole(self, feed: Feed, entry: Entry, chunks: list[bytes]) -> None:
+        self._insert(feed, entry)
+        for number, chunk in enumerate(chunks):
+            self._insert_chunk(feed, entry.sequence, number, chunk)
+        feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
+        self._update(feed)
+
+    def _insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
+        self._database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", (feed.row, sequence, number, chunk))
+
+    def _update(self, feed: Feed) -> None:
+        self._database.execute(
+            "UPDATE feeds SET sequence = ?, tip = ?, whole = ?, base = ?, mark = ?, condition = ?"
+            " WHERE feed = ?",
+            (feed.sequence, feed.tip, feed.whole, feed.base, feed.mark, feed.condition, feed.row),
+        )
+
+    def _wait(self, feed: Feed, waiting: Waiting) -> None:
+        feed.waiting[waiting.entry.sequence] = waiting
+        self._pointers.setdefault(waiting.pointer, []).append((feed.key, waiting.entry.sequence))
+
+    def _forget(self, key: bytes, sequence: int, pointer: bytes) -> None:
+        places = self._pointers.get(pointer, [])
+        if (key, sequence) in places:
+            places.remove((key, sequence))
+        if not places:
+            self._pointers.pop(pointer, None)
+
+    def _advance(self, feed: Feed) -> None:
+        """Move `whole` as far as entries are whole."""
+        if feed.condition != BROKEN:
+            feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1

@@ -1,0 +1,111 @@
+"""Want and chunk vectors: what a node lacks of the feeds in a set.
+
+Both name feeds by their places in the sorted set, and are understood only where the set is the same: their
+demultiplexer is made of the set's *state*, the XOR of all keys.
+
+    want        demultiplexer of "want" and state | BIPF [offset, sequence, sequence, ...]
+    chunks      demultiplexer of "blob" and state | BIPF [[place, sequence, chunk], ...]
+
+A want vector has, for the feeds from the place `offset` on, the next entry that is wanted. In a chunk vector,
+sequence numbers count from 1 and chunks from 0. Neither is padded.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ssb.tiny.bipf import MalformedBipf, Value, decode, encode
+from ssb.tiny.entry import DEMUX, PACKET, demultiplexer
+
+CREDIT: Final = 3
+"""Packets that a node sends for one vector."""
+_ROOM: Final = PACKET - DEMUX - 2  # the list's own tag has two bytes at most
+_MOST_SEQUENCE: Final = (1 << 32) - 1
+
+
+class MalformedVector(ValueError):
+    """The packet is no vector; says why."""
+
+
+class Missing(NamedTuple):
+    """A chunk: the feed's place in its set, the entry's sequence number, the chunk's number from 0."""
+
+    place: int
+    sequence: int
+    number: int
+
+
+def want_demultiplexer(state: bytes) -> bytes:
+    """Of want vectors for a set."""
+    return demultiplexer(b"want" + state)
+
+
+def chunk_demultiplexer(state: bytes) -> bytes:
+    """Of chunk vectors for a set."""
+    return demultiplexer(b"blob" + state)
+
+
+def make_want(state: bytes, offset: int, wanted: Iterable[int]) -> tuple[bytes, int]:
+    """Return a want vector for feeds from a place on, and how many of them it has room for."""
+    body: list[int] = [offset]
+    room = _ROOM - len(encode(offset))
+    for sequence in wanted:
+        room -= len(encode(sequence))
+        if room < 0:
+            break
+        body.append(sequence)
+    return want_demultiplexer(state) + encode(body), len(body) - 1
+
+
+def make_chunk_vector(state: bytes, missing: Iterable[Missing]) -> tuple[bytes, int]:
+    """Return a chunk vector, and how many chunks it has room for."""
+    body: list[Missing] = []
+    room = _ROOM
+    for chunk in missing:
+        room -= len(encode(chunk))
+        if room < 0:
+            break
+        body.append(chunk)
+    return chunk_demultiplexer(state) + encode(body), len(body)
+
+
+def read_want(packet: bytes, size: int) -> dict[int, int]:
+    """Return which entry is wanted next of the feed at each place in a set of `size` keys.
+
+    Raises MalformedVector.
+    """
+    body = _list(packet)
+    numbers = _numbers(body, _MOST_SEQUENCE)
+    if len(numbers) < 2 or len(numbers) - 1 > size or numbers[0] >= size:
+        raise MalformedVector("a want vector has an offset, and at most a number for each feed")
+    offset, *wanted = numbers
+    return {(offset + at) % size: max(sequence, 1) for at, sequence in enumerate(wanted)}
+
+
+def read_chunk_vector(packet: bytes, size: int) -> list[Missing]:
+    """Return the chunks that are wanted of feeds in a set of `size` keys. Raises MalformedVector."""
+    found = []
+    for part in _list(packet):
+        if not isinstance(part, list) or len(part) != 3:
+            raise MalformedVector("a chunk has a place, a sequence number and a number")
+        place, sequence, number = _numbers(part, _MOST_SEQUENCE)
+        if place >= size:
+            raise MalformedVector(f"there is no feed {place}")
+        found.append(Missing(place, sequence, number))
+    return found
+
+
+def _list(packet: bytes) -> Sequence[Value]:
+    try:
+        body = decode(packet[DEMUX:], unsigned=True)
+    except MalformedBipf as error:
+        raise MalformedVector(str(error)) from None
+    if not isinstance(body, list):
+        raise MalformedVector("not a list")
+    return body
+
+
+def _numbers(parts: Sequence[Value], most: int) -> list[int]:
+    numbers = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
+    if len(numbers) != len(parts) or any(number > most for number in numbers):
+        raise MalformedVector("not a list of numbers")
+    return numbers

@@ -1,0 +1,194 @@
+"""The nodes of a cell: honest ones, which are killed, and hostile ones."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+from zlib import crc32
+
+from ssb.keys import Identity
+from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, write
+from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.terms import Terms
+from ssb.tiny.node import CHECKSUM, Node
+from ssb.tiny.store import TinyStore
+from testbed.verify.tiny.story import MS, SECOND, Hostility
+from topologies.endpoint import Address
+
+
+class Killed(Exception):
+    """The process dies here."""
+
+
+class Member:
+    """A node with its program, on a store that outlives it.
+
+    Args:
+        store: its store.
+        make: makes the program on a node, at a time.
+        random: of the node.
+        now: ns.
+        died: called when it is killed.
+
+    Attributes:
+        party: the program.
+    """
+
+    def __init__(
+        self,
+        store: TinyStore,
+        make: Callable[[Node, int], Provider | Client],
+        random: Random,
+        now: int,
+        died: Callable[[], None],
+    ) -> None:
+        self.node = Node(store, random)
+        self.party = make(self.node, now)
+        self.is_dead = False
+        self._died = died
+        self._fatal: tuple[int, bool] | None = None
+
+    def doom(self, packets: int, *, within: bool) -> None:
+        """Let it die after so many more packets that it takes, or within the last of them."""
+        self._fatal = self.node.taken.total() + packets, within
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+        if self.is_dead:
+            return
+        taken = self.node.taken.total()
+        is_last = self._fatal is not None and taken + 1 >= self._fatal[0]
+        store = self.node.store
+        if is_last and self._fatal is not None and self._fatal[1]:
+            store._update = self._die  # type: ignore[method-assign, assignment]
+        try:
+            self.node.receive(port, payload, sender, now)
+        except Killed:
+            self._end()
+        finally:
+            vars(store).pop("_update", None)
+        if is_last and self.node.taken.total() > taken:
+            self._end()
+
+    def _die(self, *_: Any) -> None:
+        raise Killed
+
+    def _end(self) -> None:
+        if not self.is_dead:
+            self.is_dead = True
+            self._died()
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return [] if self.is_dead else self.node.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        return None if self.is_dead else self.node.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        if not self.is_dead:
+            self.node.wake(now)
+
+
+class Outsider:
+    """Hears everything, and says it again later, as it was or changed."""
+
+    def __init__(self, random: Random, kind: Hostility) -> None:
+        self._random = random
+        self._kind = kind
+        self._heard: list[bytes] = []
+        self._due = SECOND
+        self._outputs: list[tuple[int, bytes, Address | None]] = []
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+        self._heard.append(payload[:-CHECKSUM])
+        del self._heard[:-500]
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        return self._due
+
+    def wake(self, now: int) -> None:
+        """Say something."""
+        if now < self._due:
+            return
+        self._due = now + self._random.randint(20, 400) * MS
+        if self._heard:
+            packet = self._random.choice(self._heard)
+            if self._kind == "garbles":
+                packet = self._garbled(packet)
+            self._outputs.append((1, packet + crc32(packet).to_bytes(CHECKSUM), None))
+
+    def _garbled(self, packet: bytes) -> bytes:
+        """Return a packet cut, lengthened, or with another bit, most often behind its demultiplexer."""
+        random = self._random
+        kind = random.randrange(5)
+        if kind == 0:
+            return packet[: random.randrange(len(packet) + 1)]
+        if kind == 1:
+            return packet + random.randbytes(random.randint(1, 60))
+        if kind == 2:
+            return packet[:7] + random.randbytes(random.randint(1, 113))
+        changed = bytearray(packet)
+        changed[random.randrange(7 if len(changed) > 7 and kind == 3 else 0, len(changed))] ^= (
+            1 << random.randrange(8)
+        )
+        return bytes(changed)
+
+
+class HostileClient(Client):
+    """A client that does not keep to the protocol, in the way that it is told."""
+
+    kind: Hostility = "floods"
+
+    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
+        self._bad_at = now + 5 * SECOND
+        super().__init__(node, root, random, terms, now)
+
+    def next_deadline(self) -> int | None:
+        """See Program."""
+        due = super().next_deadline()
+        return self._bad_at if due is None else min(due, self._bad_at)
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+        super().wake(now)
+        if now >= self._bad_at:
+            self._bad_at = now + self._random.randint(200, 1500) * MS
+            for contract in list(self.contracts.values()):
+                if contract.facts.state == "open":
+                    self._misbehave(contract, now)
+
+    def _misbehave(self, contract: Any, now: int) -> None:
+        line = contract.facts.own_line
+        match self.kind:
+            case "floods":
+                target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
+                contract.say(SubRequest(target, self._random.randbytes(32)), now)
+            case "lies about fin":
+                feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
+                contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
+            case "sends what is no entry" if line and not contract.facts.line_ended:
+                content = self._random.choice(
+                    [self._random.randbytes(240), self._random.randbytes(9), write(SubPause(bytes(32)))]
+                )
+                if self.node.store.feeds[line[-1]].sequence < self.terms.size - 1:
+                    self.node.publish(line[-1], content, now)
+            case "ignores pauses":
+                for one in self.subscriptions.values():
+                    one.is_paused = False
+                contract.write_line(now)

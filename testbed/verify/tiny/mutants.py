@@ -1,0 +1,156 @@
+"""Deliberate bugs of tinySSB and tinyISP: what stories must find."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ssb.tiny import entry
+from ssb.tiny.feed import Feed
+from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.messages import HopFin, HopNext, write
+from ssb.tiny.isp.party import BaseParty
+from ssb.tiny.isp.provider import Provider
+from ssb.tiny.node import Node
+from ssb.tiny.store import TinyStore
+from testbed.verify.simulate.mutants import Patch, returns
+
+
+def _never_stalls(original: Any) -> Callable[..., Any]:
+    def on_data(self: Any, *rest: Any) -> bool:
+        original(self, *rest)
+        return True
+
+    return on_data
+
+
+def _no_resume(original: Any) -> Callable[..., Any]:
+    def on_fin(self: Contract, feed: bytes, now: int) -> None:
+        before, self.write_line = self.write_line, returns(None)(None)  # type: ignore[method-assign]
+        original(self, feed, now)
+        self.write_line = before  # type: ignore[method-assign]
+        self.facts.is_broken |= len(self.facts.own_line) + 1 >= self.terms.unread
+
+    return on_fin
+
+
+def _end_before_ack(original: Any) -> Callable[..., Any]:
+    return property(lambda self: True)  # type: ignore[return-value]
+
+
+def _early_fin(original: Any) -> Callable[..., Any]:
+    def on_entry(self: Contract, feed: bytes, entry: Any, now: int) -> Any:
+        go_on = original(self, feed, entry, now)
+        if entry.sequence == self.terms.size - 1 and self.facts.other_data == feed:
+            self.say(HopFin(feed), now)
+        return go_on
+
+    return on_entry
+
+
+def _ends_early(original: Any) -> Callable[..., Any]:
+    """End the line as soon as a farewell is heard, whatever is still to be sent."""
+
+    def write_line(self: Contract, now: int) -> None:
+        facts = self.facts
+        if facts.state == "farewell" and facts.own_line and not facts.line_ended and self.is_ending:
+            self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
+            facts.line_ended = True
+            self.save()
+            return
+        original(self, now)
+
+    return write_line
+
+
+def _keeps_secrets(original: Any) -> Callable[..., Any]:
+    def drop(self: TinyStore, key: bytes) -> None:
+        if self._feeds[key].identity is None if key in self._feeds else True:
+            original(self, key)
+
+    return drop
+
+
+def _forgets_mark(original: Any) -> Callable[..., Any]:
+    def update(self: TinyStore, feed: Feed) -> None:
+        mark, feed.mark = feed.mark, max(feed.mark - 1, 0) if feed.identity is None else feed.mark
+        original(self, feed)
+        feed.mark = mark
+
+    return update
+
+
+def _not_atomic(original: Any) -> Callable[..., Any]:
+    from contextlib import contextmanager
+
+    @contextmanager
+    def transaction(self: TinyStore) -> Any:
+        yield
+
+    return transaction
+
+
+def _delete_at_once(original: Any) -> Callable[..., Any]:
+    def begin(self: Contract, now: int) -> None:
+        original(self, now)
+        self._words = 99
+        self.terms = self.terms._replace(linger=0)
+
+    return begin
+
+
+def _no_fin(original: Any) -> Callable[..., Any]:
+    def say(self: Contract, message: Any, now: int) -> bytes:
+        return b"" if isinstance(message, HopFin) else bytes(original(self, message, now))
+
+    return say
+
+
+def _silent(original: Any) -> Callable[..., Any]:
+    def ask(self: Node, which: Any, now: int) -> None:
+        which.chunks.due = None
+
+    return ask
+
+
+def _unbounded(original: Any) -> Callable[..., Any]:
+    def begin_feed(self: Contract, now: int) -> bool:
+        terms, self.terms = self.terms, self.terms._replace(unread=99)
+        try:
+            return bool(original(self, now))
+        finally:
+            self.terms = terms
+
+    return begin_feed
+
+
+def _prunes_too_much(original: Any) -> Callable[..., Any]:
+    def say(self: Contract, message: Any, now: int) -> bytes:
+        found: bytes = original(self, message, now)
+        self._store.prune(self.facts.own_control, self._store.feeds[self.facts.own_control].sequence - 1)
+        return found
+
+    return say
+
+
+MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "what cannot be assigned is passed over": (
+        Patch(Provider, "on_data", _never_stalls),
+        Patch(Client, "on_data", _never_stalls),
+    ),
+    "a line ends before the farewell is agreed": (Patch(Contract, "is_ending", _end_before_ack),),
+    "a line ends before all is sent": (Patch(Contract, "write_line", _ends_early),),
+    "a fin before the end": (Patch(Contract, "_on_entry", _early_fin),),
+    "no resumption": (Patch(Contract, "_on_fin", _no_resume),),
+    "no flow control": (Patch(Contract, "_begin_feed", _unbounded),),
+    "hops are not confirmed": (Patch(Contract, "say", _no_fin),),
+    "secrets are kept": (Patch(TinyStore, "drop", _keeps_secrets),),
+    "marks lag behind": (Patch(TinyStore, "_update", _forgets_mark),),
+    "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
+    "no last words": (Patch(Contract, "_begin_last_words", _delete_at_once),),
+    "routes stay": (Patch(Provider, "_clean", returns(None)),),
+    "pauses unheard": (Patch(Provider, "_pause", returns(None)), Patch(BaseParty, "_backlog", returns(0))),
+    "control feeds are pruned unread": (Patch(Contract, "say", _prunes_too_much),),
+    "chunks are not asked for": (Patch(Node, "_ask_for_chunks", _silent),),
+    "signatures are not verified": (Patch(entry, "verify", returns(True)),),
+    "requests are forgotten": (Patch(Provider, "_save", returns(None)),),
+}

@@ -1,0 +1,145 @@
+"""What happens to a provider and its clients, drawn from a seed."""
+
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from ssb.tiny.isp.terms import Terms
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+ISP = "isp"
+
+Hostility = Literal[
+    "replays", "garbles", "floods", "lies about fin", "sends what is no entry", "ignores pauses"
+]
+OUTSIDE: tuple[Hostility, ...] = ("replays", "garbles")
+"""Of somebody in the cell who is nobody's client."""
+INSIDE: tuple[Hostility, ...] = ("floods", "lies about fin", "sends what is no entry", "ignores pauses")
+"""Of a client."""
+
+
+class Step(NamedTuple):
+    """Something that happens at a time, ns.
+
+    Attributes:
+        do: "onboard", "leave" (a client), "dismiss" (a client, by the provider), "part" (a client, by both at
+            once), "subscribe" and "unsubscribe" (a client, a client), "send" (a client, a client, sizes),
+            "sleep" and "awake" (a client reads nothing), "off" and "on" (a node).
+    """
+
+    time: int
+    do: str
+    what: tuple[Any, ...]
+
+
+class Kill(NamedTuple):
+    """A node is killed and starts again: after so many packets that it takes, before it can answer.
+
+    `within`: in the midst of the transaction instead.
+    """
+
+    node: str
+    packets: int
+    within: bool
+
+
+class Story(NamedTuple):
+    """A story.
+
+    Attributes:
+        seed: of the medium, keys and contents.
+        medium: parameters of the cell.
+        terms: of all contracts.
+        clients: their names.
+        hostile: client, or "outsider" -> what it does.
+        steps: in order of time.
+        kills: in order of packets.
+    """
+
+    seed: int
+    medium: dict[str, Any]
+    terms: Terms
+    clients: tuple[str, ...]
+    hostile: dict[str, Hostility]
+    steps: tuple[Step, ...]
+    kills: tuple[Kill, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes of the cell."""
+        return (ISP, *self.clients, *(name for name in self.hostile if name not in self.clients))
+
+
+def make_story(seed: int) -> Story:
+    """Draw a story."""
+    rng = Random(f"tiny {seed}")
+    clients = tuple(f"c{number}" for number in range(rng.randint(2, 4)))
+    hostile: dict[str, Hostility] = {}
+    if rng.random() < 0.2:
+        hostile["outsider"] = rng.choice(OUTSIDE)
+    elif rng.random() < 0.25:
+        hostile[clients[-1]] = rng.choice(INSIDE)
+    steps = _steps(rng, clients)
+    names = (ISP, *clients)
+    kills = sorted(
+        Kill(rng.choice(names), rng.randint(1, 160), rng.random() < 0.4)
+        for _ in range(rng.choice([0, 1, 2, 4, 8]))
+    )
+    return Story(seed, _medium(rng), _terms(rng), clients, hostile, steps, tuple(kills))
+
+
+def _medium(rng: Random) -> dict[str, Any]:
+    medium: dict[str, Any] = {"delay_ms": rng.choice([0.5, 5.0]), "bw_mbit": rng.choice([0.2, 2.0])}
+    if rng.random() < 0.7:
+        medium |= {
+            "jitter_ms": rng.choice([0.0, 5.0, 40.0]),
+            "loss_percent": rng.choice([0.0, 5.0, 20.0]),
+            "duplicate_percent": rng.choice([0.0, 10.0]),
+            "reorder_percent": rng.choice([0.0, 10.0]),
+        }
+    return medium
+
+
+def _terms(rng: Random) -> Terms:
+    return Terms(
+        size=rng.choice([3, 4, 8, 50]),
+        unread=rng.choice([2, 3]),
+        term=rng.choice([None, None, None, 40 * SECOND]),
+        largest=400,
+        backlog=rng.choice([1, 4, 50]),
+        linger=60 * SECOND,
+    )
+
+
+def _steps(rng: Random, clients: tuple[str, ...]) -> tuple[Step, ...]:
+    steps = [Step(rng.randint(0, 3 * SECOND), "onboard", (client,)) for client in clients]
+    last = rng.randint(20, 60) * SECOND
+
+    def at(first: int = 8 * SECOND) -> int:
+        return rng.randint(first, last)
+
+    def pair() -> tuple[str, ...]:
+        return tuple(rng.sample(clients, 2))
+
+    pairs = [pair() for _ in range(rng.randint(1, 4))]
+    for both in pairs:
+        steps.append(Step(at() // 2, "subscribe", both))
+    for _ in range(rng.randint(2, 25)):
+        both = rng.choice(pairs)
+        both = both if rng.random() < 0.6 else both[::-1]
+        sizes = tuple(rng.choice([0, 10, 27, 28, 120, 400]) for _ in range(rng.choice([1, 1, 3, 20])))
+        steps.append(Step(at(), "send", (*both, sizes)))
+    for _ in range(rng.choice([0, 0, 1])):
+        steps.append(Step(at(), "unsubscribe", rng.choice(pairs)))
+    for _ in range(rng.choice([0, 1, 2])):
+        client, time = rng.choice(clients), at(10 * SECOND)
+        steps.append(Step(time, rng.choice(["leave", "dismiss", "part"]), (client,)))
+        if rng.random() < 0.4:
+            steps.append(Step(time + rng.randint(0, 30) * SECOND, "onboard", (client,)))
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        name, time = rng.choice((ISP, *clients)), at()
+        do, undo = rng.choice([("off", "on"), ("sleep", "awake")])
+        if name != ISP or do == "off":
+            steps.append(Step(time, do, (name,)))
+            steps.append(Step(time + rng.randint(1, 20) * SECOND, undo, (name,)))
+    return tuple(sorted(steps, key=lambda step: step.time))

@@ -1,0 +1,59 @@
+"""Processes that are killed while they write to a store of tinySSB feeds."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ssb.tiny.feed import Feed
+from ssb.tiny.store import TinyStore
+from testbed.verify.crash import main
+from testbed.verify.crash_tiny import TinyDrill
+from testbed.verify.killing import Fault
+
+
+def test_killed_writers(tmp_path: Path) -> None:
+    drill = TinyDrill(tmp_path, seed=2)
+    drill.run(12)
+    assert drill.counts["kills"] == 12
+    assert drill.counts["changes acknowledged"] > 20
+    assert drill.counts["in the midst of a change"]
+
+
+def test_the_command() -> None:
+    ran = CliRunner().invoke(main, ["--kills", "1", "--store", "tiny"])
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.endswith("nothing acknowledged was lost, nothing is torn or doubled\n")
+
+
+class Lazy(TinyStore):
+    """Commits later than it says."""
+
+    calls = 0
+
+    @contextmanager
+    def _transaction(self, *, is_final: bool = False) -> Iterator[None]:
+        if not self._database.in_transaction:
+            self._database.execute("BEGIN IMMEDIATE")
+        yield
+        self.calls += 1
+        if self.calls % 5 == 1:
+            self._database.execute("COMMIT")
+
+
+class Piecemeal(TinyStore):
+    """Commits in the midst of a change."""
+
+    def _update(self, feed: Feed) -> None:
+        super()._update(feed)
+        if self._database.in_transaction:
+            self._database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
+
+
+@pytest.mark.parametrize("opening", [Lazy, Piecemeal])
+def test_faults_are_found(tmp_path: Path, opening: type[TinyStore]) -> None:
+    with pytest.raises(Fault, match=r"^kill \d+: "):
+        TinyDrill(tmp_path, seed=2, opening=opening).run(150)

@@ -1,0 +1,289 @@
+"""Replication over a medium: everything arrives whatever is lost; what does not fit is dropped, counted."""
+
+import zlib
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_cell import SECOND, cell, identity, node
+
+from ssb.tiny.entry import first_previous, pointer_to, sign
+from ssb.tiny.feed import FORKED
+from ssb.tiny.goset import Claim, make_claim, make_novelty
+from ssb.tiny.node import MOST_QUEUED, Node
+from ssb.tiny.store import TinyStore
+from ssb.tiny.vectors import make_want
+
+A, B, C = (identity(number) for number in range(3))
+
+
+def pair() -> tuple[Node, Node]:
+    """Return the nodes of A and B with one set of both."""
+    nodes = node(1), node(2)
+    for one, who in zip(nodes, (A, B), strict=True):
+        one.store.add_own(who)
+        one.join("pair", [A.public_key, B.public_key], 0)
+    return nodes
+
+
+def give(one: Node, packet: bytes, now: int = 0) -> None:
+    one.receive(1, packet + zlib.crc32(packet).to_bytes(4), None, now)
+
+
+def take(one: Node, now: int) -> list[bytes]:
+    one.wake(now)
+    packets = []
+    for _, payload, _ in one.take_outputs():
+        assert zlib.crc32(payload[:-4]).to_bytes(4) == payload[-4:]
+        packets.append(payload[:-4])
+    return packets
+
+
+def contents(store: TinyStore, key: bytes) -> list[bytes]:
+    return [entry.content for entry in store.read(key, 0, 1000)]
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.lists(st.binary(max_size=300), max_size=12), min_size=2, max_size=4),
+    st.sampled_from([0.0, 20.0]),
+    st.integers(0, 1000),
+)
+def test_all_have_all_feeds_whatever_is_lost(written: list[list[bytes]], loss: float, seed: int) -> None:
+    """An open set: each begins with its own key, and learns the others by claims."""
+    nodes = {f"n{number}": node(number) for number in range(len(written))}
+    for number, one in enumerate(nodes.values()):
+        own = one.store.add_own(identity(number)).key
+        for content in written[number]:
+            one.store.publish(own, content)
+        one.join_open([own], 0)
+    network = cell(
+        nodes,
+        seed,
+        delay_ms=2,
+        jitter_ms=2,
+        loss_percent=loss,
+        duplicate_percent=loss / 4,
+        reorder_percent=loss / 4,
+    )
+    expected = {identity(number).public_key: texts for number, texts in enumerate(written)}
+
+    def has_all() -> bool:
+        stores = [one.store for one in nodes.values()]
+        return all(
+            key in store.feeds and contents(store, key) == texts
+            for store in stores
+            for key, texts in expected.items()
+        )
+
+    for second in range(0, 600, 5):
+        network.run(second * SECOND)
+        if has_all():
+            break
+    assert has_all()
+    for one in nodes.values():
+        one.store.check()
+        assert not set(one.dropped) - {"duplicate", "unknown"}
+
+
+def test_what_is_written_comes_at_once_and_little_is_said() -> None:
+    one, other = pair()
+    network = cell({"a": one, "b": other}, delay_ms=1)
+    network.run(20 * SECOND)
+    said = one.sent.total()
+    one.publish(A.public_key, b"hello", network.now)
+    network.settle("a")
+    network.run(network.now + SECOND // 100)
+    assert contents(other.store, A.public_key) == [b"hello"]
+    network.run(network.now + 50 * SECOND)
+    assert one.sent.total() - said < 16, "a want vector in 5 s, and the entry"
+
+
+def test_three_packets_a_vector() -> None:
+    one, _ = pair()
+    for number in range(9):
+        one.store.publish(A.public_key, bytes([number]) * 20)
+    take(one, 0)
+    state = one._sets["pair"].keys.state
+    place = one.keys("pair").index(A.public_key)
+    want, _ = make_want(state, place, [4])
+    give(one, want)
+    assert take(one, SECOND)[:3] == [one.store.packet(A.public_key, number) for number in (4, 5, 6)]
+    give(one, make_want(state, place, [10])[0], SECOND)
+    take(one, SECOND)
+    for _ in range(5):
+        one.publish(A.public_key, b"more", SECOND)
+    sent = [packet for packet in take(one, SECOND) if len(packet) == 120]
+    assert len(sent) == 3, "its author sends what was asked for before it was written, from the same credit"
+    assert sent == [one.store.packet(A.public_key, number) for number in (10, 11, 12)]
+
+
+def test_an_answer_that_another_has_given_is_not_given() -> None:
+    nodes = [node(number) for number in range(3)]
+    for one in nodes:
+        one.store.add(A.public_key)
+        one.join("all", [A.public_key, B.public_key], 0)
+    entry, _ = sign(A, 1, first_previous(A.public_key), b"one")
+    for one in nodes[:2]:
+        give(one, entry.packet)
+    state, place = nodes[0]._sets["all"].keys.state, nodes[0].keys("all").index(A.public_key)
+    for one in nodes:
+        take(one, 0)
+    want, _ = make_want(state, place, [1])
+    give(nodes[0], want, SECOND)
+    give(nodes[1], want, SECOND)
+    assert nodes[0].next_deadline() != SECOND, "it waits for a random time"
+    give(nodes[1], entry.packet, SECOND)
+    assert entry.packet in take(nodes[0], 2 * SECOND)
+    assert entry.packet not in take(nodes[1], 2 * SECOND)
+
+
+def snapshot(one: Node) -> object:
+    store = one.store
+    tables = [
+        store._query(f"SELECT * FROM {table}") for table in ("feeds", "entries", "chunks", "forks", "records")
+    ]
+    return tables, dict(one._expected), dict(store._pointers), list(one._queue), one.next_deadline()
+
+
+def test_packets_that_do_not_fit_are_counted_and_change_nothing() -> None:
+    one, _ = pair()
+    first, chunks = sign(B, 1, first_previous(B.public_key), bytes(200))
+    give(one, first.packet)
+    take(one, 0)
+    next_, _ = sign(B, 2, first.id, b"two")
+    stranger, _ = sign(C, 1, first_previous(C.public_key), b"who?")
+    forged = next_.packet[:-1] + bytes([next_.packet[-1] ^ 1])
+    other_chunk = chunks[0][:-1] + bytes([chunks[0][-1] ^ 1])
+    claim = make_claim(
+        one._sets["pair"].keys.demultiplexer, Claim(1, C.public_key, C.public_key, C.public_key)
+    )
+    skipped, _ = sign(B, 3, next_.id, b"three")
+    want = one._sets["pair"].keys.state
+    for packet, reason in [
+        (stranger.packet, "unknown"),
+        (forged, "forged"),
+        (skipped.packet, "unknown"),
+        (other_chunk, "unknown"),
+        (first.packet, "duplicate"),
+        (first.packet[:119], "unknown"),
+        (next_.packet[:119], "malformed"),
+        (next_.packet + b"\0", "oversized"),
+        (b"1234567", "truncated"),
+        (b"", "truncated"),
+        (claim, "malformed"),
+        (make_novelty(claim[:7], C.public_key), "malformed"),
+        (make_want(want, 2, [1])[0], "malformed"),
+        (make_want(want, 0, [1, 1, 1])[0], "malformed"),
+    ]:
+        before, dropped = snapshot(one), one.dropped.copy()
+        give(one, packet)
+        assert one.dropped - dropped == {reason: 1}, packet.hex()
+        assert snapshot(one) == before
+    before = snapshot(one)
+    one.receive(1, next_.packet + b"\0\0\0\0", None, 0)
+    one.receive(1, b"x", None, 0)
+    assert one.dropped["checksum"] == 2
+    assert snapshot(one) == before
+    give(one, next_.packet)
+    assert one.taken["entry"] == 2
+
+
+def test_a_fork_is_proved_and_freezes_the_feed() -> None:
+    one, _ = pair()
+    first, _ = sign(B, 1, first_previous(B.public_key), b"one")
+    other, _ = sign(B, 1, first_previous(B.public_key), b"another one")
+    after, _ = sign(B, 2, first.id, b"two")
+    give(one, first.packet)
+    for packet in (other.packet, other.packet, after.packet):
+        give(one, packet)
+    assert one.store.feeds[B.public_key].condition == FORKED
+    assert one.store.fork(B.public_key) == (first.packet, other.packet)
+    assert one.dropped == {"forked": 1, "frozen": 2}
+    assert one.store.feeds[B.public_key].sequence == 1
+
+
+def test_a_node_goes_on_after_a_restart() -> None:
+    one, other = pair()
+    for _ in range(7):
+        one.store.publish(A.public_key, bytes(250))
+    network = cell({"a": one, "b": other}, delay_ms=1, bw_mbit=0.05)
+    network.run(SECOND // 5)
+    assert other.store.feeds[A.public_key].sequence > 0
+    assert other.store.feeds[A.public_key].waiting, "it is killed while side chains are not complete"
+    other.store._load()
+    again = Node(other.store, Random(5))
+    again.join("pair", [A.public_key, B.public_key], network.now)
+    network = cell({"a": one, "b": again}, delay_ms=1)
+    network.run(30 * SECOND)
+    assert contents(again.store, A.public_key) == [bytes(250)] * 7
+
+
+def test_an_open_set_is_kept() -> None:
+    one = node(1)
+    one.join_open([A.public_key], 0)
+    give(one, make_novelty(one._sets["tinySSB-0.1 GOset 1"].keys.demultiplexer, B.public_key))
+    again = Node(one.store, Random(5))
+    again.join_open([A.public_key], 0)
+    assert again.keys("tinySSB-0.1 GOset 1") == sorted([A.public_key, B.public_key])
+
+
+def test_sets_side_by_side_and_priorities() -> None:
+    """What belongs to the set of lower priority goes first; a set that is left is not answered for."""
+    one = node(1)
+    for who in (A, B):
+        one.store.add_own(who)
+    one.join("data", [A.public_key, C.public_key], 0, priority=1)
+    one.join("control", [B.public_key, C.public_key], 0, epoch=3)
+    take(one, 0)
+    wants = []
+    for name, who in (("data", A), ("control", B)):
+        entry = one.store.publish(who.public_key, name.encode())
+        state = one._sets[name].keys.state
+        wants.append((entry.packet, make_want(state, one.keys(name).index(who.public_key), [1])[0]))
+    for _, want in wants:
+        give(one, want, SECOND)
+    assert [packet for packet in take(one, 2 * SECOND) if len(packet) == 120] == [wants[1][0], wants[0][0]]
+    one.leave("data")
+    give(one, wants[0][1], 3 * SECOND)
+    assert one.dropped == {"unknown": 1}
+    assert one.keys("data") == []
+    assert C.public_key in one._armed, "still in the other set"
+    one.leave("control")
+    assert not one._armed
+    assert not one._expected
+    assert not one._routes
+
+
+def test_what_waits_to_be_sent_is_bounded() -> None:
+    one, _ = pair()
+    for number in range(400):
+        one.store.publish(A.public_key, bytes([number % 256]) * 20)
+    state, place = one._sets["pair"].keys.state, one.keys("pair").index(A.public_key)
+    for number in range(1, 400):
+        give(one, make_want(state, place, [number])[0])
+    assert len(one._queue) == MOST_QUEUED
+    assert one.dropped["not sent"]
+
+
+def test_chunks_of_the_same_content_are_fetched_once() -> None:
+    one, other = pair()
+    for _ in range(3):
+        one.store.publish(A.public_key, bytes(130))
+    network = cell({"a": one, "b": other}, delay_ms=1)
+    network.run(5 * SECOND)
+    assert contents(other.store, A.public_key) == [bytes(130)] * 3
+    chunk = other.store.chunk(A.public_key, 1, 0)
+    assert chunk is not None
+    assert not other.store.awaits(pointer_to(chunk))
+
+
+@pytest.mark.parametrize("size", [1, 3, 60])
+def test_long_side_chains(size: int) -> None:
+    one, other = pair()
+    content = Random(size).randbytes(size * 100)
+    one.store.publish(A.public_key, content)
+    network = cell({"a": one, "b": other}, delay_ms=5, loss_percent=10)
+    network.run((5 + 2 * size) * SECOND)
+    assert contents(other.store, A.public_key) == [content]
