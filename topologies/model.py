@@ -13,6 +13,7 @@ bringing it up (emulated, Mininet) and every reader of its captures agrees on th
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -44,11 +45,14 @@ class TopologyError(ValueError):
 class Link(LinkParameters):
     """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction by itself.
 
-    Raises TopologyError for a self-link and for values out of range.
+    `cost` is what routing by cost counts for it from a to b, None if nothing says so; `cost_back` that from b
+    to a, if it differs. Raises TopologyError for a self-link and for values out of range.
     """
 
     a: str
     b: str
+    cost: float | None = None
+    cost_back: float | None = None
 
     def __post_init__(self) -> None:
         if self.a == self.b:
@@ -57,6 +61,10 @@ class Link(LinkParameters):
             self.check()
         except LinkError as error:
             raise TopologyError(f"link {self}: {error}") from None
+        for name in ("cost", "cost_back"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise TopologyError(f"link {self}: {name} must be a finite number from 0, not {value}")
 
     def __str__(self) -> str:
         return f"{self.a}:{self.b}"
@@ -148,15 +156,23 @@ class Hop(NamedTuple):
 class Topology:
     """Nodes, the links between them and the media that join them, in the order of names and addresses.
 
-    Raises TopologyError, naming the node, link or medium at fault.
+    `switches` are those of the nodes that a file calls switches: here they forward like all others.
+    `attributes` has what a file says of nodes, as text: coordinates ("radius" and "angle", "latitude" and
+    "longitude") and what is meant for other programs. Raises TopologyError, naming the node, link or medium
+    at fault.
     """
 
     nodes: tuple[str, ...]
     links: tuple[Link, ...]
     media: tuple[Medium, ...] = ()
+    switches: tuple[str, ...] = ()
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         self._check_nodes()
+        for node in (*self.switches, *self.attributes):
+            if node not in self.nodes:
+                raise TopologyError(f"there is no node {node!r}")
         self._check_links()
         self._check_media()
         self._check_interface_names()

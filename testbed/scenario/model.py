@@ -48,6 +48,8 @@ from testbed.scenario.sections import (
     table_keys,
     tables_in,
 )
+from topologies.graphs import is_graphml
+from topologies.library import networks
 from topologies.model import Topology, TopologyError
 from topologies.routing import routes
 
@@ -198,7 +200,7 @@ def load(
         ("seed",): ("seed", seed),
         ("workload", "feed"): ("feed", feed),
         ("workload", "items"): ("items", items),
-        ("topology", "file"): ("topology", topology_file),
+        ("topology", _topology_key(topology_file)): ("topology", topology_file),
         ("topology", "link", "loss_percent"): ("loss", loss_percent),
         ("publisher",): ("publisher", publisher),
         ("subscribers",): ("subscribers", subscribers),
@@ -257,6 +259,12 @@ def load(
     return whole
 
 
+def _topology_key(name: str | None) -> str:
+    """Return the key of [topology] that --topology sets: a file's path may also be a network's name."""
+    is_known = name in networks() and not Path(name or "").exists()
+    return "library" if is_known else "file"
+
+
 def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
     if not table.get("strategies"):
         raise UserError(f"--strategy-file {shown(files[0])}: no strategy is chosen; name it with --strategy")
@@ -273,7 +281,9 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     for each in wanted:
         if each.path[:2] == ("topology", "link") and each.path[-1] in own:
             raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
-        if isinstance(topology, dict) and "file" in topology and each.path[:2] == ("topology", "link"):
+        file = topology.get("file") if isinstance(topology, dict) else None
+        says_links = isinstance(file, str) and not is_graphml(file)
+        if says_links and each.path[:2] == ("topology", "link"):
             raise UserError(f"{each.text}: a topology file says itself what its links are like")
         if isinstance(load, dict) and "feed" in load and each.path == ("workload", "items"):
             raise UserError(f"{each.text}: the export {shown(load['feed'])} is published whole")
@@ -308,7 +318,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     nodes = scenario.network.nodes
     publishers = scenario.publishers
     if not publishers:
-        chosen = "publisher" in scenario.model_fields_set or not scenario.topology.file
+        chosen = "publisher" in scenario.model_fields_set
         publishers = (scenario.publisher if chosen or scenario.publisher in nodes else nodes[0],)
     _check_nodes("publisher", publishers, nodes, ("publisher",))
     _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes, ("archive",))

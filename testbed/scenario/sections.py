@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
+from topologies.graphs import is_graphml, read_graphml
 from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
 
@@ -51,16 +53,20 @@ def _is_texts(value: Any) -> TypeGuard[list[str]]:
 
 
 class TopologySpec(Section):
-    """The network: a generator with its own numbers, a Mini-NDN file, or links and media one by one.
+    """The network: a generator with its own numbers, a file, a network of the library, or links and media one
+    by one.
 
-    Each of `links` has `a`, `b`, and what differs from `link`; each of `media` has `name`, `members`, what
-    differs from `link`, and `losses`: the loss_percent of receivers that have another.
+    A file is Mini-NDN's, or GraphML if its name ends in `.graphml` or `.xml`. What `link` says replaces what
+    a GraphML file or the library says of links. Each of `links` has `a`, `b`, `cost`, `cost_back`, and what
+    differs from `link`; each of `media` has `name`, `members`, what differs from `link`, and `losses`: the
+    loss_percent of receivers that have another.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     generator: str | None = None
     file: str | None = None
+    library: str | None = None
     links: tuple[dict[str, Any], ...] = ()
     media: tuple[dict[str, Any], ...] = ()
     link: LinkParameters = LinkParameters()
@@ -68,22 +74,27 @@ class TopologySpec(Section):
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
         shape = dict(self.__pydantic_extra__ or {})
-        given = [key for key in ("generator", "file") if getattr(self, key)]
+        given = [key for key in ("generator", "file", "library") if getattr(self, key)]
         given += ["links"] if self.links or self.media else []
         if len(given) != 1:
             names = ", ".join(GENERATORS)
-            raise TopologyError(f"[topology] needs one of generator ({names}), file, or links and media")
+            said = f"one of generator ({names}), file, library ({', '.join(library.networks())})"
+            raise TopologyError(f"[topology] needs {said}, or links and media")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
+        changed = {
+            key: value for key, value in asdict(self.link).items() if value != getattr(LinkParameters(), key)
+        }
+        if self.library:
+            return library.build(self.library, **changed)
+        if self.file and is_graphml(self.file):
+            return read_graphml(self.file, **changed)
         if self.file:
-            if self.link != LinkParameters():
+            if changed:
                 raise TopologyError("[topology.link]: the topology file says itself what its links are like")
             return read_conf(self.file)
         if self.links or self.media:
             return self._listed()
-        for key, value in shape.items():
-            if type(value) is not int:
-                raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
         assert self.generator is not None
         return generate(self.generator, shape, asdict(self.link))
 
@@ -93,7 +104,7 @@ class TopologySpec(Section):
             place = f"[[topology.links]] number {number}"
             if not all(isinstance(fields.get(end), str) for end in ("a", "b")):
                 raise TopologyError(f"{place}: a and b must name the two nodes that it joins")
-            links.append(self._made(Link, fields, f"{place}: it has a, b"))
+            links.append(self._made(Link, fields, f"{place}: it has a, b, cost, cost_back"))
         media = []
         for number, fields in enumerate(self.media, start=1):
             place = f"[[topology.media]] number {number}"
@@ -112,7 +123,7 @@ class TopologySpec(Section):
         try:
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
-            raise TopologyError(f"{known} and the numbers {', '.join(PARAMETERS)}") from None
+            raise TopologyError(f"{known} and the parameters {', '.join(PARAMETERS)}") from None
 
 
 class Schedule(Section):

@@ -61,14 +61,15 @@ BAD = [
     ('layerings = ["lli"]\n[topology]\ngenerator="line"\nlength=1', r"title: is missing"),
     (GOOD.replace('"lli"', '"foo"'), r"layerings: unknown layering 'foo'; there are pull, poll, .*"),
     (GOOD.replace('["lli"]', "[]"), r"layerings: name at least one layering, each once"),
-    (GOOD.replace("line", "ring"), r"there is no topology 'ring'; there are line, star, tree"),
+    (GOOD.replace('"line"', '"hub"'), r"there is no topology 'hub'; there are fat-tree, grid, line, .*"),
     (GOOD.replace("length = 2", "length = 0"), r"line: length must be at least 1, not 0"),
-    (GOOD.replace("length = 2", 'length = "x"'), r"\[topology\] length: 'x' is not a whole number"),
+    (GOOD.replace("length = 2", 'length = "x"'), "line: length must be a whole number, not 'x'"),
     (GOOD.replace("delay_ms = 3.5", "delay_ms = -1"), r"link pub:r1: delay_ms must be .*, not -1"),
     (GOOD.replace("delay_ms", "delay"), r"topology\.link\.delay: unknown key"),
     (
         GOOD.replace('generator = "line"', ""),
-        r"\[topology\] needs one of generator \(line, star, tree\), file, or links and media",
+        r"\[topology\] needs one of generator \(line, star, tree, grid, ring, random, scale-free, small-world,"
+        r" fat-tree\), file, library \(abilene, geant, ndn-testbed, sprint\), or links and media",
     ),
     ("seed = -1" + GOOD, r"seed: .*greater than or equal to 0 \(got -1\)"),
     ("workload = 3" + GOOD, r"workload: must be a table \(got 3\)"),
@@ -134,7 +135,7 @@ BAD = [
     ),
     (
         GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlinks = [{ a = "pub", b = "s1", speed = 1 }]',
-        r"\[\[topology.links\]\] number 1: it has a, b and the numbers bw_mbit",
+        r"\[\[topology.links\]\] number 1: it has a, b, cost, cost_back and the parameters bw_mbit",
     ),
 ]
 

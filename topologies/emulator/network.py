@@ -14,7 +14,7 @@ from topologies.emulator.underlay import Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
 from topologies.model import Hop, Interface, Topology
-from topologies.pipe import Pipe, pipe_rng
+from topologies.pipe import Pipe, mark, pipe_rng
 
 _MOST_ALARMS = 1000
 """Alarms of a node at one instant before time counts as standing still."""
@@ -250,7 +250,8 @@ class EmulatedNetwork(VirtualTime):
             for to, pipe in end.pipes:
                 arrivals = pipe.send(self.now, size)
                 if only is None or to is only:
-                    self._arrange(end, to, arrivals, frame, deliver)
+                    carried = mark(frame) if pipe.is_marked else frame
+                    self._arrange(end, to, arrivals, carried, deliver)
 
     def _arrange(
         self,

@@ -74,7 +74,7 @@ class MininetNetwork:
         *,
         directory: Path,
     ) -> None:
-        self.impairment, self.reason = _choose(impairment, has_media=bool(topology.media))
+        self.impairment, self.reason = _choose(impairment, topology)
         self.relay_counters: dict[str, Any] | None = None
         self._topology = topology
         self._interfaces = topology.interfaces
@@ -263,10 +263,15 @@ def bridge_commands(bridge: str, *ports: str) -> list[str]:
     ]
 
 
-def _choose(impairment: Literal["auto"] | Impairment, *, has_media: bool) -> tuple[Impairment, str]:
+def _choose(impairment: Literal["auto"] | Impairment, topology: Topology) -> tuple[Impairment, str]:
     if impairment == "relay":
         return "relay", "asked for"
-    why_not = "the network has a broadcast medium" if has_media else sandbox.why_no_netem()
+    if topology.media:
+        why_not: str | None = "the network has a broadcast medium"
+    elif any(link.mark_threshold is not None for link in topology.links):
+        why_not = "the network has links that mark packets"
+    else:
+        why_not = sandbox.why_no_netem()
     if why_not is None:
         return "netem", "asked for" if impairment == "netem" else "this kernel has netem"
     if impairment == "netem":

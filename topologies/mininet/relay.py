@@ -27,7 +27,7 @@ or when its standard input ends, and prints one line of JSON:
      "unread": int,               frames that found the receive ring full
      "pipes": [{"interface": str, the interface that the frames came in at
                 "to": str,        the interface that they left at
-                "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts them
+                "sent": int, "lost": int, "queue_drops": int, "marked": int,   as topologies.pipe.Pipe counts
                 "unsent": int,    frames that the kernel did not take from the relay
                 "cut": int},      frames that met a broken link
                ...]}              in the order of topologies.model.Topology.hops
@@ -49,7 +49,7 @@ from typing import Any
 
 from topologies.mininet.ring import Ring
 from topologies.model import Hop, Link, Medium, Topology
-from topologies.pipe import Pipe, pipe_rng
+from topologies.pipe import Pipe, mark, pipe_rng
 
 _PR_SET_TIMERSLACK = 29
 
@@ -87,6 +87,7 @@ class _Way:
             "sent": self.pipe.sent,
             "lost": self.pipe.lost,
             "queue_drops": self.pipe.queue_drops,
+            "marked": self.pipe.marked,
             "unsent": self.unsent,
             "cut": self.cut,
         }
@@ -154,9 +155,10 @@ class Relay:
                 arrivals = way.pipe.send(now, len(frame))
                 if len(found) > 1 and target not in (None, way.hop.into.mac):
                     continue
+                carried = mark(frame) if way.pipe.is_marked else frame
                 for arrival in arrivals:
                     self._frames += 1
-                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
+                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, carried))
 
     def _release(self) -> None:
         """Send the frames that are due."""
