@@ -33,6 +33,9 @@ MEMBER_LIMIT = 254
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
 _FIRST_MEDIUM = int(ipaddress.IPv4Address("10.128.0.0"))
 _FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
+NODE_NETWORK = "10.255.0.0/16"
+"""Where the nodes' own addresses are."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _NAMES = "a name is a lower-case letter, then lower-case letters, digits, - or _"
 
@@ -290,9 +293,13 @@ class Topology:
     def address(self, node: str) -> str:
         """A node's own IPv4 address; raises TopologyError if there is no such node."""
         try:
-            return str(ipaddress.IPv4Address(_FIRST_NODE + self.nodes.index(node)))
-        except ValueError:
+            return self._addresses[node]
+        except KeyError:
             raise TopologyError(f"there is no node {node!r}") from None
+
+    @cached_property
+    def _addresses(self) -> dict[str, str]:
+        return {node: str(ipaddress.IPv4Address(_FIRST_NODE + at)) for at, node in enumerate(self.nodes)}
 
     def link_between(self, a: str, b: str) -> int:
         """The index of the link between two nodes, in either order; raises TopologyError if there is none."""

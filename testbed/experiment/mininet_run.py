@@ -107,8 +107,9 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
     )
     capture: dict[str, Any] = {}
     recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
-    specification.unlink()
     try:
+        recorder.wait()
+        specification.unlink()
         yield capture
         counts = recorder.finish()
         capture |= {key: value for key, value in counts.items() if key != "interfaces"}

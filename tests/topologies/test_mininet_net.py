@@ -11,10 +11,12 @@ import pytest
 from networks_in_box import BINARY_TREE, DATAGRAMS, LOSSY, PINGS, SEED
 from patience import PATIENCE_S
 
+from topologies.generate import generate
 from topologies.mininet import sandbox
 from topologies.mininet.network import BringUpError, MininetNetwork, bridge_commands
 from topologies.model import Link, Topology
 from topologies.pipe import Pipe, netem, pipe_rng
+from topologies.routing import routes
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
@@ -138,6 +140,38 @@ def test_a_tree_comes_up_as_modelled_and_leaves_nothing(impairment):
 
 @pytest.mark.mininet
 @pytest.mark.usefixtures("needs_box")
+def test_mininets_own_commands_run_on_hosts():
+    found = run("host_commands")
+    assert found["addresses"] == ["10.0.0.2/30", "10.0.0.5/30"]
+    assert {"r1-eth0", "r1-eth1", "lo"} <= {*found["sys"]}
+    assert found["popen"].startswith("r1-eth0@")
+    assert found["shells"] == 1, "a shell for the host that was asked for one"
+    assert found["left"] == 2
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_the_kernel_routes_as_routing_says():
+    topology = generate("random", {"nodes": 25, "degree": 3.0}, {"delay_ms": 1.0})
+    for node, devices in run("routes_of_a_network").items():
+        expected = [
+            "lo" if other == node else routes(topology, other)[node].out.name for other in topology.nodes
+        ]
+        assert devices == expected
+
+
+@pytest.mark.slow
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_a_large_network_comes_up_in_half_a_minute():
+    found = run("large_network")
+    assert found["heard"] == found["sent"]
+    # Of processor time: others may have the processor.
+    assert found["took"][1] < 30
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
 def test_round_trips_under_netem():
     if reason := sandbox.why_no_netem():
         pytest.skip(reason)
@@ -169,7 +203,7 @@ def test_sigterm_ends_the_relay_and_it_reports():
     assert (found["ready"], found["status"]) == ("ready\n", 0)
     assert found["lengths"] == [60]
     assert found["counters"]["under_way"] == 3
-    nothing = {"sent": 0, "lost": 0, "queue_drops": 0, "marked": 0, "marked": 0, "unsent": 0, "cut": 0}
+    nothing = {"sent": 0, "lost": 0, "queue_drops": 0, "marked": 0, "unsent": 0, "cut": 0}
     assert found["counters"]["pipes"] == [
         {**nothing, "interface": "a-eth0", "to": "b-eth0", "sent": 4},
         {**nothing, "interface": "b-eth0", "to": "a-eth0"},

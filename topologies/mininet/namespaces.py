@@ -19,11 +19,6 @@ _ETHTOOL_GLINK = 0x0A
 _ETHTOOL_STXCSUM = 0x17
 
 
-def netns_of(pid: int) -> str:
-    """Path of a process's network namespace; it stays valid while the process lives."""
-    return f"/proc/{pid}/ns/net"
-
-
 def ip(commands: Sequence[str]) -> None:
     """Run `ip` commands, given without the word `ip`, in this thread's namespace.
 

@@ -21,7 +21,8 @@ and netem differ in meaning is told in topologies.pipe.
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -31,12 +32,12 @@ from typing import Any, Literal, Self
 import mininet.link
 import mininet.log
 import mininet.net
-import mininet.node
 
 from captures.netns import inside
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
-from topologies.model import Hop, LinkEnd, Topology
+from topologies.mininet.host import Host, Namespace
+from topologies.model import NODE_NETWORK, Hop, Interface, LinkEnd, Topology
 from topologies.pipe import netem
 from topologies.routing import routes
 
@@ -81,7 +82,13 @@ class MininetNetwork:
         self._hops: dict[str, list[Hop]] = {}
         for hop in topology.hops:
             self._hops.setdefault(hop.out.node, []).append(hop)
-        self._routes = {to: routes(topology, to) for to in topology.nodes}
+        self._own: dict[str, list[Interface]] = {}
+        for interface in topology.interfaces:
+            self._own.setdefault(interface.node, []).append(interface)
+        self._ways: dict[str, dict[str, Hop]] = {node: {} for node in topology.nodes}
+        for to in topology.nodes:
+            for node, way in routes(topology, to).items():
+                self._ways[node][to] = way
         self._seed = seed
         self._directory = directory
         self._closing = ExitStack()
@@ -114,11 +121,11 @@ class MininetNetwork:
 
     def netns(self, node: str) -> str:
         """Path of a node's network namespace."""
-        return namespaces.netns_of(self._pid(node))
+        return self._namespaces[node].path
 
     def popen(self, node: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
-        """Start a program on a node, that is in its network and mount namespaces; options are Popen's."""
-        return subprocess.Popen(_on(self._pid(node), argv), **options)
+        """Start a program on a node, that is in its network namespace; options are Popen's."""
+        return self._namespaces[node].start(argv, **options)
 
     def set_link(self, link: int, up: bool) -> None:
         """Break a link of the topology, or mend it; the nodes' own interfaces stay up, and notice nothing.
@@ -129,7 +136,7 @@ class MininetNetwork:
         if self._relay is not None:
             self._relay.tell(f"{link} {'up' if up else 'down'}")
             return
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             namespaces.ip(
                 [
                     f"link set dev {end.name} " + (f"master link{link}" if up else "nomaster")
@@ -137,28 +144,28 @@ class MininetNetwork:
                 ]
             )
 
-    def _pid(self, node: str) -> int:
-        return int(self.mininet.get(node).pid)
-
     def _bring_up(self, stack: ExitStack) -> None:
         mininet.log.setLogLevel("error")
         # Or Mininet would ask for the machine's own root, and change the machine's sysctls.
         mininet.net.Mininet.inited = True
         self.mininet = mininet.net.Mininet(controller=None)
         stack.callback(self.mininet.stop)
+        self._namespaces = {}
         for node in self._topology.nodes:
-            self.mininet.addHost(node, ip=None)
-        self._wire = mininet.node.Node("wire")
-        stack.callback(self._wire.terminate)
+            self._namespaces[node] = Namespace()
+            self.mininet.addHost(node, Host, namespace=self._namespaces[node], ip=None)
+        self._wire = Namespace()
+        stack.callback(self._wire.close)
 
-        for pid in (self._wire.pid, *map(self._pid, self._topology.nodes)):
-            with inside(namespaces.netns_of(pid)):
+        for namespace in (self._wire, *self._namespaces.values()):
+            with inside(namespace.path):
                 namespaces.disable_ipv6()
                 namespaces.set_up_ipv4()
         self._make_interfaces()
+        relay = self._begin_relay(stack) if self.impairment == "relay" else None  # while nodes are configured
         for node in self._topology.nodes:
             self._configure(node)
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             for interface in self._interfaces:
                 namespaces.settle(interface.name)
         for a, b in self._ends():
@@ -167,10 +174,10 @@ class MininetNetwork:
                 made.ip, made.prefixLen, made.mac = interface.ipv4, "30", _text(interface.mac)
         self.mininet.start()
 
-        if self.impairment == "relay":
-            self._start_relay(stack)
-        else:
+        if relay is None:
             self._build_bridges()
+        else:
+            self._relay = relay.wait()
 
     def _ends(self) -> Iterable[tuple[LinkEnd, LinkEnd]]:
         """The two interfaces of each link."""
@@ -181,18 +188,19 @@ class MininetNetwork:
         """All veth pairs at once: `ip` for each of them would take ten times as long."""
         commands = []
         for interface in self._interfaces:
-            name, pid = interface.name, self._pid(interface.node)
+            name, netns = interface.name, self._namespaces[interface.node].path
             commands.append(
-                f"link add name {name} type veth peer name {name} address {_text(interface.mac)} netns {pid}"
+                f"link add name {name} type veth peer name {name}"
+                f" address {_text(interface.mac)} netns {netns}"
             )
             commands.append(f"link set dev {name} up")
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             namespaces.ip(commands)
 
     def _configure(self, node: str) -> None:
         address = self._topology.address(node)
         commands = ["link set dev lo up", f"address add {address}/32 dev lo"]
-        own = [interface for interface in self._interfaces if interface.node == node]
+        own = self._own.get(node, [])
         for interface in own:
             commands += [
                 f"address add {interface.ipv4}/{interface.PREFIX_LENGTH} dev {interface.name}",
@@ -201,19 +209,31 @@ class MininetNetwork:
         for out, into in self._hops.get(node, ()):
             peer = f"{into.ipv4} lladdr {_text(into.mac)}"
             commands.append(f"neighbour add {peer} dev {out.name} nud permanent")
-        for other, ways in self._routes.items():
-            hop = ways.get(node)
-            if hop is not None:
-                to = self._topology.address(other)
-                commands.append(f"route add {to} via {hop.into.ipv4} dev {hop.out.name} src {address}")
+        commands += [f"route add {route}" for route in self._routes(node)]
         with inside(self.netns(node)):
             namespaces.ip(commands)
             for interface in own:
                 namespaces.disable_transmit_checksum_offload(interface.name)
                 namespaces.settle(interface.name)
 
+    def _routes(self, node: str) -> Iterator[str]:
+        """Yield the routes of a node to all others, as `ip route` takes them.
+
+        A node that reaches all others has one route for most of them, and further ones for the exceptions:
+        hundreds of thousands of routes would take the kernel longer than all else.
+        """
+        topology, address = self._topology, self._topology.address
+        hops = self._ways[node]
+        usual = None
+        if len(hops) == len(topology.nodes) - 1 and hops:
+            usual = Counter(hops.values()).most_common(1)[0][0]
+            yield f"{NODE_NETWORK} {_by(usual)} src {address(node)}"
+        for other, hop in hops.items():
+            if hop != usual:
+                yield f"{address(other)} {_by(hop)} src {address(node)}"
+
     def _build_bridges(self) -> None:
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             namespaces.ip(
                 [
                     command
@@ -226,16 +246,21 @@ class MininetNetwork:
                 if settings:
                     _tc(["qdisc", "add", "dev", interface.name, "root", "netem", *settings])
 
-    def _start_relay(self, stack: ExitStack) -> None:
+    def _begin_relay(self, stack: ExitStack) -> Child:
         specification = self._directory / "relay.json"
         text = json.dumps({"seed": self._seed, **asdict(self._topology)})
         specification.write_text(text, encoding="utf-8")
+        stack.callback(specification.unlink)
         program = [sys.executable, "-m", "topologies.mininet.relay", str(specification.resolve())]
-        self._relay = Child("the relay", _on(self._wire.pid, program), cwd=Path(__file__).parents[2])
-        specification.unlink()
-        stack.callback(self._stop_relay, self._relay)
+        with inside(self._wire.path):
+            relay = Child("the relay", program, cwd=Path(__file__).parents[2])
+        stack.callback(self._stop_relay, relay)
+        return relay
 
     def _stop_relay(self, relay: Child) -> None:
+        if self._relay is None:
+            relay.kill()
+            return
         self._relay = None
         try:
             self.relay_counters = relay.finish()
@@ -279,9 +304,8 @@ def _choose(impairment: Literal["auto"] | Impairment, topology: Topology) -> tup
     return "relay", why_not
 
 
-def _on(pid: int, argv: Sequence[str]) -> list[str]:
-    """The command line that runs `argv` in the network and mount namespaces of process `pid`."""
-    return ["mnexec", "-a", str(pid), *argv]
+def _by(hop: Hop) -> str:
+    return f"via {hop.into.ipv4} dev {hop.out.name}"
 
 
 def _text(mac: bytes) -> str:
