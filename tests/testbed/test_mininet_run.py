@@ -18,6 +18,7 @@ from patience import PATIENCE_S
 from captures.key_log import from_lines
 from captures.pcapng import Direction
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
+from testbed.experiment.host_process import Report
 from testbed.experiment.mininet_run import _Nodes, _Process
 from testbed.layerings.node import AppState
 from testbed.scenario.model import BUILT_IN, load
@@ -90,7 +91,7 @@ def test_what_processes_of_one_node_took_of_a_processor_adds_up() -> None:
     nodes = _Nodes(load("line"), "lli", None, None, Path())
     nodes._processes["r1"] = _Process(None, here)
     for spent in (5, 7):
-        there.send(("report", ([], [], spent, AppState(), [])))
+        there.send(("report", Report([], [], spent, AppState(), [])))
         nodes._collect("r1", 1)
     assert nodes.cpu_ns == {"r1": 12}
 

@@ -50,6 +50,7 @@ def set_up_ipv4() -> None:
         ("ip_forward", "1"),
         ("conf/all/rp_filter", "0"),
         ("conf/default/rp_filter", "0"),
+        ("fib_multipath_hash_policy", "1"),  # a flow goes one way, by its addresses and ports
         ("tcp_congestion_control", "reno"),
         ("igmp_link_local_mcast_reports", "0"),  # or joining a group would put frames into captures
     ):

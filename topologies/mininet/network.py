@@ -22,7 +22,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -34,12 +34,13 @@ import mininet.log
 import mininet.net
 
 from captures.netns import inside
+from topologies.link import PARAMETERS
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
 from topologies.mininet.host import Host, Namespace
-from topologies.model import NODE_NETWORK, Hop, Interface, LinkEnd, Topology
+from topologies.model import NODE_NETWORK, Hop, Interface, Link, LinkEnd, Topology
 from topologies.pipe import netem
-from topologies.routing import routes
+from topologies.routing import BY_DELAY, Routing, equal_routes
 
 Impairment = Literal["netem", "relay"]
 
@@ -56,6 +57,7 @@ class MininetNetwork:
         seed: of the relay's losses and jitter; netem ignores it.
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
         directory: an existing directory for the relay's specification, while it starts.
+        routing: by which routes nodes forward IP.
 
     Attributes:
         impairment: "netem" or "relay", whichever it is.
@@ -74,6 +76,7 @@ class MininetNetwork:
         impairment: Literal["auto"] | Impairment = "auto",
         *,
         directory: Path,
+        routing: Routing = BY_DELAY,
     ) -> None:
         self.impairment, self.reason = _choose(impairment, topology)
         self.relay_counters: dict[str, Any] | None = None
@@ -85,10 +88,8 @@ class MininetNetwork:
         self._own: dict[str, list[Interface]] = {}
         for interface in topology.interfaces:
             self._own.setdefault(interface.node, []).append(interface)
-        self._ways: dict[str, dict[str, Hop]] = {node: {} for node in topology.nodes}
-        for to in topology.nodes:
-            for node, way in routes(topology, to).items():
-                self._ways[node][to] = way
+        self._routing = routing
+        self._routes: dict[str, dict[str, str]] = {}  # of each node: where to, and how, as `ip route` has it
         self._seed = seed
         self._directory = directory
         self._closing = ExitStack()
@@ -144,6 +145,34 @@ class MininetNetwork:
                 ]
             )
 
+    def change_link(self, link: int, to: Link) -> None:
+        """Give a link of the topology other parameters, for the frames that are sent from now on.
+
+        Raises OSError if that fails.
+        """
+        if self._relay is not None:
+            parameters = {name: getattr(to, name) for name in PARAMETERS}
+            self._relay.tell(f"{link} set {json.dumps(parameters)}")
+            return
+        settings = netem(to) or netem(Link(to.a, to.b, delay_ms=1e-6))  # nothing, but it replaces what was
+        with inside(self._wire.path):
+            for end in self._topology.link_ends[2 * link : 2 * link + 2]:
+                _tc(["qdisc", "replace", "dev", end.name, "root", "netem", *settings])
+
+    def reroute(self, topology: Topology, routing: Routing) -> None:
+        """Let all nodes forward IP by other routes; the topology may differ in its links' parameters.
+
+        Raises OSError if that fails.
+        """
+        before, self._routes = self._routes, _tables(topology, routing)
+        for node, table in self._routes.items():
+            old = before[node]
+            commands = [f"route replace {to} {how}" for to, how in table.items() if old.get(to) != how]
+            commands += [f"route del {to}" for to in old if to not in table]
+            if commands:
+                with inside(self.netns(node)):
+                    namespaces.ip(commands)
+
     def _bring_up(self, stack: ExitStack) -> None:
         mininet.log.setLogLevel("error")
         # Or Mininet would ask for the machine's own root, and change the machine's sysctls.
@@ -161,6 +190,7 @@ class MininetNetwork:
             with inside(namespace.path):
                 namespaces.disable_ipv6()
                 namespaces.set_up_ipv4()
+        self._routes = _tables(self._topology, self._routing)
         self._make_interfaces()
         relay = self._begin_relay(stack) if self.impairment == "relay" else None  # while nodes are configured
         for node in self._topology.nodes:
@@ -209,28 +239,12 @@ class MininetNetwork:
         for out, into in self._hops.get(node, ()):
             peer = f"{into.ipv4} lladdr {_text(into.mac)}"
             commands.append(f"neighbour add {peer} dev {out.name} nud permanent")
-        commands += [f"route add {route}" for route in self._routes(node)]
+        commands += [f"route add {to} {how}" for to, how in self._routes[node].items()]
         with inside(self.netns(node)):
             namespaces.ip(commands)
             for interface in own:
                 namespaces.disable_transmit_checksum_offload(interface.name)
                 namespaces.settle(interface.name)
-
-    def _routes(self, node: str) -> Iterator[str]:
-        """Yield the routes of a node to all others, as `ip route` takes them.
-
-        A node that reaches all others has one route for most of them, and further ones for the exceptions:
-        hundreds of thousands of routes would take the kernel longer than all else.
-        """
-        topology, address = self._topology, self._topology.address
-        hops = self._ways[node]
-        usual = None
-        if len(hops) == len(topology.nodes) - 1 and hops:
-            usual = Counter(hops.values()).most_common(1)[0][0]
-            yield f"{NODE_NETWORK} {_by(usual)} src {address(node)}"
-        for other, hop in hops.items():
-            if hop != usual:
-                yield f"{address(other)} {_by(hop)} src {address(node)}"
 
     def _build_bridges(self) -> None:
         with inside(self._wire.path):
@@ -304,8 +318,32 @@ def _choose(impairment: Literal["auto"] | Impairment, topology: Topology) -> tup
     return "relay", why_not
 
 
-def _by(hop: Hop) -> str:
-    return f"via {hop.into.ipv4} dev {hop.out.name}"
+def _tables(topology: Topology, routing: Routing) -> dict[str, dict[str, str]]:
+    """Return each node's routes: where to, and how, as `ip route` takes it.
+
+    A node that reaches all others has one route for most of them, and further ones for the exceptions:
+    hundreds of thousands of routes would take the kernel longer than all else.
+    """
+    hops: dict[str, dict[str, tuple[Hop, ...]]] = {node: {} for node in topology.nodes}
+    for to in topology.nodes:
+        for node, best in equal_routes(topology, to, routing).items():
+            hops[node][to] = best
+    tables: dict[str, dict[str, str]] = {}
+    for node, ways in hops.items():
+        table = tables.setdefault(node, {})
+        usual = None
+        if ways and len(ways) == len(topology.nodes) - 1:
+            ((usual, _),) = Counter(ways.values()).most_common(1)
+            table[NODE_NETWORK] = _how(usual, topology.address(node))
+        for to, best in ways.items():
+            if best != usual:
+                table[f"{topology.address(to)}/32"] = _how(best, topology.address(node))
+    return tables
+
+
+def _how(hops: Sequence[Hop], source: str) -> str:
+    ways = [f"via {hop.into.ipv4} dev {hop.out.name}" for hop in hops]
+    return f"src {source} {ways[0] if len(ways) == 1 else ' '.join(f'nexthop {way}' for way in ways)}"
 
 
 def _text(mac: bytes) -> str:

@@ -17,8 +17,9 @@ namespace as on the nodes. A frame that a medium's member sends leaves at all ot
 the MAC address of one of them, only there.
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
-by its index: what is under way there is lost, and so is all that comes in until `LINK up`. It ends on SIGTERM
-or when its standard input ends, and prints one line of JSON:
+by its index: what is under way there is lost, and so is all that comes in until `LINK up`. A line
+`LINK set {...}` gives a link other parameters, all of topologies.link, for the frames that come in later. It
+ends on SIGTERM or when its standard input ends, and prints one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
      "late_mean_us": float,       how much later than due frames left the relay
@@ -47,6 +48,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from topologies.link import LinkParameters
 from topologies.mininet.ring import Ring
 from topologies.model import Hop, Link, Medium, Topology
 from topologies.pipe import Pipe, mark, pipe_rng
@@ -135,9 +137,15 @@ class Relay:
     def _obey(self, said: bytes) -> None:
         *lines, self._said = (self._said + said).split(b"\n")
         for line in lines:
-            link, word = line.split()
-            for way in self._all[2 * int(link) : 2 * int(link) + 2]:
-                way.set(word == b"up", time.monotonic_ns())
+            link, word, *parameters = line.split(maxsplit=2)
+            ways = self._all[2 * int(link) : 2 * int(link) + 2]
+            if parameters:
+                to = LinkParameters(**json.loads(parameters[0]))
+            for way in ways:
+                if parameters:
+                    way.pipe.change(to)
+                else:
+                    way.set(word == b"up", time.monotonic_ns())
 
     def _receive(self) -> None:
         """Put frames that have come in on their way."""
