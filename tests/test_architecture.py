@@ -34,6 +34,7 @@ TESTBED = layered(
         "ladder",
         "watch",
         "verify",
+        "verify/links",
         "verify/simulate",
         "verify/swarms",
         "verify/providers",

@@ -1,8 +1,8 @@
 """The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
 here.
 
-The others (analyze, decrypt, dissect, forward, model, serve, simulate, ssb, status, topology, watch) have
-modules of their own.
+The others (analyze, decrypt, dissect, doctor, forward, model, selftest, serve, simulate, ssb, status,
+topology, watch) have modules of their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -42,9 +42,11 @@ from testbed.cli import interrupts, ndn_over_ssb  # noqa: F401 - adds commands t
 from testbed.cli.analyze import analyze
 from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
+from testbed.cli.doctor import doctor
 from testbed.cli.forward import forward
 from testbed.cli.model import model
 from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.selftest import selftest
 from testbed.cli.serve import serve
 from testbed.cli.simulate import simulate
 from testbed.cli.ssb import ssb
@@ -521,7 +523,21 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, decrypt, dissect, forward, model, serve, simulate, ssb, status, topology, watch):
+for _command in (
+    analyze,
+    decrypt,
+    dissect,
+    doctor,
+    forward,
+    model,
+    selftest,
+    serve,
+    simulate,
+    ssb,
+    status,
+    topology,
+    watch,
+):
     feednet.add_command(_command)
 
 

@@ -1,8 +1,8 @@
 """The processes of nodes over Mininet: one node each, or many nodes packed into one.
 
 A socket stays in the network namespace in which it was opened, so one process can run the nodes of many
-hosts, each with sockets of its own. A pack costs little more memory than one node, where processes take 20 MiB
-each; and its nodes share one processor. There is a pack for each processor.
+hosts, each with sockets of its own. A pack costs little more memory than one node, where processes take 20
+MiB each, and its nodes share one processor. There is a pack for each processor.
 """
 
 import asyncio

@@ -68,8 +68,8 @@ BAD = [
     (GOOD.replace("delay_ms", "delay"), r"topology\.link\.delay: unknown key"),
     (
         GOOD.replace('generator = "line"', ""),
-        r"\[topology\] needs one of generator \(line, star, tree, grid, ring, random, scale-free, small-world,"
-        r" fat-tree\), file, library \(abilene, geant, ndn-testbed, sprint\), or links and media",
+        r"\[topology\] needs one of generator \(line, star, tree, grid, ring, random, scale-free,"
+        r" small-world, fat-tree\), file, library \(abilene, geant, ndn-testbed, sprint\), or links and media",
     ),
     ("seed = -1" + GOOD, r"seed: .*greater than or equal to 0 \(got -1\)"),
     ("workload = 3" + GOOD, r"workload: must be a table \(got 3\)"),
