@@ -24,9 +24,11 @@ class Routes:
 def link_by_link(planned: Iterable[Planned], network: Topology) -> tuple[Planned, ...]:
     """Return what happens, in order of time, with partitions and healing told link by link.
 
-    A partition leaves alone what is down already; healing mends what partitions have broken.
+    A partition leaves alone what is down already; healing mends what partitions have broken. Of several
+    changes of one link each has all that was set before, too.
     """
     found: list[Planned] = []
+    settings: dict[int, dict[str, float | str]] = {}
     down: set[int] = set()
     cut: list[int] = []
     for time, change in planned:
@@ -44,6 +46,10 @@ def link_by_link(planned: Iterable[Planned], network: Topology) -> tuple[Planned
             found += [(time, _of_link(network, at, change, "link_up")) for at in cut]
             down.difference_update(cut)
             cut.clear()
+        elif change.link_change is not None:
+            at = network.link_between(*change.ends)
+            settings[at] = settings.get(at, {}) | (change.set or {})
+            found.append((time, change.model_copy(update={"set": settings[at]})))
         else:
             found.append((time, change))
             if change.link_down is not None:

@@ -83,6 +83,20 @@ def test_partitions_only_break_what_is_up_and_healing_only_mends_what_they_broke
         up |= {i: each.link_up is not None for i, each in zip(indices, steps, strict=True)}
 
 
+def test_changes_of_a_link_add_up():
+    changes = planned(
+        Change(at_ms=1, link_change="a b", set={"delay_ms": 5.0}),
+        Change(at_ms=2, link_change="b c", set={"bw_mbit": 1.0}),
+        Change(at_ms=3, link_change="b a", set={"bw_mbit": 2.0}),
+    )
+    found = [(change.link_change, change.set) for _, change in link_by_link(changes, RING)]
+    assert found == [
+        ("a b", {"delay_ms": 5.0}),
+        ("b c", {"bw_mbit": 1.0}),
+        ("b a", {"delay_ms": 5.0, "bw_mbit": 2.0}),
+    ]
+
+
 def test_routes_follow_what_happens():
     changes = planned(
         Change(at_ms=10, link_down="a b"),
