@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
@@ -47,7 +48,8 @@ def read_graphml(path: str | PathLike[str], **link: Any) -> Topology:
 
     source = fspath(path)
     try:
-        graph = read_graphml(source)
+        with warnings.catch_warnings(action="ignore"):  # of keys without a type, which are texts then
+            graph = read_graphml(source)
     except OSError as error:
         raise TopologyError(f"{source}: cannot be read: {error.strerror}") from None
     except ParseError as error:
@@ -56,9 +58,9 @@ def read_graphml(path: str | PathLike[str], **link: Any) -> Topology:
         raise TopologyError(f"{source}:{line}: column {column + 1} is not XML ({reason})") from None
     except NetworkXError as error:
         raise TopologyError(f"{source}: is not a GraphML file of one graph: {_line(error)}") from None
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
         said = f"no key {error}" if isinstance(error, KeyError) else _line(error)
-        raise TopologyError(f"{source}: a value does not fit its <key>: {said}") from None
+        raise TopologyError(f"{source}: cannot be read as GraphML: {said}") from None
     try:
         return from_networkx(graph, **link)
     except TopologyError as error:

@@ -198,8 +198,8 @@ layerings = ["lli", "append-poll"]
 publisher = "a"
 subscribers = ["d"]
 hosts = "packed"
-settle_ms = 4000
-drain_ms = 500
+settle_ms = 2500
+drain_ms = 200
 [topology]
 links = [
     { a = "a", b = "b" },

@@ -2,6 +2,8 @@
 
 import networkx as nx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from topologies import library
 from topologies.geography import delay_ms, distance_km
@@ -69,7 +71,7 @@ def test_what_the_caller_says_replaces_what_the_file_says(zoo):
         ("</graphml>", "", "zoo.graphml:25: column 1 is not XML (no element found)"),
         ("<node id=", "<nodeid=", "zoo.graphml:10: column 12 is not XML (not well-formed (invalid token))"),
         ("graph edgedefault", "grph edgedefault", "zoo.graphml:23: column 5 is not XML (mismatched tag)"),
-        (">40.71<", ">north<", "a value does not fit its <key>: could not convert string to float: 'north'"),
+        (">40.71<", ">north<", "cannot be read as GraphML: could not convert string to float: 'north'"),
         (">40.71<", ">94<", "node newyork: latitude must be from -90 to 90, not 94.0"),
         (">-74.01<", ">-190<", "node newyork: longitude must be from -180 to 180, not -190.0"),
         (">G<", ">fast<", "link london2:zurichhaup: LinkSpeedUnits must be K, M, G or T, not 'fast'"),
@@ -92,6 +94,25 @@ def test_files_that_cannot_be(zoo, old, new, message):
     assert message in str(error.value)
     assert str(error.value).startswith(str(zoo))
     assert "\n" not in str(error.value)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_file_is_a_topology_or_one_line(tmp_path, data):
+    text = ZOO
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        put = data.draw(st.text('<>/"=-0189.einfa ', max_size=6))
+        text = text[:at] + put + text[at + data.draw(st.integers(0, 6)) :]
+    path = tmp_path / "some.graphml"
+    path.write_text(text, encoding="utf-8")
+    said = ""
+    try:
+        read_graphml(path)
+    except TopologyError as error:
+        said = str(error)
+    assert not said or said.startswith(str(path))
+    assert len(said.splitlines()) <= 1
 
 
 def test_a_file_that_is_not_there(tmp_path):

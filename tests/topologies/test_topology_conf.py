@@ -98,6 +98,26 @@ def test_what_is_written_is_read(topology):
     assert parse_conf(conf_text(topology), "t.conf") == topology
 
 
+@settings(max_examples=150)
+@given(st.data())
+def test_any_text_is_a_topology_or_one_line(data):
+    lines = FULL.splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        cut = data.draw(st.integers(0, len(lines[at])))
+        rest = lines[at][cut + data.draw(st.integers(0, 4)) :]
+        lines[at] = lines[at][:cut] + data.draw(st.text(max_size=6)) + rest
+    said, topology = "", None
+    try:
+        topology = parse_conf("\n".join(lines), "t.conf")
+    except TopologyError as error:
+        said = str(error)
+    assert (topology is None) == said.startswith("t.conf")
+    assert len(said.splitlines()) <= 1
+    if topology is not None:
+        assert parse_conf(conf_text(topology), "t.conf") == topology
+
+
 def test_what_a_file_cannot_say():
     cell = Medium(name="cell", members=("a", "b"))
     with pytest.raises(TopologyError, match="medium cell: a Mini-NDN file has no broadcast media"):
