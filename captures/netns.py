@@ -23,6 +23,17 @@ def inside(netns: str) -> Iterator[None]:
             _setns(home.fileno())
 
 
+def new_netns() -> int:
+    """Make a network namespace; return a descriptor that keeps it. Raises OSError."""
+    with open("/proc/thread-self/ns/net", "rb") as home:
+        if _libc.unshare(_CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        try:
+            return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            _setns(home.fileno())
+
+
 def _setns(descriptor: int) -> None:
     if _libc.setns(descriptor, _CLONE_NEWNET):  # os.setns is there from Python 3.12 on
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -35,6 +35,7 @@ TESTBED = layered(
         "ladder/swarms",
         "watch",
         "verify",
+        "verify/links",
         "verify/simulate",
         "verify/swarms",
         "verify/providers",

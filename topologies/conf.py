@@ -1,28 +1,36 @@
-"""Reader of Mini-NDN's `.conf` topology files.
+"""Mini-NDN's `.conf` topology files, read and written.
 
     [nodes]
     a: _ radius=0.5 angle=1.2
     b: _
+    [switches]
+    s: _
     [links]
-    a:b delay=10ms bw=100 loss=0.5 jitter=1ms max_queue_size=50
+    a:s delay=10ms bw=100 loss=0.5 jitter=1ms max_queue_size=50
+    s:b delay=5ms
+    [faces]
+    a:s cost=42
 
 The file is read by lines, not by configparser, so that every error names its line.
 
 - Blank lines, and lines that start with `#` or `;`, say nothing. Names of nodes are lower-cased.
-- `[nodes]`: a name, a colon, then `_` or key=value words. They describe what other programs do with the
-  node (radius, angle, network, router, nfd-log-level): any key is accepted, none is used.
+- `[nodes]`: a name, a colon, then `_` or key=value words, any key. They describe what other programs do with
+  the node (network, router, nfd-log-level); radius and angle are the coordinates of hyperbolic routing.
+- `[switches]`: written like nodes, and nodes here: what runs on a switch forwards, as on any other.
 - `[links]`: `a:b`, then key=value words that hold in each direction: `delay` and `jitter`, numbers with
   the unit s, ms or us; `bw` in Mbit/s; `loss` in percent; `max_queue_size` in packets. Beyond what
-  Mini-NDN knows: `duplicate` in percent.
-- `[switches]` must be empty: links here join two nodes.
+  Mini-NDN knows: the other parameters of topologies.link, under their names less the unit. Mininet's words
+  for how the kernel is to do it (use_hfsc, use_tbf, latency_ms, speedup, gro, txo, rxo) are passed over.
+- `[faces]`: `a:b cost=42` is the cost of the link from a to b, and back if there is no line for `b:a`;
+  `_`, or no cost, says nothing.
 - `[stations]`, `[accessPoints]` and `[cars]`, of Mini-NDN's wireless networks, are refused: links are wired.
-- `[faces]` lists costs for Mini-NDN's routing; routes here follow from delays, so it is passed over.
 """
 
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +38,7 @@ from typing import Any, NamedTuple
 from topologies.link import PARAMETERS, Parameter
 from topologies.model import Link, Topology, TopologyError
 
+_IGNORED = {"use_hfsc", "use_tbf", "use_htb", "latency_ms", "speedup", "gro", "txo", "rxo"}
 _SECTIONS = ("nodes", "switches", "links", "faces")
 _WIRELESS = ("stations", "accesspoints", "cars")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
@@ -71,6 +80,8 @@ class _LinkKey(NamedTuple):
                 return cls(name, _whole, f"a whole number of packets, at least {parameter.least:g}")
             case "%":
                 return cls(name, _number, f"a number {parameter.range}, in percent, without a sign")
+            case "":
+                return cls(name, str, parameter.wanted)
             case unit:
                 return cls(name, _number, f"a number of {unit} {parameter.range}, without a unit")
 
@@ -117,22 +128,69 @@ def parse_conf(text: str, source: str) -> Topology:
     """
     nodes: list[tuple[_Line, str]] = []
     links: list[tuple[_Line, Link]] = []
+    faces: list[tuple[_Line, _Face]] = []
+    switches: list[str] = []
+    attributes: dict[str, dict[str, str]] = {}
     for line in _lines(text, source):
-        if line.section == "nodes":
-            nodes.append((line, _node(line)))
-        elif line.section == "links":
+        if line.section == "links":
             links.append((line, _link(line)))
-        elif line.section == "switches":
-            raise line.error(
-                f"{line.subject.rstrip(':')}: switches are not supported; link the nodes to each other"
-            )
+        elif line.section == "faces":
+            faces.append((line, _face(line)))
+        else:
+            name, said = _node(line)
+            nodes.append((line, name))
+            switches += [name] if line.section == "switches" else []
+            attributes |= {name: said} if said else {}
     if not nodes:
         raise TopologyError(f"{source}: no nodes; list them in a section [nodes], one `name: _` a line")
     names = tuple(name for _, name in nodes)
     try:
-        return Topology(names, tuple(link for _, link in links))
+        Topology(names, tuple(link for _, link in links))
     except TopologyError:
         raise _refused(nodes, links) from None
+    joined = _with_costs([link for _, link in links], faces)
+    return Topology(names, joined, switches=tuple(switches), attributes=attributes)
+
+
+def conf_text(topology: Topology) -> str:
+    """Write a topology as a Mini-NDN file, from which `parse_conf` makes the same one.
+
+    Raises TopologyError for what the format cannot say: broadcast media, and attributes with blanks.
+    """
+    if topology.media:
+        raise TopologyError(f"medium {topology.media[0]}: a Mini-NDN file has no broadcast media")
+    lines = ["[nodes]"]
+    lines += [_node_text(topology, node) for node in topology.nodes if node not in topology.switches]
+    if topology.switches:
+        lines += ["[switches]", *(_node_text(topology, node) for node in topology.switches)]
+    lines += ["[links]", *(f"{link} {_link_text(link)}" for link in topology.links)]
+    costs = [(f"{link.a}:{link.b}", link.cost) for link in topology.links]
+    costs += [(f"{link.b}:{link.a}", link.cost_back) for link in topology.links]
+    faces = [f"{ends} cost={_shortest(cost)}" for ends, cost in costs if cost is not None]
+    return "\n".join([*lines, *(["[faces]", *faces] if faces else [])]) + "\n"
+
+
+def _node_text(topology: Topology, node: str) -> str:
+    words = [f"{key}={value}" for key, value in topology.attributes.get(node, {}).items()]
+    for word in words:
+        if len(word.split()) != 1:
+            raise TopologyError(f"node {node}: a Mini-NDN file cannot say {word!r}; it has a blank")
+    return f"{node}: {' '.join(words) or '_'}"
+
+
+def _link_text(link: Link) -> str:
+    words = []
+    for key, (name, _, _) in _LINK_KEYS.items():
+        value = getattr(link, name)
+        if value != Link.__dataclass_fields__[name].default:
+            text = value if isinstance(value, str) else _shortest(value)
+            words.append(f"{key}={text}{'ms' if name.endswith('_ms') else ''}")
+    return " ".join(words) or "_"
+
+
+def _shortest(value: float) -> str:
+    """Return a number in digits that are read back as it is; the format has no exponents."""
+    return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
 def _lines(text: str, source: str) -> list[_Line]:
@@ -161,14 +219,68 @@ def _lines(text: str, source: str) -> list[_Line]:
     return found
 
 
-def _node(line: _Line) -> str:
+def _node(line: _Line) -> tuple[str, dict[str, str]]:
     name, colon, rest = line.subject.partition(":")
     if not colon or rest:
         raise line.error(f"{line.subject}: a node must be written `name: _` or `name: key=value ...`")
+    said: dict[str, str] = {}
     for word in line.words:
-        if word != "_" and "=" not in word:
+        key, equals, value = word.partition("=")
+        if word != "_" and not equals:
             raise line.error(f"{line.subject} {word}: must be _ or key=value")
-    return name.lower()
+        if key in said:
+            raise line.error(f"{line.subject} {word}: {key} is given twice")
+        said |= {key: value} if equals else {}
+    return name.lower(), said
+
+
+class _Face(NamedTuple):
+    """The cost of a link from one end to the other, if it is given."""
+
+    a: str
+    b: str
+    cost: float | None
+
+
+def _face(line: _Line) -> _Face:
+    a, _, b = line.subject.lower().partition(":")
+    if not a or not b:
+        raise line.error(f"{line.subject}: a face must be written `a:b cost=NUMBER`, or `a:b _`")
+    cost: float | None = None
+    for word in line.words:
+        key, _, value = word.partition("=")
+        if word != "_" and key != "cost":
+            raise line.error(f"{line.subject} {word}: unknown; a face has cost")
+        if key == "cost":
+            try:
+                cost = _number(value)
+            except ValueError:
+                raise line.error(f"{line.subject} {word}: cost must be a number from 0") from None
+    return _Face(a, b, cost)
+
+
+def _with_costs(links: list[Link], faces: list[tuple[_Line, _Face]]) -> tuple[Link, ...]:
+    index = {ends: number for number, link in enumerate(links) for ends in _both_ways(link)}
+    costs: dict[tuple[str, str], float] = {}
+    for line, face in faces:
+        ends = face.a, face.b
+        if ends not in index:
+            raise line.error(f"{line.subject}: no link joins {face.a} and {face.b}; name one of [links]")
+        if ends in costs:
+            raise line.error(f"{line.subject}: its cost is given twice")
+        if face.cost is not None:
+            costs[ends] = face.cost
+    found = []
+    for link in links:
+        there, back = (costs.get(ends) for ends in _both_ways(link))
+        if there is None:
+            there, back = back, None
+        found.append(replace(link, cost=there, cost_back=None if back == there else back))
+    return tuple(found)
+
+
+def _both_ways(link: Link) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (link.a, link.b), (link.b, link.a)
 
 
 def _link(line: _Line) -> Link:
@@ -179,22 +291,28 @@ def _link(line: _Line) -> Link:
         link = Link(a, b)
     except TopologyError as error:
         raise line.error(str(error)) from None
-    given: set[str] = set()
+    given: dict[str, Any] = {}
     for word in line.words:
         if word == "_":
             continue
         name, equals, value = word.partition("=")
+        if equals and name in _IGNORED:
+            continue
         if not equals or name not in _LINK_KEYS:
             raise line.error(f"{line.subject} {word}: unknown; a link has {', '.join(_LINK_KEYS)}")
-        if name in given:
-            raise line.error(f"{line.subject} {word}: {name} is given twice")
-        given.add(name)
         key = _LINK_KEYS[name]
+        if key.parameter in given:
+            raise line.error(f"{line.subject} {word}: {name} is given twice")
         try:
-            link = replace(link, **{key.parameter: key.read(value)})
+            given[key.parameter] = key.read(value)
         except ValueError:
-            raise line.error(f"{line.subject} {word}: {name} must be {key.wanted}") from None
-    return link
+            given[key.parameter] = math.nan
+        if not PARAMETERS[key.parameter].allows(given[key.parameter]):
+            raise line.error(f"{line.subject} {word}: {name} must be {key.wanted}")
+    try:
+        return replace(link, **given)
+    except TopologyError as error:
+        raise line.error(str(error)) from None
 
 
 def _refused(nodes: list[tuple[_Line, str]], links: list[tuple[_Line, Link]]) -> TopologyError:

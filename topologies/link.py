@@ -14,15 +14,20 @@ class LinkError(ValueError):
     """A parameter out of range; the message is one line that names it."""
 
 
+LOWEST = {"uniform": 1.0, "normal": 4.0, "pareto": 2 / 3, "paretonormal": 1.5}
+"""How far the delay may fall below delay_ms, in units of jitter_ms, by jitter_distribution."""
+
+
 class Parameter(NamedTuple):
     """What is declared of a parameter.
 
     Attributes:
         title: for people, "delay of each link".
-        unit: of its values.
+        unit: of its values; "" if they are words.
         least, most: its range, both included.
         is_above: `least` itself is not allowed.
         unset: the word for None, "" if it must be a number.
+        choices: the words that it takes; empty for a number.
         words: what is said of a link, "{:g} ms delay", and
         idle: what if the parameter has its default; None to use `words` then, too.
     """
@@ -33,12 +38,15 @@ class Parameter(NamedTuple):
     most: float = math.inf
     is_above: bool = False
     unset: str = ""
+    choices: tuple[str, ...] = ()
     words: str = "{:g}"
     idle: str | None = ""
 
     @property
     def wanted(self) -> str:
         """What a value must be, to go on "must be ..."."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
         if self.unit == "packets":
             return f"at least {self.least:g} packet"
         return self.range if self.most < math.inf else f"a finite number {self.range}"
@@ -49,10 +57,12 @@ class Parameter(NamedTuple):
         upper = f" to {self.most:g}" if self.most < math.inf else ""
         return f"{'above' if self.is_above else 'from'} {self.least:g}{upper}"
 
-    def allows(self, value: float | None) -> bool:
+    def allows(self, value: float | str | None) -> bool:
         """Tell whether a value is in range."""
         if value is None:
             return bool(self.unset)
+        if self.choices or isinstance(value, str):
+            return value in self.choices
         if math.isinf(value):
             return False
         return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
@@ -68,12 +78,20 @@ class LinkParameters:
 
     bw_mbit: the rate; None for a link that takes no time to serialise a frame and so never queues.
     delay_ms: propagation delay, one way.
-    jitter_ms: the delay of a frame is uniform in delay_ms +- jitter_ms, cut off at 0.
+    jitter_ms: how much the delay of a frame differs from delay_ms; never below 0 in all.
+    jitter_distribution: how it does: "uniform" within +- jitter_ms; or "normal", with jitter_ms as standard
+        deviation, "pareto" (a long tail) or "paretonormal" (a mixture), as netem's tables have them.
     loss_percent: share of frames lost.
-    loss_burst: mean number of frames lost in a row (Gilbert's model); None if losses are independent.
+    loss_burst: mean number of frames for which the link stays bad (the model of Gilbert and Elliott); None if
+        losses are independent.
+    loss_bad_percent, loss_good_percent: share of frames lost while the link is bad, and while it is good; how
+        often it goes bad follows from loss_percent. With 100 and 0 this is Gilbert's model: loss_burst is the
+        mean number of frames lost in a row.
     reorder_percent: share of frames without any propagation delay: they overtake all that are under way.
     duplicate_percent: share of the frames that arrive which arrive twice.
     max_queue_size: packets, the one being sent included; beyond it frames are dropped.
+    mark_threshold: packets; an IPv4 packet that finds so many in the queue is marked "congestion experienced"
+        (RFC 3168), even if its sender has not said that it heeds marks; None for no marks.
     """
 
     bw_mbit: float | None = _parameter(
@@ -87,6 +105,13 @@ class LinkParameters:
     )
     delay_ms: float = _parameter("delay of each link", "ms", words="{:g} ms delay", idle=None)
     jitter_ms: float = _parameter("jitter of each link", "ms", words="{:g} ms jitter")
+    jitter_distribution: str = _parameter(
+        "distribution of each link’s jitter",
+        "",
+        default="uniform",
+        choices=("uniform", "normal", "pareto", "paretonormal"),
+        words="{} distribution of jitter",
+    )
     loss_percent: float = _parameter("loss of each link", "%", most=100, words="{:g} % loss", idle="no loss")
     loss_burst: float | None = _parameter(
         "losses in a row on each link",
@@ -95,6 +120,17 @@ class LinkParameters:
         least=1,
         unset="independent",
         words="in bursts of {:g} frames",
+    )
+    loss_bad_percent: float = _parameter(
+        "loss of each link while it is bad",
+        "%",
+        default=100.0,
+        most=100,
+        is_above=True,
+        words="{:g} % loss while bad",
+    )
+    loss_good_percent: float = _parameter(
+        "loss of each link while it is good", "%", most=100, words="{:g} % loss while good"
     )
     reorder_percent: float = _parameter(
         "frames that overtake others on each link", "%", most=100, words="{:g} % of frames overtaking"
@@ -105,6 +141,14 @@ class LinkParameters:
     max_queue_size: int = _parameter(
         "queue of each link", "packets", default=100, least=1, words="queue of {} frames", idle=None
     )
+    mark_threshold: int | None = _parameter(
+        "queue at which each link marks",
+        "packets",
+        default=None,
+        least=1,
+        unset="never",
+        words="marks at {} frames",
+    )
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
@@ -114,16 +158,27 @@ class LinkParameters:
             value = getattr(self, name)
             if not parameter.allows(value):
                 raise LinkError(f"{name} must be {parameter.wanted}, not {value}")
-        if self.loss_burst is not None and self.loss_percent > (most := 100 - 100 / (1 + self.loss_burst)):
+        good, bad = self.loss_good_percent, self.loss_bad_percent
+        if self.loss_burst is None:
+            if (good, bad) != (0, 100):
+                name = "loss_good_percent" if good else "loss_bad_percent"
+                raise LinkError(f"{name} says nothing without loss_burst, how long the link stays bad")
+            return
+        most = good + (bad - good) * self.loss_burst / (1 + self.loss_burst)
+        if good >= bad:
+            raise LinkError(f"loss_good_percent must be below loss_bad_percent, {bad:g}, not {good:g}")
+        if self.loss_percent > most:
             said = f"loss_percent must be at most {most:.3g} if {self.loss_burst:g} losses in a row are usual"
             raise LinkError(f"{said}, not {self.loss_percent:g}")
+        if self.loss_percent < good:
+            raise LinkError(f"loss_percent must be at least loss_good_percent, {good:g}")
 
     def describe(self) -> str:
         """Say what a link does to frames: "10 Mbit/s, 10 ms delay, 1 % loss, queue of 100 frames"."""
         said = []
         for each in fields(LinkParameters):
             value, parameter = getattr(self, each.name), PARAMETERS[each.name]
-            if each.name == "max_queue_size" and not self.ns_per_byte:
+            if each.name in ("max_queue_size", "mark_threshold") and not self.ns_per_byte:
                 continue  # nothing queues
             is_idle = value == each.default and parameter.idle is not None
             said.append(parameter.idle if is_idle else parameter.words.format(value))
@@ -135,19 +190,42 @@ class LinkParameters:
         return 0.0 if self.bw_mbit is None else 8000 / self.bw_mbit
 
     @property
+    def bad_share(self) -> float:
+        """The share of frames for which the link is bad; without loss_burst, of those that are lost."""
+        loss, good, bad = (
+            x / 100 for x in (self.loss_percent, self.loss_good_percent, self.loss_bad_percent)
+        )
+        return (loss - good) / (bad - good)
+
+    @property
+    def loss_again(self) -> float:
+        """The probability that the frame after a lost one is lost, too."""
+        loss, good, bad = (
+            x / 100 for x in (self.loss_percent, self.loss_good_percent, self.loss_bad_percent)
+        )
+        if self.loss_burst is None or not loss:
+            return loss
+        was_bad = self.bad_share * bad / loss
+        ends = 1 / self.loss_burst
+        begins = ends * self.bad_share / (1 - self.bad_share)
+        is_bad = was_bad * (1 - ends) + (1 - was_bad) * begins
+        return is_bad * bad + (1 - is_bad) * good
+
+    @property
     def delay_ns(self) -> int:
         """The one-way propagation delay in nanoseconds."""
         return round(self.delay_ms * 1e6)
 
     @property
     def jitter_ns(self) -> int:
-        """The greatest deviation from the delay, in nanoseconds."""
+        """The unit of deviations from the delay, in nanoseconds."""
         return round(self.jitter_ms * 1e6)
 
     @property
     def least_delay_ns(self) -> int:
         """How long a frame propagates at least, in nanoseconds."""
-        return 0 if self.reorder_percent else max(0, self.delay_ns - self.jitter_ns)
+        earliest = round(LOWEST[self.jitter_distribution] * self.jitter_ns)
+        return 0 if self.reorder_percent else max(0, self.delay_ns - earliest)
 
 
 PARAMETERS: dict[str, Parameter] = {each.name: each.metadata["parameter"] for each in fields(LinkParameters)}

@@ -13,6 +13,7 @@ bringing it up (emulated, Mininet) and every reader of its captures agrees on th
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -32,6 +33,9 @@ MEMBER_LIMIT = 254
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
 _FIRST_MEDIUM = int(ipaddress.IPv4Address("10.128.0.0"))
 _FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
+NODE_NETWORK = "10.255.0.0/16"
+"""Where the nodes' own addresses are."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _NAMES = "a name is a lower-case letter, then lower-case letters, digits, - or _"
 
@@ -44,11 +48,14 @@ class TopologyError(ValueError):
 class Link(LinkParameters):
     """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction by itself.
 
-    Raises TopologyError for a self-link and for values out of range.
+    `cost` is what routing by cost counts for it from a to b, None if nothing says so; `cost_back` that from b
+    to a, if it differs. Raises TopologyError for a self-link and for values out of range.
     """
 
     a: str
     b: str
+    cost: float | None = None
+    cost_back: float | None = None
 
     def __post_init__(self) -> None:
         if self.a == self.b:
@@ -57,6 +64,10 @@ class Link(LinkParameters):
             self.check()
         except LinkError as error:
             raise TopologyError(f"link {self}: {error}") from None
+        for name in ("cost", "cost_back"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise TopologyError(f"link {self}: {name} must be a finite number from 0, not {value}")
 
     def __str__(self) -> str:
         return f"{self.a}:{self.b}"
@@ -148,15 +159,23 @@ class Hop(NamedTuple):
 class Topology:
     """Nodes, the links between them and the media that join them, in the order of names and addresses.
 
-    Raises TopologyError, naming the node, link or medium at fault.
+    `switches` are those of the nodes that a file calls switches: here they forward like all others.
+    `attributes` has what a file says of nodes, as text: coordinates ("radius" and "angle", "latitude" and
+    "longitude") and what is meant for other programs. Raises TopologyError, naming the node, link or medium
+    at fault.
     """
 
     nodes: tuple[str, ...]
     links: tuple[Link, ...]
     media: tuple[Medium, ...] = ()
+    switches: tuple[str, ...] = ()
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         self._check_nodes()
+        for node in (*self.switches, *self.attributes):
+            if node not in self.nodes:
+                raise TopologyError(f"there is no node {node!r}")
         self._check_links()
         self._check_media()
         self._check_interface_names()
@@ -274,9 +293,13 @@ class Topology:
     def address(self, node: str) -> str:
         """A node's own IPv4 address; raises TopologyError if there is no such node."""
         try:
-            return str(ipaddress.IPv4Address(_FIRST_NODE + self.nodes.index(node)))
-        except ValueError:
+            return self._addresses[node]
+        except KeyError:
             raise TopologyError(f"there is no node {node!r}") from None
+
+    @cached_property
+    def _addresses(self) -> dict[str, str]:
+        return {node: str(ipaddress.IPv4Address(_FIRST_NODE + at)) for at, node in enumerate(self.nodes)}
 
     def link_between(self, a: str, b: str) -> int:
         """The index of the link between two nodes, in either order; raises TopologyError if there is none."""

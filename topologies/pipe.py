@@ -11,22 +11,32 @@ A frame meets, in this order:
 2. Serialisation. Frames leave in order, each taking its length (the Ethernet frame as it is captured:
    no preamble, no checksum) at `bw_mbit`. Without a bandwidth this takes no time, and nothing queues.
 3. Loss. A lost frame has had its time on the link; it does not arrive. Losses are independent, or come
-   in bursts: frame by frame the link goes bad or good again, and loses all frames while it is bad
-   (Gilbert's model; E. N. Gilbert, "Capacity of a burst-noise channel", 1960).
-4. Delay: uniform in delay +- jitter, never below 0. Every frame draws for itself, so with jitter a frame
-   may overtake the one before it. A share of frames has no delay at all, and overtakes all.
+   in bursts: frame by frame the link goes bad or good again, and loses one share of frames while it is bad,
+   another while it is good (E. N. Gilbert, "Capacity of a burst-noise channel", 1960; E. O. Elliott,
+   "Estimates of error rates for codes on burst-noise channels", 1963).
+4. Delay, with jitter by one of netem's distributions (JITTER), never below 0. Every frame draws for itself,
+   so with jitter a frame may overtake the one before it. A share of frames has no delay at all, and overtakes
+   all.
 5. Duplication. The copy has had no time on the link, and draws a delay of its own.
 
-Linux's netem differs in five ways. It draws for loss before its queue, so that a lost frame takes no
+A frame that finds `mark_threshold` frames or more in the queue is to be marked: `Pipe.is_marked` tells
+whether the last one is, and who moves the frame does it by `mark()`.
+
+A change of parameters is for the frames that come after it: what is in the queue leaves as it would have.
+
+Linux's netem differs in six ways. It draws for loss before its queue, so that a lost frame takes no
 time on the link. Its queue counts the frames that are still propagating. Given a rate it keeps the
 order of frames whatever their jitter; only without a rate do they overtake. A frame that overtakes does not
-wait in its queue either. And a copy waits in the queue like any frame.
+wait in its queue either. A copy waits in the queue like any frame. And it marks nothing: links that mark need
+the relay.
 """
 
 import hashlib
 import math
 import random
 from collections import deque
+from collections.abc import Callable
+from statistics import NormalDist
 
 from topologies.link import LinkParameters
 from topologies.model import Link, Medium
@@ -51,45 +61,89 @@ def pipe_rng(seed: int, carrier: Link | Medium, sender: str, receiver: str = "")
     return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()))
 
 
+_quantile = NormalDist().inv_cdf
+_MOST = 4.0
+
+
+def _normal(draw: float) -> float:
+    """The quantile function of the standard normal distribution, cut off as netem's table is."""
+    return max(-_MOST, min(_MOST, _quantile(draw))) if draw > 0 else -_MOST
+
+
+def _pareto(draw: float) -> float:
+    """The quantile function of netem's table `pareto`: shape 3, less its mean, in units of 3/4, cut off."""
+    return min(_MOST, (math.pow(1 - draw, -1 / 3) - 1.5) * 4 / 3)
+
+
+def _pareto_normal(draw: float) -> float:
+    """The quantile function of netem's table `paretonormal`."""
+    return 0.25 * _normal(draw) + 0.75 * _pareto(draw)
+
+
+JITTER: dict[str, Callable[[float], float]] = {
+    "uniform": lambda draw: 2 * draw - 1,
+    "normal": _normal,
+    "pareto": _pareto,
+    "paretonormal": _pareto_normal,
+}
+"""For each distribution of jitter: from a draw in [0, 1) to the deviation, in units of the jitter."""
+
+
 class Pipe:
     """One direction of a link.
 
     sent: frames handed to the pipe.
     lost: those of them that loss took.
     queue_drops: those of them that found the queue full.
+    marked: those of them that are to be marked.
+    is_marked: whether the last one is.
     """
 
     __slots__ = (
         "_delay",
         "_departures",
+        "_deviation",
         "_duplicate",
         "_goes_bad",
         "_is_bad",
         "_jitter",
+        "_loss_bad",
+        "_loss_good",
+        "_mark_at",
         "_ns_per_byte",
         "_queue_size",
         "_random",
         "_reorder",
         "_stays_bad",
+        "is_marked",
         "lost",
+        "marked",
         "queue_drops",
         "sent",
     )
 
     def __init__(self, link: LinkParameters, rng: random.Random) -> None:
         self._random = rng.random
-        self._ns_per_byte = link.ns_per_byte
-        self._queue_size = link.max_queue_size
-        self._goes_bad, self._stays_bad = _gilbert(link)
         self._is_bad = False
-        self._duplicate = link.duplicate_percent / 100
-        self._reorder = link.reorder_percent / 100
-        self._delay = link.delay_ns
-        self._jitter = link.jitter_ns
         self._departures: deque[int] = deque()
         self.sent = 0
         self.lost = 0
         self.queue_drops = 0
+        self.marked = 0
+        self.is_marked = False
+        self.change(link)
+
+    def change(self, link: LinkParameters) -> None:
+        """Do to frames from now on what `link` says."""
+        self._ns_per_byte = link.ns_per_byte
+        self._queue_size = link.max_queue_size
+        self._mark_at = link.mark_threshold
+        self._goes_bad, self._stays_bad, self._loss_good, self._loss_bad = _elliott(link)
+        self._duplicate = link.duplicate_percent / 100
+        self._reorder = link.reorder_percent / 100
+        self._delay = link.delay_ns
+        self._jitter = link.jitter_ns
+        self._deviation = JITTER[link.jitter_distribution]
 
     def send(self, now_ns: int, frame_length: int) -> tuple[int, ...]:
         """Take a frame of `frame_length` bytes; return the times (ns) at which it arrives.
@@ -99,6 +153,8 @@ class Pipe:
         """
         # Every frame draws as often, whatever becomes of it: the n-th frame's luck is the seed's alone.
         self._is_bad = self._random() < (self._stays_bad if self._is_bad else self._goes_bad)
+        share = self._loss_bad if self._is_bad else self._loss_good
+        is_lost = share >= 1 or (share > 0 and self._random() < share)
         jitter_draws = [self._random()]
         if self._duplicate:
             duplicate_draw, copy_draw = self._random(), self._random()
@@ -106,35 +162,61 @@ class Pipe:
                 jitter_draws.append(copy_draw)
         overtakes = bool(self._reorder) and self._random() < self._reorder
         self.sent += 1
+        self.is_marked = False
         departure = now_ns
-        if self._ns_per_byte:
-            departures = self._departures
+        departures = self._departures
+        if self._ns_per_byte or departures:
             while departures and departures[0] <= now_ns:
                 departures.popleft()
             if len(departures) >= self._queue_size:
                 self.queue_drops += 1
                 return ()
+            if self._mark_at is not None and len(departures) >= self._mark_at:
+                self.is_marked = True
+                self.marked += 1
             start = departures[-1] if departures else now_ns
             departure = start + round(frame_length * self._ns_per_byte)
             departures.append(departure)
-        if self._is_bad:
+        if is_lost:
             self.lost += 1
             return ()
         if overtakes:
             return (departure,) * len(jitter_draws)
         if self._jitter:
-            delays = [self._delay + round((2 * draw - 1) * self._jitter) for draw in jitter_draws]
+            delays = [self._delay + round(self._deviation(draw) * self._jitter) for draw in jitter_draws]
             return tuple(departure + max(0, delay) for delay in delays)
         return (departure + self._delay,) * len(jitter_draws)
 
 
-def _gilbert(link: LinkParameters) -> tuple[float, float]:
-    """Return the probabilities that a frame is lost after one that was not, and after one that was."""
+def _elliott(link: LinkParameters) -> tuple[float, float, float, float]:
+    """Return the probabilities that the link is bad after a frame for which it was good, and after one for
+    which it was bad; and the shares of frames lost while it is good, and bad.
+
+    Independent losses are a state of its own for each frame, drawn anew.
+    """
     loss = link.loss_percent / 100
     if link.loss_burst is None or not loss:
-        return loss, loss
-    ends = 1 / link.loss_burst
-    return ends * loss / (1 - loss), 1 - ends
+        return loss, loss, 0.0, 1.0
+    good, bad = link.loss_good_percent / 100, link.loss_bad_percent / 100
+    is_bad, ends = link.bad_share, 1 / link.loss_burst
+    return ends * is_bad / (1 - is_bad), 1 - ends, good, bad
+
+
+_IPV4 = b"\x08\x00"
+_MARK = 3  # "congestion experienced"
+
+
+def mark(frame: bytes) -> bytes:
+    """Return an Ethernet frame whose IPv4 packet is marked; any other frame as it is."""
+    if frame[12:14] != _IPV4 or len(frame) < 34 or frame[15] & _MARK == _MARK:
+        return frame
+    marked = bytearray(frame)
+    marked[15] |= _MARK
+    # RFC 1624: the sum of ones' complements changes by as much as the word that has changed.
+    total = (~int.from_bytes(frame[24:26]) & 0xFFFF) + (marked[15] - frame[15])
+    total = (total & 0xFFFF) + (total >> 16)
+    marked[24:26] = (~total & 0xFFFF).to_bytes(2)
+    return bytes(marked)
 
 
 def netem(link: LinkParameters) -> list[str]:
@@ -148,11 +230,15 @@ def netem(link: LinkParameters) -> list[str]:
         settings += ["delay", _time(link.delay_ns)]
     if link.jitter_ns:
         settings += [_time(link.jitter_ns)]
+        if link.jitter_distribution != "uniform":
+            settings += ["distribution", link.jitter_distribution]
     if link.reorder_percent and settings:  # tc refuses it without a delay, where it does nothing
         settings += ["reorder", f"{link.reorder_percent:.6f}%"]
     if link.loss_percent and link.loss_burst is not None:
-        begins, goes_on = _gilbert(link)
+        begins, goes_on, good, bad = _elliott(link)
         settings += ["loss", "gemodel", f"{100 * begins:.6f}%", f"{100 * (1 - goes_on):.6f}%"]
+        if (good, bad) != (0, 1):
+            settings += [f"{100 * bad:.6f}%", f"{100 * good:.6f}%"]
     elif link.loss_percent:
         settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
     if link.duplicate_percent:

@@ -1,94 +1,211 @@
-"""Routes: which way packets go from each node of a topology to a source, to several, or to who follows it."""
+"""Routes: which way packets go from each node of a topology to a source, to several, or to who follows it.
+
+What a way costs, by metric:
+
+- delay: the sum of the links' delays;
+- cost: the sum of what the topology says that links cost in this direction, else 1;
+- hops: the number of links.
+
+Of equal ways the one with the fewest hops counts, then the one over the neighbour whose name sorts first. By
+`hyperbolic`, a node prefers the neighbour that is nearest to the destination in the hyperbolic plane, as NLSR
+does (V. Lehman et al.: An Experimental Investigation of Hyperbolic Routing with a Smart Forwarding Plane in
+NDN, 2016). Such ways may come back; NDN notices that, IP does not, so IP goes by delay then.
+
+Which of the ways NDN's forwarders get:
+
+- all: every neighbour that leads there without coming back;
+- shortest: the cheapest;
+- k-shortest: the first steps of the k cheapest paths (J. Y. Yen, 1971);
+- equal-cost: those that are as cheap as the cheapest. IP shares flows among these, too.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from itertools import combinations
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from topologies.model import Hop, LinkEnd, Topology, TopologyError
+from topologies.model import Hop, Link, LinkEnd, Topology, TopologyError
 
 if TYPE_CHECKING:
     import networkx
 
 # networkx is imported on use: it takes longer than the rest of a relay's or a node's start.
 
+Metric = Literal["delay", "cost", "hops", "hyperbolic"]
+Paths = Literal["all", "shortest", "k-shortest", "equal-cost"]
 
-@lru_cache(maxsize=1024)  # every node of a run asks for the same
-def routes(topology: Topology, to: str) -> Mapping[str, Hop]:
-    """For every other node that can reach node `to`, over links and media: the next step.
+_SCALE = 1000
+"""Costs and hyperbolic distances are counted in thousandths."""
 
-    The path taken has the lowest delay; among those the fewest hops; among those, at each hop, the
-    neighbour whose name sorts first. Raises TopologyError if there is no node `to`.
+
+class Routing(NamedTuple):
+    """How routes are chosen, and which links are down, by their indices."""
+
+    metric: Metric = "delay"
+    paths: Paths = "all"
+    k: int = 3
+    down: frozenset[int] = frozenset()
+
+
+BY_DELAY = Routing()
+
+
+@lru_cache(maxsize=2048)  # every node of a run asks for the same
+def equal_routes(topology: Topology, to: str, by: Routing = BY_DELAY) -> Mapping[str, tuple[Hop, ...]]:
+    """For every other node that can reach node `to`, over links and media: the next steps, the best first.
+
+    Without `equal-cost` that is the best alone. Raises TopologyError if there is no node `to`.
     """
-    graph = _graph(topology)
+    graph = _graph(topology, _of_ip(by))
     cost = _costs(graph, to)
-    found: dict[str, Hop] = {}
-    best: dict[str, tuple[int, str]] = {}
-    for hop in topology.hops:
-        node, peer = hop.out.node, hop.into.node
-        if node == to or peer not in cost:
+    found: dict[str, tuple[Hop, ...]] = {}
+    for node, steps in _steps(topology, _of_ip(by)).items():
+        mine = cost.get(node)
+        if mine is None or node == to:
             continue
-        step = topology.carrier(hop.out).delay_ns * len(topology.nodes) + 1
-        through = (step + cost[peer], peer)
-        if node not in best or through < best[node]:
-            best[node] = through
-            found[node] = hop
+        best = [(peer, hop) for peer, step, hop in steps if peer in cost and step + cost[peer] == mine]
+        if by.paths == "equal-cost":
+            metric = mine // graph.graph["scale"]
+            equal = [
+                (peer, hop)
+                for peer, step, hop in steps
+                if cost.get(peer, mine) < mine and (step + cost[peer]) // graph.graph["scale"] == metric
+            ]
+            best = sorted(best, key=_name) + sorted((way for way in equal if way not in best), key=_name)
+            found[node] = tuple(hop for _, hop in best)
+        else:
+            found[node] = (min(best, key=_name)[1],)
     return found
 
 
-@lru_cache(maxsize=256)
-def next_hops(topology: Topology, to: str) -> Mapping[str, tuple[tuple[LinkEnd, int], ...]]:
-    """For every other node: its ends of links that lead to node `to` without coming back, and their costs.
+@lru_cache(maxsize=2048)
+def routes(topology: Topology, to: str, by: Routing = BY_DELAY) -> Mapping[str, Hop]:
+    """For every other node that can reach node `to`, over links and media: the best next step.
 
-    The cheapest is first, and is that of routes() where there are no media; a cost orders paths by delay,
-    then by hops. Raises TopologyError if there is no node `to`.
+    Raises TopologyError if there is no node `to`.
     """
-    from networkx import bridges
+    return {node: hops[0] for node, hops in equal_routes(topology, to, by).items()}
 
-    graph = _graph(topology, links_only=True)
+
+@lru_cache(maxsize=512)
+def next_hops(
+    topology: Topology, to: str, by: Routing = BY_DELAY
+) -> Mapping[str, tuple[tuple[LinkEnd, int], ...]]:
+    """For every other node: its ends of links that lead to node `to`, and their costs, the cheapest first.
+
+    Where there are no media, the first is that of routes(), but by hyperbolic distance. Raises TopologyError
+    if there is no node `to`, or if coordinates are missing.
+    """
+    graph = _graph(topology, _of_ip(by), links_only=True)
     cost = _costs(graph, to)
-    # What lies behind a bridge can only come back: in a tree no path needs to be looked for again.
-    only_ways = {frozenset(edge) for edge in bridges(graph)}
     own: dict[str, list[LinkEnd]] = {}
     for end in topology.link_ends:
-        if end.node != to and end.peer in cost:
+        if end.node != to and end.peer in cost and end.link not in by.down:
             own.setdefault(end.node, []).append(end)
-    found: dict[str, tuple[tuple[LinkEnd, int], ...]] = {}
+    if by.metric == "hyperbolic":
+        found = _nearest(topology, to, own)
+    elif by.paths == "equal-cost":
+        found = _equal(graph, cost, own)
+    elif by.paths == "k-shortest":
+        found = _k_shortest(graph, to, own, by.k)
+    else:
+        found = _without_return(graph, to, cost, own, is_one=by.paths == "shortest")
+    most = 1 if by.paths == "shortest" else by.k if by.paths == "k-shortest" else None
+    return {
+        node: tuple(sorted(ways.items(), key=lambda way: (way[1], way[0].peer))[:most])
+        for node, ways in found.items()
+    }
+
+
+_Ways = dict[str, dict[LinkEnd, int]]
+"""For each node: its ends of links that lead on, and what the way over each costs."""
+
+
+def _without_return(
+    graph: networkx.DiGraph[str],
+    to: str,
+    cost: Mapping[str, int],
+    own: Mapping[str, list[LinkEnd]],
+    *,
+    is_one: bool,
+) -> _Ways:
+    from networkx import bridges
+
+    # What lies behind a bridge can only come back: in a tree no path needs to be looked for again.
+    only_ways = set() if is_one else {frozenset(edge) for edge in bridges(graph.to_undirected(as_view=True))}
+    found: _Ways = {}
     for node, ends in own.items():
-        steps = {end: graph.edges[node, end.peer]["cost"] for end in ends}
+        steps = {end: graph.edges[end.peer, node]["cost"] for end in ends}
         first = min(ends, key=lambda end: (steps[end] + cost[end.peer], end.peer))
         ways = {first: steps[first] + cost[first.peer]}
         others = [end for end in ends if end != first and frozenset((node, end.peer)) not in only_ways]
-        if others:
+        if others and not is_one:
             without = _costs(graph.subgraph(graph.nodes - {node}), to)
             ways |= {end: steps[end] + without[end.peer] for end in others if end.peer in without}
-        found[node] = tuple(sorted(ways.items(), key=lambda way: (way[1], way[0].peer)))
+        found[node] = ways
     return found
 
 
-def ways(topology: Topology, node: str, to: Mapping[str, int]) -> dict[str, int]:
+def _equal(graph: networkx.DiGraph[str], cost: Mapping[str, int], own: Mapping[str, list[LinkEnd]]) -> _Ways:
+    found: _Ways = {}
+    scale = graph.graph["scale"]
+    for node, ends in own.items():
+        costs = {end: graph.edges[end.peer, node]["cost"] + cost[end.peer] for end in ends}
+        mine = cost[node]
+        found[node] = {
+            end: mine  # as equal as they are: which one is taken is the strategy's business
+            for end, through in costs.items()
+            if through // scale == mine // scale and cost[end.peer] < mine
+        }
+    return found
+
+
+def _k_shortest(graph: networkx.DiGraph[str], to: str, own: Mapping[str, list[LinkEnd]], k: int) -> _Ways:
+    from networkx import path_weight, shortest_simple_paths
+
+    found: _Ways = {}
+    for node, ends in own.items():
+        by_peer = {end.peer: end for end in ends}
+        ways: dict[LinkEnd, int] = {}
+        for path in islice(shortest_simple_paths(graph, to, node, weight="cost"), k):
+            ways.setdefault(by_peer[path[-2]], path_weight(graph, path, "cost"))
+        found[node] = ways
+    return found
+
+
+def _nearest(topology: Topology, to: str, own: Mapping[str, list[LinkEnd]]) -> _Ways:
+    places = coordinates(topology)
+    return {
+        node: {end: round(_SCALE * hyperbolic_distance(places[end.peer], places[to])) for end in ends}
+        for node, ends in own.items()
+    }
+
+
+def ways(topology: Topology, node: str, to: Mapping[str, int], by: Routing = BY_DELAY) -> dict[str, int]:
     """Return the neighbours of a node that lead to some sources, each with the least cost over it.
 
     `to` says for each source what it costs on top of the way there.
     """
     costs: dict[str, int] = {}
     for source, extra in to.items():
-        for interface, cost in next_hops(topology, source).get(node, ()):
+        for interface, cost in next_hops(topology, source, by).get(node, ()):
             costs[interface.peer] = min(costs.get(interface.peer, cost + extra), cost + extra)
     return costs
 
 
-def tree(topology: Topology, leaves: Collection[str], roots: Iterable[str]) -> set[tuple[str, str]]:
+def tree(
+    topology: Topology, leaves: Collection[str], roots: Iterable[str], by: Routing = BY_DELAY
+) -> set[tuple[str, str]]:
     """Return the (child, parent) of all ways from some nodes to each root.
 
     That is a tree where there are no second ways.
     """
     edges: set[tuple[str, str]] = set()
     for root in roots:
-        hops = next_hops(topology, root)
+        hops = next_hops(topology, root, by)
         reached = set(leaves)
         todo = list(reached)
         while todo:
@@ -105,15 +222,62 @@ def path_delay_ns(topology: Topology, a: str, b: str) -> int:
 
     Raises TopologyError if a node is unknown or no path joins them.
     """
-    costs = _costs(_graph(topology), b)
+    graph = _graph(topology, BY_DELAY)
+    costs = _costs(graph, b)
     if a not in topology.nodes:
         raise TopologyError(f"there is no node {a!r}")
     if a not in costs:
         raise TopologyError(f"no path joins {a} and {b}")
-    return costs[a] // len(topology.nodes)
+    return costs[a] // int(graph.graph["scale"])
 
 
-def _costs(graph: networkx.Graph[str], to: str) -> Mapping[str, int]:
+_MOST_RADIUS = 300.0
+"""Beyond it floating point does not hold the products of hyperbolic sines."""
+
+Coordinates = tuple[float, tuple[float, ...]]
+"""A point of a hyperbolic space: its radius, and its angles in radians, one fewer than dimensions."""
+
+
+@lru_cache(maxsize=16)
+def coordinates(topology: Topology) -> Mapping[str, Coordinates]:
+    """Return the hyperbolic coordinates of all nodes. Raises TopologyError if one has none."""
+    found: dict[str, Coordinates] = {}
+    for node in topology.nodes:
+        said = topology.attributes.get(node, {})
+        try:
+            radius, angles = float(said["radius"]), tuple(map(float, said["angle"].split(",")))
+        except KeyError as error:
+            raise TopologyError(f"node {node}: hyperbolic routing needs its {error.args[0]}") from None
+        except ValueError:
+            raise TopologyError(f"node {node}: radius and angle must be numbers") from None
+        if not 0 <= radius <= _MOST_RADIUS or not all(map(math.isfinite, angles)):
+            raise TopologyError(f"node {node}: radius must be from 0 to {_MOST_RADIUS:g}, and angles finite")
+        if found and len(angles) != len(next(iter(found.values()))[1]):
+            raise TopologyError(f"node {node}: all nodes must have as many angles")
+        found[node] = radius, angles
+    return found
+
+
+def hyperbolic_distance(a: Coordinates, b: Coordinates) -> float:
+    """Return the distance of two points, by the hyperbolic law of cosines."""
+    (r, angles), (s, others) = a, b
+    cosine = sum(x * y for x, y in zip(_direction(angles), _direction(others), strict=True))
+    between = math.acos(max(-1.0, min(1.0, cosine)))
+    # cosh r cosh s - sinh r sinh s cos(between), but so that nearby points do not vanish in rounding.
+    half = 2 * math.sinh(r) * math.sinh(s) * math.sin(between / 2) ** 2
+    return math.acosh(max(1.0, math.cosh(r - s) + half))
+
+
+def _direction(angles: tuple[float, ...]) -> list[float]:
+    """Return the unit vector at some angles; one angle is a point of the circle."""
+    found, rest = [], 1.0
+    for angle in angles:
+        found.append(rest * math.cos(angle))
+        rest *= math.sin(angle)
+    return [*found, rest]
+
+
+def _costs(graph: networkx.DiGraph[str], to: str) -> Mapping[str, int]:
     """Return what the cheapest path to a node costs from each that has one.
 
     Raises TopologyError if there is no such node.
@@ -122,23 +286,59 @@ def _costs(graph: networkx.Graph[str], to: str) -> Mapping[str, int]:
 
     if to not in graph:
         raise TopologyError(f"there is no node {to!r}")
-    lengths = single_source_dijkstra_path_length(graph, to, weight="cost")
-    return {node: int(length) for node, length in lengths.items()}
+    return single_source_dijkstra_path_length(graph, to, weight="cost")  # type: ignore[return-value]
 
 
-@lru_cache(maxsize=16)
-def _graph(topology: Topology, *, links_only: bool = False) -> networkx.Graph[str]:
-    """The topology as a graph whose edges' `cost` orders paths by delay, then by hops.
+@lru_cache(maxsize=64)
+def _graph(topology: Topology, by: Routing, *, links_only: bool = False) -> networkx.DiGraph[str]:
+    """The topology as a graph whose edges lead from a node to those that can send to it.
 
-    A path has fewer hops than there are nodes, so delay * nodes + hops compares as (delay, hops) does.
+    Their `cost` orders paths by the metric, then by hops. A path has fewer hops than there are nodes, so with
+    the number of nodes as `scale`, metric * scale + hops compares as (metric, hops) does.
     """
-    from networkx import Graph
+    from networkx import DiGraph
 
-    graph: networkx.Graph[str] = Graph()
+    graph: networkx.DiGraph[str] = DiGraph(scale=len(topology.nodes))
     graph.add_nodes_from(topology.nodes)
-    pairs = [(link.a, link.b, link.delay_ns) for link in topology.links]
-    if not links_only:
-        pairs += [(a, b, m.delay_ns) for m in topology.media for a, b in combinations(m.members, 2)]
-    for a, b, delay in sorted(pairs, key=itemgetter(2), reverse=True):  # of parallel ways the fastest stays
-        graph.add_edge(a, b, cost=delay * len(topology.nodes) + 1)
+    for node, steps in _steps(topology, by).items():
+        for peer, step, hop in steps:
+            if links_only and not isinstance(hop.out, LinkEnd):
+                continue
+            if not graph.has_edge(peer, node) or step < graph.edges[peer, node]["cost"]:
+                graph.add_edge(peer, node, cost=step)
     return graph
+
+
+@lru_cache(maxsize=64)
+def _steps(topology: Topology, by: Routing) -> Mapping[str, list[tuple[str, int, Hop]]]:
+    """For each node the neighbours to which it can send, with the cost and the hop."""
+    found: dict[str, list[tuple[str, int, Hop]]] = {node: [] for node in topology.nodes}
+    scale = len(topology.nodes)
+    for hop in topology.hops:
+        if isinstance(hop.out, LinkEnd) and hop.out.link in by.down:
+            continue
+        found[hop.out.node].append((hop.into.node, _metric(topology, by.metric, hop) * scale + 1, hop))
+    return found
+
+
+def _metric(topology: Topology, metric: Metric, hop: Hop) -> int:
+    carrier = topology.carrier(hop.out)
+    if metric == "delay":
+        return carrier.delay_ns
+    if metric == "hops":
+        return 0
+    cost: float | None = None
+    if isinstance(carrier, Link):
+        cost = carrier.cost
+        if hop.out.node == carrier.b and carrier.cost_back is not None:
+            cost = carrier.cost_back
+    return round(_SCALE * (1 if cost is None else cost))
+
+
+def _of_ip(by: Routing) -> Routing:
+    """Return what of a choice matters to the cost of paths; greedy routing does not serve IP."""
+    return Routing("delay" if by.metric == "hyperbolic" else by.metric, down=by.down)
+
+
+def _name(way: tuple[str, Hop]) -> str:
+    return way[0]

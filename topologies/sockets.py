@@ -7,7 +7,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import count
 
@@ -42,12 +42,14 @@ _RESET = struct.pack("@ii", 1, 0)
 
 
 class Sockets:
-    """The programs of a node, in this process's network namespace.
+    """The programs of a node.
 
     Args:
         programs: what runs on the node.
         address: the node's own; others reach its programs there.
         clock: the time, ns.
+        within: makes the context in which each socket is opened, such as being in a network namespace. A
+            socket stays where it was opened, so one process may run the programs of many nodes.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Sockets:
         programs: Iterable[Program],
         address: str,
         clock: Callable[[], int],
+        within: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._programs = list(programs)
+        self._within = within
         self._with_streams = [
             (number, endpoint)
             for number, (endpoint, _) in enumerate(self._programs)
@@ -91,9 +95,8 @@ class Sockets:
                     self._own.add((port.attachment.ipv4, port.number))
                 elif isinstance(port, StreamPort) and isinstance(endpoint, StreamEndpoint):
                     make = partial(self._accept, number, endpoint, port.number)
-                    self._servers.append(
-                        await self._loop.create_server(make, self._address, port.number, backlog=128)
-                    )
+                    listening = self._stream_socket(port.number)
+                    self._servers.append(await self._loop.create_server(make, sock=listening, backlog=128))
         self._wake()
 
     def set_link(self, peer: str, up: bool) -> None:
@@ -131,7 +134,8 @@ class Sockets:
 
     def _open(self, program: int, port: int, local: Address, *, is_open: bool) -> socket.socket:
         """Open a socket; `is_open` if several others send to it."""
-        sock = udp_socket(socket.AF_INET)
+        with self._within():
+            sock = udp_socket(socket.AF_INET)
         self._sockets[program, port] = sock
         sock.bind(local)
         endpoint = self._programs[program].endpoint
@@ -183,10 +187,30 @@ class Sockets:
             found.act(action)
 
     async def _connect(self, stream: "_Stream", to: Address) -> None:
+        sock = None
         try:
-            await self._loop.create_connection(lambda: stream, *to, local_addr=(self._address, 0))
+            sock = self._stream_socket(0)
+            await self._loop.sock_connect(sock, to)
+            await self._loop.create_connection(lambda: stream, sock=sock)
         except (OSError, OverflowError) as error:  # the latter for a port that is none
             stream.fail(_reason(error))
+        finally:
+            if sock is not None and not stream.is_open:
+                sock.close()
+
+    def _stream_socket(self, port: int) -> socket.socket:
+        """Return a TCP socket at the node's address. Raises OSError."""
+        with self._within():
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if port:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((self._address, port))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     # The clock.
 
@@ -233,6 +257,11 @@ class _Stream(asyncio.Protocol):
         self._has_closed = False
         self._has_ended = False
         self._reason = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has been opened."""
+        return self._transport is not None
 
     def act(self, action: StreamAction) -> None:
         """Do what the program asks for."""

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.tables.latency import CROSS, SUBSCRIBED
 
-BREAKS = ("link-down", "restart")
+BREAKS = ("link-down", "restart", "stop")
 """Events in a scenario's timeline after which delivery has to recover."""
 
 _PAIR = ("layering", "node", "feed")

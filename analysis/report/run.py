@@ -196,9 +196,15 @@ def render(manifest: Manifest, tables: Tables) -> str:
 
 def _at_most(manifest: Manifest) -> Iterator[str]:
     """Yield in words the most of what links do to frames besides losing them."""
-    for name in ("loss_burst", "reorder_percent", "duplicate_percent"):
+    for name in ("loss_burst", "loss_good_percent", "reorder_percent", "duplicate_percent"):
         if values := [value for link in manifest.topology.links if (value := getattr(link, name))]:
             yield PARAMETERS[name].words.format(max(values))
+    thresholds = [link.mark_threshold for link in manifest.topology.links if link.mark_threshold]
+    if thresholds:
+        yield PARAMETERS["mark_threshold"].words.format(min(thresholds))
+    for name in sorted({link.jitter_distribution for link in manifest.topology.links if link.jitter_ms}):
+        if name != "uniform":
+            yield PARAMETERS["jitter_distribution"].words.format(name)
 
 
 class LinkRow(NamedTuple):

@@ -188,7 +188,7 @@ def _breaks(case: Case) -> Iterator[dict[str, Any]]:
             ends = (link.interface_a, link.a, link.b), (link.interface_b, link.b, link.a)
             for interface, node, peer in ends:
                 event = ""
-                if happening.event == "restart" and happening.node in (node, peer):
+                if happening.event in ("restart", "stop") and happening.node in (node, peer):
                     event = "restart" if happening.node == node else "peer-restart"
                 elif happening.signalled and happening.link in (f"{link.a}--{link.b}", f"{link.b}--{link.a}"):
                     event = happening.event

@@ -42,6 +42,15 @@ class Link(LinkParameters):
     b: str
     interface_a: str = ""
     interface_b: str = ""
+    cost: float | None = None
+    cost_back: float | None = None
+    least_ns: int | None = None
+    """The least delay of a frame during the run, if the link has changed meanwhile."""
+
+    @property
+    def least_delay_ns(self) -> int:
+        """How long a frame propagates at least, in nanoseconds."""
+        return super().least_delay_ns if self.least_ns is None else self.least_ns
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
@@ -64,6 +73,7 @@ class Topology(BaseModel):
     nodes: list[Node] = Field(min_length=1)
     links: list[Link]
     media: list[Medium] = []
+    metric: str = "delay"
 
     @property
     def neighbours(self) -> Iterator[tuple[str, str, LinkParameters]]:

@@ -1,14 +1,15 @@
-"""The paths that items ought to take: from each feed's publisher to each subscriber, by least delay.
+"""The paths that items ought to take: from each feed's publisher to each subscriber, by the run's metric.
 
-The topology is the manifest's, as it was before anything in it failed. Between paths of equal delay the one
-of fewer hops counts, then the one whose nodes' names sort first: a run's own routes are chosen like that.
+The topology is the manifest's, as it was before anything in it failed. Between paths that are equally good
+the one of fewer hops counts, then the one whose nodes' names sort first: a run's own routes are chosen like
+that. For hyperbolic routing, which has no best paths, delay stands in.
 """
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from analysis.run.manifest import Manifest
+from analysis.run.manifest import Link, Manifest
 from topologies.link import LinkParameters
 
 
@@ -54,18 +55,19 @@ def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Li
     }
     for sender, receiver, link in manifest.topology.neighbours:
         neighbours.setdefault(sender, []).append((receiver, link))
-    cost: dict[str, tuple[int, int]] = {}
+    metric = manifest.topology.metric
+    cost: dict[str, tuple[float, int]] = {}
     before: dict[str, tuple[str, LinkParameters]] = {}
-    queue = [(0, 0, root) for root in roots]
+    queue: list[tuple[float, int, str]] = [(0, 0, root) for root in roots]
     while queue:
-        delay, hops, node = heappop(queue)
+        sum_of, hops, node = heappop(queue)
         if node not in cost:
-            cost[node] = delay, hops
+            cost[node] = sum_of, hops
             for peer, link in neighbours.get(node, []):
-                heappush(queue, (delay + link.delay_ns, hops + 1, peer))
+                heappush(queue, (sum_of + _weight(metric, peer, link), hops + 1, peer))
     for node in cost:
         ways = [
-            (cost[peer][0] + link.delay_ns, cost[peer][1] + 1, peer, link)
+            (cost[peer][0] + _weight(metric, node, link), cost[peer][1] + 1, peer, link)
             for peer, link in neighbours[node]
             if node not in roots
         ]
@@ -73,6 +75,17 @@ def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Li
             _, _, peer, link = min(ways, key=lambda way: way[:3])
             before[node] = peer, link
     return before
+
+
+def _weight(metric: str, sender: str, link: LinkParameters) -> float:
+    """Return what a link counts for who sends over it to a root, as topologies.routing does."""
+    if metric == "hops":
+        return 0
+    if metric != "cost":
+        return link.delay_ns
+    if not isinstance(link, Link) or link.cost is None:
+        return 1
+    return link.cost_back if sender == link.b and link.cost_back is not None else link.cost
 
 
 def _path(

@@ -1,7 +1,8 @@
 """Link frames: what each link did to frames, whatever they carry, and what it was told to do.
 
 A frame has the same bytes where it leaves and where it arrives, so it is matched by them, apart from what
-they say. Packets that are put together of several frames are matched by analysis.tables.link_transits.
+they say; a link that marks changes the mark and the checksum, so these do not count there. Packets that are
+put together of several frames are matched by analysis.tables.link_transits.
 """
 
 from collections import defaultdict
@@ -66,8 +67,10 @@ def _ways(case: Case) -> Iterator[dict[str, Any]]:
 
 def _sightings(case: Case) -> dict[tuple[str, str], _Seen]:
     ends: dict[str, tuple[str, str]] = {}
-    for link in case.manifest.topology.links:
+    links = case.manifest.topology.links
+    for link in links:
         ends |= {link.interface_a: (link.a, link.b), link.interface_b: (link.b, link.a)}
+    marking = {end for link in links if link.mark_threshold for end in (link.interface_a, link.interface_b)}
     seen: defaultdict[tuple[str, str], _Seen] = defaultdict(lambda: _Seen([], [], []))
     damages: list[Damage] = []  # whoever decodes the capture tells of them
     for piece in cut(case.run.capture(case.layering)):
@@ -81,8 +84,14 @@ def _sightings(case: Case) -> dict[tuple[str, str], _Seen]:
                 way = seen[(here, peer) if is_out else (peer, here)]
                 way.is_out.append(is_out)
                 way.times.append(time)
-                way.keys.append(hash(bytes(data[at : at + size])))
+                frame = bytes(data[at : at + size])
+                way.keys.append(hash(_unmarked(frame) if names[source] in marking else frame))
     return seen
+
+
+def _unmarked(frame: bytes) -> bytes:
+    """Return an Ethernet frame of IPv4 without what a mark changes: ECN and the header's checksum."""
+    return frame[:15] + bytes((frame[15] & ~3,)) + frame[16:24] + frame[26:] if len(frame) >= 26 else frame
 
 
 def _counted(seen: _Seen, least_ns: int) -> dict[str, int]:
@@ -106,7 +115,8 @@ def _counted(seen: _Seen, least_ns: int) -> dict[str, int]:
 def _expected(link: Link, counts: dict[str, int]) -> dict[str, float]:
     loss = link.loss_percent / 100
     lost = counts["frames"] * loss
-    in_a_row = link.loss_burst or (1 / (1 - loss) if loss < 1 else float(counts["frames"]))
+    again = link.loss_again
+    in_a_row = 1 / (1 - again) if again < 1 else float(counts["frames"])
     return {
         "set_lost": lost,
         "set_loss_runs": lost / max(1.0, in_a_row),

@@ -27,7 +27,7 @@ from testbed.errors import UserError, shown
 if TYPE_CHECKING:
     from captures.dissectors.reading import Row
 
-_PLUGINS = Path("~/.local/lib/wireshark/plugins")
+PLUGINS = Path("~/.local/lib/wireshark/plugins")
 _ALIGNED = 500
 """Rows that are looked at to find how wide the columns must be."""
 _MS = 1_000_000
@@ -96,7 +96,7 @@ def _plugin(install: bool) -> None:
     if not install:
         click.echo(WIRESHARK_PLUGIN)
         return
-    target = _PLUGINS.expanduser() / WIRESHARK_PLUGIN.name
+    target = PLUGINS.expanduser() / WIRESHARK_PLUGIN.name
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(WIRESHARK_PLUGIN, target)

@@ -1,8 +1,8 @@
 """The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
 here.
 
-The others (analyze, decrypt, dissect, forward, model, serve, simulate, ssb, status, watch) have modules of
-their own.
+The others (analyze, decrypt, dissect, doctor, forward, model, selftest, serve, simulate, ssb, status,
+topology, watch) have modules of their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -42,13 +42,16 @@ from testbed.cli import interrupts, ndn_over_ssb  # noqa: F401 - adds commands t
 from testbed.cli.analyze import analyze
 from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
+from testbed.cli.doctor import doctor
 from testbed.cli.forward import forward
 from testbed.cli.model import model
 from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.selftest import selftest
 from testbed.cli.serve import serve
 from testbed.cli.simulate import simulate
 from testbed.cli.ssb import ssb
 from testbed.cli.status import status
+from testbed.cli.topology import topology
 from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
@@ -58,6 +61,7 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
 from topologies.generate import GENERATORS
+from topologies.library import networks
 
 console = Console(highlight=False, soft_wrap=True)
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -89,7 +93,12 @@ def feednet() -> None:
     help="What delays and loses frames in Mininet.",
 )
 @click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
-@click.option("--topology", "topology_file", type=click.Path(path_type=Path), help="Mini-NDN topology file.")
+@click.option(
+    "--topology",
+    "topology_file",
+    type=click.Path(path_type=Path),
+    help="Mini-NDN or GraphML file, or a network of `feednet list`.",
+)
 @click.option("--publisher", metavar="NODE", help="Node that publishes, in place of all that do.")
 @click.option(
     "--subscribers",
@@ -302,11 +311,15 @@ def export(directory: Path, form: str, period: float, out: Path | None) -> None:
 @feednet.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(as_json: bool) -> None:
-    """List scenarios, layerings, topology generators and forwarding strategies."""
+    """List scenarios, layerings, topologies and forwarding strategies."""
     known = {name: scenarios.load(name).title for name in scenarios.available()}
     titles = {name: layering.title for name, layering in LAYERINGS.items()}
     if as_json:
-        names = {"topologies": sorted(GENERATORS), "strategies": sorted(STRATEGIES)}
+        names = {
+            "topologies": sorted(GENERATORS),
+            "networks": {name: network.title for name, network in networks().items()},
+            "strategies": sorted(STRATEGIES),
+        }
         click.echo(json.dumps({"scenarios": known, "layerings": titles, **names}))
         return
     for heading, rows in (("scenarios", known), ("layerings", titles)):
@@ -316,7 +329,11 @@ def list_(as_json: bool) -> None:
             console.print(f"  {name:{width}}  {title}")
     console.print("  (feednet describe LAYERING: its parameters)")
     console.print("[bold]topologies[/]")
-    console.print(f"  {', '.join(sorted(GENERATORS))}, or a Mini-NDN file with --topology")
+    console.print(f"  {', '.join(sorted(GENERATORS))}")
+    console.print("  with --topology a Mini-NDN or GraphML file, or a real network:")
+    width = max(map(len, networks()))
+    for name, network in networks().items():
+        console.print(f"  {name:{width}}  {network.title}")
     console.print("[bold]strategies[/]")
     console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
 
@@ -506,7 +523,21 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
         finish()
 
 
-for _command in (analyze, decrypt, dissect, forward, model, serve, simulate, ssb, status, watch):
+for _command in (
+    analyze,
+    decrypt,
+    dissect,
+    doctor,
+    forward,
+    model,
+    selftest,
+    serve,
+    simulate,
+    ssb,
+    status,
+    topology,
+    watch,
+):
     feednet.add_command(_command)
 
 

@@ -1,5 +1,7 @@
 """What the nodes of a run are built from, as a scenario says it."""
 
+from dataclasses import replace
+
 from testbed.layerings import gateway, stock_peer
 from testbed.layerings.ndn_node import NdnLayering
 from testbed.layerings.node import AppState, Context, Node, Process, Transfer
@@ -46,8 +48,11 @@ def build(
         stock=scenario.stock_peers,
         state=state or AppState(),
         since=since,
+        routing=scenario.routing.routing,
     )
     kind = LAYERINGS[layering]
+    if since is not None and (routes := timeline.routes_at(since)) is not None:
+        context = replace(context, network=routes.network, routing=routes.ndn)
     if kind.protocol == "ssb" and name in scenario.stock_peers:
         return StockNode(context)
     if scenario.gateways and isinstance(kind, NdnLayering):

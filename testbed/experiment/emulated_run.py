@@ -15,8 +15,9 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
-from testbed.layerings.node import sample
+from testbed.layerings.node import AppState, Rerouted, sample
 from testbed.layerings.workload import Workload
+from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
@@ -33,7 +34,7 @@ class Emulation:
     Attributes:
         timeline: when things happen.
         happened: what has happened besides, as it was awaited, each with its time, ns.
-        nodes: by name; a node that starts anew is another object.
+        nodes: those that run, by name; a node that starts anew is another object.
         network: what joins them.
     """
 
@@ -49,6 +50,7 @@ class Emulation:
             {name: node.programs for name, node in self.nodes.items()},
             seed=scenario.seed,
             capture=capture,
+            routing=scenario.routing.routing,
         )
         self._scenario = scenario
         self._layering = layering
@@ -61,6 +63,9 @@ class Emulation:
         self._awaited = Awaited(self.timeline, load)
         for time in sample_times(scenario, self.timeline) if self._awaited else ():
             self.network.observe(time, self._look_for_copies)
+        for routes in self.timeline.routes:
+            self.network.change(routes.time, lambda routes=routes: self._reroute(routes))  # type: ignore[misc]
+        self._stopped: dict[str, AppState] = {}
 
     def run(self, until: int) -> None:
         """Run up to and including a time, ns."""
@@ -93,18 +98,34 @@ class Emulation:
         now = self.network.now
         topology = self._scenario.network
         self._events.append(change_row(change, topology, now))
-        if change.restart is None:
+        if change.node is None:
             link = topology.link_between(*change.ends)
-            self.network.set_link(link, change.link_up is not None, signalled=change.is_signalled)
+            if change.link_change is not None:
+                self.network.change_link(link, change.changed(topology.links[link]))
+            else:
+                self.network.set_link(link, change.link_up is not None, signalled=change.is_signalled)
             return
-        old = self.nodes[change.restart]
-        self._events += old.take_events()
-        self._secrets += old.take_secrets()
-        new = build(
-            self._scenario, self._layering, old.name, self._load, self.timeline, state=old.state, since=now
-        )
-        self.nodes[old.name] = new
-        self.network.replace(old.name, new.programs)
+        name = change.node
+        if change.ends_programs:
+            old = self.nodes.pop(name)
+            self._events += old.take_events()
+            self._secrets += old.take_secrets()
+            self._stopped[name] = old.state
+            self.network.replace(name, ())
+        if not change.stop:
+            state = self._stopped.pop(name)
+            new = build(
+                self._scenario, self._layering, name, self._load, self.timeline, state=state, since=now
+            )
+            self.nodes[name] = new
+            self.network.replace(name, new.programs)
+
+    def _reroute(self, routes: Routes) -> None:
+        self.network.reroute(routes.network, routes.ip)
+        for name, node in self.nodes.items():
+            if isinstance(node, Rerouted):
+                node.reroute(routes.network, routes.ndn)
+                self.network.settle(name)
 
 
 def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> dict[str, Any]:

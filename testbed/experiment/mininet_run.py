@@ -5,20 +5,18 @@
 The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
 namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
-new process in the same namespace.
+new process in the same namespace. Many nodes are packed into few processes (testbed.experiment.host_process).
 """
 
-import asyncio
 import gc
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -27,9 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
 from captures.key_log import Secret
-from captures.netns import inside
-from forwarder.faces.driver import steady_clock
-from testbed.experiment.context import build, processes
+from testbed.experiment import host_process
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
@@ -42,18 +38,18 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
-from testbed.experiment.processes import ProcessEnded, Running, running
-from testbed.layerings.node import AppState, Node, sample
+from testbed.experiment.host_process import Report
+from testbed.layerings.node import AppState
 from testbed.layerings.workload import Workload
 from testbed.scenario import workload
+from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
-from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
+from testbed.scenario.timeline import Awaited, Timeline, change_row, described
 from topologies.mininet import sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
-from topologies.routing import routes
-from topologies.sockets import Sockets
+from topologies.routing import next_hops
 
 _LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0
@@ -70,7 +66,13 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
     load = workload.load(scenario)
     output = directory / layering
     with (
-        MininetNetwork(scenario.network, scenario.seed, impairment, directory=output) as network,
+        MininetNetwork(
+            scenario.network,
+            scenario.seed,
+            impairment,
+            directory=output,
+            routing=scenario.routing.routing,
+        ) as network,
         _recording(scenario, network, output) as capture,
         TemporaryDirectory() as homes,
     ):
@@ -84,6 +86,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         **timeline.as_row(),
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "cpu_ns": dict(nodes.cpu_ns),
+        "processes": nodes.most_processes,
         "capture": capture,
         "happened": described(nodes.happened, timeline.start, scenario.network),
     }
@@ -107,8 +110,9 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
     )
     capture: dict[str, Any] = {}
     recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
-    specification.unlink()
     try:
+        recorder.wait()
+        specification.unlink()
         yield capture
         counts = recorder.finish()
         capture |= {key: value for key, value in counts.items() if key != "interfaces"}
@@ -124,11 +128,13 @@ class _Process(NamedTuple):
 
 
 class _Nodes:
-    """The processes of all nodes.
+    """The processes of all nodes: each has one of its own, or many are packed into one.
 
     Attributes:
         secrets: those that they have reported.
-        cpu_ns: processor time, user and system, of each node from the timeline's start to its end.
+        cpu_ns: processor time, user and system, of each process from the timeline's start to its end, by the
+            node, or the first of the nodes that are packed into it.
+        most_processes: how many there were at the start.
         happened: what has happened besides the timeline, as it was awaited, each with its time, ns.
     """
 
@@ -141,21 +147,25 @@ class _Nodes:
         self._load = load
         self._network = network
         self._fork = multiprocessing.get_context("fork")
-        self._processes: dict[str, _Process] = {}
+        self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
+        self._packs = host_process.packs(scenario, layering)
+        self._kept: dict[str, AppState] = {}  # of nodes that have stopped
         self._events: list[dict[str, Any]] = []
         self._samples: list[dict[str, Any]] = []
         self.secrets: list[Secret] = []
         self.cpu_ns: Counter[str] = Counter()
         self.happened: list[tuple[int, Change]] = []
         self._heard: dict[str, tuple[str, Any]] = {}  # what has been said and is yet to be expected
+        self.most_processes = len(self._packs)
 
     def run(self, output: Path) -> Timeline:
         """Run all nodes from start to end, and write what they report."""
-        routes(self._scenario.network, self._scenario.publisher)  # imports networkx once, before the fork
+        for source in self._scenario.sources:  # once, before the fork; it also imports networkx
+            next_hops(self._scenario.network, source, self._scenario.routing.routing)
         gc.collect()
         gc.freeze()  # pages that no collection touches stay shared
         try:
-            for name in self._scenario.network.nodes:
+            for name in self._packs:
                 self._start(name)
             for name in self._processes:
                 self._expect(name, "ready", _START_S)
@@ -163,9 +173,14 @@ class _Nodes:
             for name in self._processes:
                 self._processes[name].connection.send((timeline, None, None))
             awaited = Awaited(timeline, self._load)
-            for at, change in timeline.changes:
+            agenda: list[tuple[int, Change | Routes]] = [*timeline.changes]
+            agenda += [(routes.time, routes) for routes in timeline.routes]
+            for at, due in sorted(agenda, key=lambda entry: entry[0]):
                 self._wait(at, awaited)
-                self._apply(change, at, timeline)
+                if isinstance(due, Change):
+                    self._apply(due, at, timeline)
+                else:
+                    self._network.reroute(due.network, due.ip)
             if awaited:
                 self._wait(timeline.end, awaited)
             for name in self._processes:
@@ -196,16 +211,17 @@ class _Nodes:
         time.sleep(max(until - time.time_ns(), 0) / 1e9)
 
     def _start(self, name: str) -> None:
-        """Fork a node's process, which says that it is ready and waits for a timeline."""
+        """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""
         here, there = self._fork.Pipe()
+        common = self._scenario, self._layering
+        pack = self._packs[name]
         process = self._fork.Process(
-            target=_node,
+            target=host_process.one if pack is None else host_process.pack,
             args=(
-                self._scenario,
-                self._layering,
-                name,
+                *common,
+                name if pack is None else pack,
                 self._load,
-                self._network.netns(name),
+                self._network.netns(name) if pack is None else self._network.netns,
                 self._homes / name,
                 there,
             ),
@@ -218,27 +234,41 @@ class _Nodes:
     def _apply(self, change: Change, at: int, timeline: Timeline | None) -> None:
         """Let a change happen; without a timeline, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
-        if change.restart is None:
-            link = self._scenario.network.link_between(*change.ends)
-            self._network.set_link(link, change.link_up is not None)
-            for end in change.ends if timeline is None and change.is_signalled else ():
-                self._processes[end].connection.send(change)
+        name = change.node
+        if name is None:
+            network = self._scenario.network
+            link = network.link_between(*change.ends)
+            if change.link_change is not None:
+                self._network.change_link(link, change.changed(network.links[link]))
+            else:
+                self._network.set_link(link, change.link_up is not None)
+            if timeline is None and change.is_signalled:
+                for first in {self._first(end) for end in change.ends}:
+                    self._processes[first].connection.send(change)
             return
-        state = self._collect(change.restart, _GRACE_S)
-        self._processes[change.restart].process.join()
-        self._start(change.restart)
-        self._expect(change.restart, "ready", _START_S)
-        self._processes[change.restart].connection.send((timeline, state, at))
+        if name not in self._packs or self._packs[name] is not None:
+            return  # in a pack it happens by the timeline
+        if change.ends_programs:
+            self._kept[name] = self._collect(name, _GRACE_S)
+            self._processes.pop(name).process.join()
+        if not change.stop:
+            self._start(name)
+            self._expect(name, "ready", _START_S)
+            self._processes[name].connection.send((timeline, self._kept.pop(name), at))
+
+    def _first(self, node: str) -> str:
+        """Return the first node of a node's pack; of a node alone, itself."""
+        packs = (first for first, pack in self._packs.items() if pack is not None and node in pack)
+        return next(packs, node)
 
     def _collect(self, name: str, seconds: float) -> AppState:
-        """Wait for a node's report, with which it ends; return what its applications keep."""
-        events, samples, cpu_ns, state, secrets = self._expect(name, "report", seconds)
-        self._events += events
-        self.secrets += secrets
-        self._samples += samples
-        self.cpu_ns[name] += cpu_ns
-        kept: AppState = state
-        return kept
+        """Wait for the report of a node or a pack, with which it ends; return what its applications keep."""
+        report: Report = self._expect(name, "report", seconds)
+        self._events += report.events
+        self.secrets += report.secrets
+        self._samples += report.samples
+        self.cpu_ns[name] += report.cpu_ns
+        return report.state
 
     def _expect(self, name: str, kind: str, seconds: float) -> Any:
         """Wait for a node's message of a kind; return its content."""
@@ -262,120 +292,6 @@ class _Nodes:
         except EOFError:
             raise RunError(f"node {name}: ended unexpectedly") from None
         return kind, content
-
-
-def _node(
-    scenario: Scenario,
-    layering: str,
-    name: str,
-    load: Workload,
-    netns: str,
-    home: Path,
-    connection: Connection,
-) -> None:
-    """Be one node: the process that is forked for it, until the end of the run or its next restart."""
-    for interrupt in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(interrupt, signal.SIG_DFL)  # the parent's handlers are not for its children
-    try:
-        with inside(netns), running(processes(scenario, layering, name), home) as beside:
-            connection.send(("ready", None))
-            timeline, state, since = connection.recv()
-            node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            watch = _Watch(node, Awaited(timeline, load), connection)
-            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch))
-            beside.check()
-        events = [*watch.events, *node.take_events()]
-        connection.send(("report", (events, samples, cpu_ns, node.state, node.take_secrets())))
-    except ProcessEnded as error:
-        connection.send(("error", str(error)))
-    except Exception as error:
-        connection.send(("error", f"{type(error).__name__}: {error}"))
-
-
-class _Watch:
-    """Tells the parent what a node has got, as long as something waits for that.
-
-    Args:
-        node: the node.
-        awaited: what waits.
-        connection: to the parent.
-
-    Attributes:
-        events: of the node, as far as they have been looked at.
-    """
-
-    def __init__(self, node: Node, awaited: Awaited, connection: Connection) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.connection = connection
-        self._node, self._awaited = node, awaited
-
-    def look(self) -> None:
-        """Look at what has been delivered."""
-        if self._awaited:
-            self.events += self._node.take_events()
-            if self._awaited.take(self._node.state.delivered):
-                self.connection.send(("delivered", dict(self._node.state.delivered)))
-
-
-async def _drive(
-    node: Node,
-    beside: Running,
-    scenario: Scenario,
-    timeline: Timeline,
-    since: int | None,
-    watch: _Watch,
-) -> tuple[list[dict[str, Any]], int]:
-    """Run a node in real time until the run's end or its next restart.
-
-    `since` is when it was restarted, ns; None if it was not. Returns samples of its state and counters, and
-    the processor time that it took since it was started, or since the timeline's start if that is later, ns.
-    """
-    loop = asyncio.get_running_loop()
-    failures: list[Exception] = []
-    loop.set_exception_handler(
-        lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
-    )
-    sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock())
-    samples: list[dict[str, Any]] = []
-    cpu_before = 0
-
-    def begin() -> None:
-        nonlocal cpu_before
-        cpu_before = time.process_time_ns() + beside.cpu_ns
-
-    def observe() -> None:
-        samples.append(sample(node, time.time_ns()))
-        watch.look()
-
-    def apply(change: Change) -> None:
-        peer = next(end for end in change.ends if end != node.name)
-        sockets.set_link(peer, change.link_up is not None)
-
-    own = [(at, change) for at, change in timeline.changes if since is None or at > since]
-    end = min((at for at, change in own if change.restart == node.name), default=timeline.end)
-    agenda: list[tuple[int, Callable[[], None]]] = [
-        (at, lambda change=change: apply(change))  # type: ignore[misc]
-        for at, change in own
-        if change.tells(node.name)
-    ]
-    agenda += [(at, observe) for at in sample_times(scenario, timeline) if since is None or at >= since]
-    if since is None:
-        agenda.insert(0, (timeline.start, begin))
-    try:
-        await sockets.start()
-        loop.add_reader(watch.connection, lambda: apply(watch.connection.recv()))
-        for at, action in sorted(agenda, key=lambda entry: entry[0]):
-            if at > end:
-                break
-            await asyncio.sleep((at - time.time_ns()) / 1e9)
-            action()
-        await asyncio.sleep((end - time.time_ns()) / 1e9)
-        cpu_ns = time.process_time_ns() + beside.cpu_ns - cpu_before
-    finally:
-        sockets.close()
-    if failures:
-        raise failures[0]
-    return samples, cpu_ns
 
 
 def main() -> int:

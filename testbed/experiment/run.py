@@ -199,7 +199,8 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "timeline": described(timeline.changes, timeline.start, scenario.network),
         "topology": {
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
-            "links": _links(scenario.network),
+            "links": _links(scenario.network, timeline),
+            "metric": scenario.routing.metric,
             "media": _media(scenario.network),
         },
         "software": {"python": platform.python_version()},
@@ -222,11 +223,17 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
     return manifest
 
 
-def _links(network: Topology) -> list[dict[str, Any]]:
+def _links(network: Topology, timeline: Timeline) -> list[dict[str, Any]]:
+    """Return the links, each with the least delay that a frame may have under any of its parameters."""
     ends = network.link_ends
+    least = [link.least_delay_ns for link in network.links]
+    for _, change in timeline.changes:
+        if change.link_change is not None:
+            at = network.link_between(*change.ends)
+            least[at] = min(least[at], change.changed(network.links[at]).least_delay_ns)
     return [
-        asdict(link) | {"interface_a": a.name, "interface_b": b.name}
-        for link, a, b in zip(network.links, ends[0::2], ends[1::2], strict=True)
+        asdict(link) | {"interface_a": a.name, "interface_b": b.name, "least_ns": least_ns}
+        for link, a, b, least_ns in zip(network.links, ends[0::2], ends[1::2], least, strict=True)
     ]
 
 

@@ -26,8 +26,9 @@ from ssb_over_ndn.subscriptions import Subscription
 from testbed.layerings.authority import Authority, producer_of
 from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.workload import Feature, Feed
-from topologies import routing
 from topologies.endpoint import LinkPort, Program
+from topologies.model import Topology
+from topologies.routing import Routing, tree, ways
 
 _BULK_BUFFER = 4096
 _BULK_LIFETIME_MS = 4000
@@ -147,10 +148,29 @@ class NdnNode:
         }
         self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
         self._face_toward = {interface.peer: face for face, interface in faces.items()}
+        self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
+        self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and where they lead
+        self._multicasts: list[tuple[Feed, dict[str, int]]] = []
         self._followed: set[bytes] = set()
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
+        self.reroute(context.network, context.routing)
+
+    def reroute(self, network: Topology, routing: Routing) -> None:
+        """Have the routes over links that are best now, and no others."""
+        before, self._over_links = self._over_links, {}
+        for prefixes, sources in self._sources:
+            for peer, cost in ways(network, self.name, sources, routing).items():
+                self._lead(prefixes, peer, cost)
+        for feed, sources in self._multicasts:
+            self._lead_multicast(feed, sources, network, routing)
+        fib = self.host.forwarder.fib
+        for prefix, face in before.keys() - self._over_links.keys():
+            fib.remove(prefix, face)
+        for (prefix, face), cost in self._over_links.items():
+            if before.get((prefix, face)) != cost:
+                fib.add(prefix, face, cost)
 
     def _forwarder(self) -> Forwarder:
         workload, kind = self._workload, self._layering
@@ -188,7 +208,7 @@ class NdnNode:
             else:
                 if self.name == workload.archive and self._follower is not None:
                     self._route((name,), self._follower)
-                self._route_toward((name, SHA256), sources)
+                self._sources.append(((name, SHA256), sources))
             self._route_multicast(feed, sources, own)
 
     def _publish(self, feed: Feed) -> int:
@@ -235,7 +255,7 @@ class NdnNode:
                 times = [self._context.start] * len(feed.messages)
                 self._route((name,), self._attach(Publisher(feed.messages, times)))
                 continue
-            self._route_toward((name,), {feed.publisher: 0})
+            self._sources.append(((name,), {feed.publisher: 0}))
             if transfer.to == self.name:
                 scout = Scout()
                 scout.tip = len(feed.messages)
@@ -252,11 +272,13 @@ class NdnNode:
         for prefix in prefixes:
             self.host.forwarder.fib.add(prefix, face, cost)
 
-    def _route_toward(self, prefixes: Iterable[bytes], sources: dict[str, int]) -> None:
-        for peer, cost in routing.ways(self._context.network, self.name, sources).items():
-            self._route(prefixes, self._face_toward[peer], cost)
+    def _lead(self, prefixes: Iterable[bytes], peer: str, cost: int = 0) -> None:
+        """Note a route to a neighbour; of several the cheapest counts."""
+        for prefix in prefixes:
+            way = prefix, self._face_toward[peer]
+            self._over_links[way] = min(self._over_links.get(way, cost), cost)
 
-    def _route_multicast(self, feed: Feed, sources: Iterable[str], published: int | None) -> None:
+    def _route_multicast(self, feed: Feed, sources: dict[str, int], published: int | None) -> None:
         """Route the layering's multicast Interests, if it has such, to who follows a feed."""
         multicast = self._layering.multicast
         if multicast is None:
@@ -264,18 +286,23 @@ class NdnNode:
         name = log_name(feed.key)
         prefix = multicast.prefix(name)
         self.host.forwarder.choose_strategy(prefix, MulticastStrategy)
-        faces = [self._follower] if name in self._followed else []
-        if multicast.among_all:
-            faces.append(published)
-        followers = self._workload.followers(feed)
-        for child, parent in routing.tree(self._context.network, followers, sources):
+        if name in self._followed and self._follower is not None:
+            self._route((prefix,), self._follower)
+        if multicast.among_all and published is not None:
+            self._route((prefix,), published)
+        self._multicasts.append((feed, sources))
+
+    def _lead_multicast(
+        self, feed: Feed, sources: Iterable[str], network: Topology, routing: Routing
+    ) -> None:
+        multicast = self._layering.multicast
+        assert multicast is not None
+        prefix = multicast.prefix(log_name(feed.key))
+        for child, parent in tree(network, self._workload.followers(feed), sources, routing):
             if parent == self.name:
-                faces.append(self._face_toward[child])
+                self._lead((prefix,), child)
             elif child == self.name and multicast.among_all:
-                faces.append(self._face_toward[parent])
-        for face in faces:
-            if face is not None:
-                self._route((prefix,), face)
+                self._lead((prefix,), parent)
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return what the applications report since the last call, as rows of events.jsonl."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +12,7 @@ from ssb.application import Event, Plan
 from testbed.layerings.workload import Feature, Feed, Workload
 from topologies.endpoint import Program
 from topologies.model import Topology
+from topologies.routing import BY_DELAY, Routing
 
 
 class Parameters(BaseModel):
@@ -121,6 +122,7 @@ class Context:
         stock: nodes whose Scuttlebutt peer is a stock one.
         state: what the node's applications know from before a restart, and are to keep.
         since: when the node was restarted, ns; None at the run's start.
+        routing: how routes over the network are chosen, and what of it is down.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Context:
     stock: frozenset[str] = frozenset()
     state: AppState = field(default_factory=AppState)
     since: int | None = None
+    routing: Routing = BY_DELAY
 
 
 class Held(NamedTuple):
@@ -175,6 +178,15 @@ class Node(Protocol):
 
     def counters(self) -> dict[str, Any]:
         """Return what else it counts, by name."""
+        ...
+
+
+@runtime_checkable
+class Rerouted(Protocol):
+    """A node that has routes of its own, besides those of IP."""
+
+    def reroute(self, network: Topology, routing: Routing) -> None:
+        """Take the routes that are best now."""
         ...
 
 

@@ -9,7 +9,7 @@ from collections.abc import Container, Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -22,6 +22,7 @@ from testbed.layerings.node import Parameters
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import SSB_SERVER
 from testbed.layerings.workload import Feature
+from testbed.scenario.mobility import read_trace
 from testbed.scenario.overrides import (
     SHORT_KEYS,
     STRATEGY,
@@ -39,8 +40,10 @@ from testbed.scenario.sections import (
     Change,
     CrossTraffic,
     Fork,
+    Mobility,
     NodeSpec,
     PlanSpec,
+    RoutingSpec,
     Section,
     Sessions,
     TopologySpec,
@@ -48,8 +51,10 @@ from testbed.scenario.sections import (
     table_keys,
     tables_in,
 )
+from topologies.graphs import is_graphml
+from topologies.library import networks
 from topologies.model import Topology, TopologyError
-from topologies.routing import routes
+from topologies.routing import coordinates, routes
 
 BUILT_IN = Path(__file__).parent / "files"
 
@@ -65,6 +70,9 @@ class Scenario(Section):
 
     `strategies` are those of all nodes' forwarders: name prefix -> strategy and parameters, as
     forwarder.strategies.parse() reads them. `strategy_files` define more of them than there are.
+
+    `hosts` says how nodes run in Mininet: each as a process of its own, or many packed into one process a
+    processor, each with its sockets in its own network namespace; "auto" packs more than 64 nodes.
     """
 
     name: str = Field(min_length=1, pattern=r"^[^/\x00]*$")
@@ -72,6 +80,8 @@ class Scenario(Section):
     layerings: tuple[str, ...]
     seed: int = Field(default=1, ge=0)
     topology: TopologySpec
+    routing: RoutingSpec = RoutingSpec()
+    hosts: Literal["auto", "processes", "packed"] = "auto"
     publisher: str = "pub"
     publishers: tuple[str, ...] = ()
     subscribers: tuple[str, ...] = ()
@@ -80,6 +90,7 @@ class Scenario(Section):
     plans: dict[str, PlanSpec] = Field(default_factory=dict)
     arrivals: Arrivals | None = None
     sessions: Sessions | None = None
+    mobility: Mobility | None = None
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     fork: Fork | None = None
     archive: Archive | None = None
@@ -198,7 +209,7 @@ def load(
         ("seed",): ("seed", seed),
         ("workload", "feed"): ("feed", feed),
         ("workload", "items"): ("items", items),
-        ("topology", "file"): ("topology", topology_file),
+        ("topology", _topology_key(topology_file)): ("topology", topology_file),
         ("topology", "link", "loss_percent"): ("loss", loss_percent),
         ("publisher",): ("publisher", publisher),
         ("subscribers",): ("subscribers", subscribers),
@@ -257,6 +268,12 @@ def load(
     return whole
 
 
+def _topology_key(name: str | None) -> str:
+    """Return the key of [topology] that --topology sets: a file's path may also be a network's name."""
+    is_known = name in networks() and not Path(name or "").exists()
+    return "library" if is_known else "file"
+
+
 def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
     if not table.get("strategies"):
         raise UserError(f"--strategy-file {shown(files[0])}: no strategy is chosen; name it with --strategy")
@@ -273,7 +290,9 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     for each in wanted:
         if each.path[:2] == ("topology", "link") and each.path[-1] in own:
             raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
-        if isinstance(topology, dict) and "file" in topology and each.path[:2] == ("topology", "link"):
+        file = topology.get("file") if isinstance(topology, dict) else None
+        says_links = isinstance(file, str) and not is_graphml(file)
+        if says_links and each.path[:2] == ("topology", "link"):
             raise UserError(f"{each.text}: a topology file says itself what its links are like")
         if isinstance(load, dict) and "feed" in load and each.path == ("workload", "items"):
             raise UserError(f"{each.text}: the export {shown(load['feed'])} is published whole")
@@ -290,7 +309,7 @@ def _known_keys(path: Key, *, swept: bool) -> list[str]:
 
 def _resolve_files(table: dict[str, Any], directory: Path) -> None:
     """Take the paths in a scenario file as relative to that file."""
-    for section, key in (("topology", "file"), ("workload", "feed")):
+    for section, key in (("topology", "file"), ("workload", "feed"), ("mobility", "trace")):
         inner = table.get(section)
         if isinstance(inner, dict) and isinstance(inner.get(key), str):
             inner[key] = str(directory / inner[key])
@@ -308,7 +327,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     nodes = scenario.network.nodes
     publishers = scenario.publishers
     if not publishers:
-        chosen = "publisher" in scenario.model_fields_set or not scenario.topology.file
+        chosen = "publisher" in scenario.model_fields_set
         publishers = (scenario.publisher if chosen or scenario.publisher in nodes else nodes[0],)
     _check_nodes("publisher", publishers, nodes, ("publisher",))
     _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes, ("archive",))
@@ -457,15 +476,33 @@ def _check_reach(network: Topology, nodes: Sequence[str], to: str) -> None:
 
 
 def _check_events(scenario: Scenario) -> None:
+    nodes = scenario.network.nodes
     for number, change in enumerate(scenario.events, start=1):
         place = f"[[events]] number {number}"
-        if change.restart is not None:
-            _check_nodes(f"{place}: restart:", [change.restart], scenario.network.nodes, ("events",))
-        else:
+        if change.node is not None:
+            _check_nodes(f"{place}: {change.event}:", [change.node], nodes, ("events",))
+        elif change.partition is not None:
+            some = change.partition.split()
+            _check_nodes(f"{place}: partition:", some, nodes, ("events",))
+            if not any((link.a in some) != (link.b in some) for link in scenario.network.links):
+                said = f"{place}: partition: no link joins {' '.join(some) or 'nothing'} with the others"
+                raise InvalidScenario(said, ("events",), ("topology",))
+        elif not change.heal:
             try:
-                scenario.network.link_between(*change.ends)
+                link = scenario.network.links[scenario.network.link_between(*change.ends)]
+                change.changed(link)
             except TopologyError as error:
                 raise InvalidScenario(f"{place}: {error}", ("events",), ("topology",)) from None
+    try:
+        if scenario.mobility is not None:
+            read_trace(scenario.mobility, scenario.network)
+    except TopologyError as error:
+        raise InvalidScenario(f"[mobility] {error}", ("mobility",), ("topology",)) from None
+    if scenario.routing.metric == "hyperbolic":
+        try:
+            coordinates(scenario.network)
+        except TopologyError as error:
+            raise InvalidScenario(f"[routing] {error}", ("routing", "metric"), ("topology",)) from None
 
 
 def _check_plans(scenario: Scenario) -> None:

@@ -5,16 +5,19 @@ Every number has bounds, so that none can make a run that never ends or that no 
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
+from topologies.graphs import is_graphml, read_graphml
 from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
+from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
 
@@ -51,16 +54,20 @@ def _is_texts(value: Any) -> TypeGuard[list[str]]:
 
 
 class TopologySpec(Section):
-    """The network: a generator with its own numbers, a Mini-NDN file, or links and media one by one.
+    """The network: a generator with its own numbers, a file, a network of the library, or links and media one
+    by one.
 
-    Each of `links` has `a`, `b`, and what differs from `link`; each of `media` has `name`, `members`, what
-    differs from `link`, and `losses`: the loss_percent of receivers that have another.
+    A file is Mini-NDN's, or GraphML if its name ends in `.graphml` or `.xml`. What `link` says replaces what
+    a GraphML file or the library says of links. Each of `links` has `a`, `b`, `cost`, `cost_back`, and what
+    differs from `link`; each of `media` has `name`, `members`, what differs from `link`, and `losses`: the
+    loss_percent of receivers that have another.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     generator: str | None = None
     file: str | None = None
+    library: str | None = None
     links: tuple[dict[str, Any], ...] = ()
     media: tuple[dict[str, Any], ...] = ()
     link: LinkParameters = LinkParameters()
@@ -68,22 +75,27 @@ class TopologySpec(Section):
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
         shape = dict(self.__pydantic_extra__ or {})
-        given = [key for key in ("generator", "file") if getattr(self, key)]
+        given = [key for key in ("generator", "file", "library") if getattr(self, key)]
         given += ["links"] if self.links or self.media else []
         if len(given) != 1:
             names = ", ".join(GENERATORS)
-            raise TopologyError(f"[topology] needs one of generator ({names}), file, or links and media")
+            said = f"one of generator ({names}), file, library ({', '.join(library.networks())})"
+            raise TopologyError(f"[topology] needs {said}, or links and media")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
+        changed = {
+            key: value for key, value in asdict(self.link).items() if value != getattr(LinkParameters(), key)
+        }
+        if self.library:
+            return library.build(self.library, **changed)
+        if self.file and is_graphml(self.file):
+            return read_graphml(self.file, **changed)
         if self.file:
-            if self.link != LinkParameters():
+            if changed:
                 raise TopologyError("[topology.link]: the topology file says itself what its links are like")
             return read_conf(self.file)
         if self.links or self.media:
             return self._listed()
-        for key, value in shape.items():
-            if type(value) is not int:
-                raise TopologyError(f"[topology] {key}: {value!r} is not a whole number")
         assert self.generator is not None
         return generate(self.generator, shape, asdict(self.link))
 
@@ -93,7 +105,7 @@ class TopologySpec(Section):
             place = f"[[topology.links]] number {number}"
             if not all(isinstance(fields.get(end), str) for end in ("a", "b")):
                 raise TopologyError(f"{place}: a and b must name the two nodes that it joins")
-            links.append(self._made(Link, fields, f"{place}: it has a, b"))
+            links.append(self._made(Link, fields, f"{place}: it has a, b, cost, cost_back"))
         media = []
         for number, fields in enumerate(self.media, start=1):
             place = f"[[topology.media]] number {number}"
@@ -112,7 +124,7 @@ class TopologySpec(Section):
         try:
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
-            raise TopologyError(f"{known} and the numbers {', '.join(PARAMETERS)}") from None
+            raise TopologyError(f"{known} and the parameters {', '.join(PARAMETERS)}") from None
 
 
 class Schedule(Section):
@@ -198,15 +210,20 @@ class Workload(Section):
 
 
 class Change(Section):
-    """One thing that happens to the network: a link breaks, or is mended, or a node starts anew.
+    """One thing that happens to the network: to a link, to a node, or to many links at once.
 
     Attributes:
         at_ms, at_item: when: from the run's start, or as the first feed's item of that number is published.
         at_copy: or when the first follower has that item: this differs between layerings. It is looked for
             whenever states are sampled (sample_interval_ms), and may never happen.
-        link_down, link_up: a link, as the names of its two nodes with a space between.
-        restart: a node, which loses all state but what its applications have published and delivered.
-        signalled: whether the link's two nodes notice; else frames just vanish.
+        link_down, link_up: a link breaks or is mended; it is named by its two nodes with a space between.
+        link_change: from now on a link has the parameters in `set`, in both directions.
+        restart: a node starts anew; it loses all but what its applications have published and delivered.
+        stop, start: a node's programs end, and start anew later. The node goes on forwarding IP meanwhile.
+        partition: nodes, with spaces between: all links from them to the others break.
+        heal: all links that partitions have broken are mended.
+        set: parameters of the link, as in [topology.link].
+        signalled: whether a link's two nodes notice that it breaks, or is mended; else frames just vanish.
     """
 
     at_ms: Milliseconds | None = None
@@ -214,29 +231,48 @@ class Change(Section):
     at_copy: int | None = Field(default=None, ge=1)
     link_down: str | None = None
     link_up: str | None = None
+    link_change: str | None = None
     restart: str | None = None
+    stop: str | None = None
+    start: str | None = None
+    partition: str | None = None
+    heal: Literal[True] | None = None
+    set: dict[str, float | str] | None = None
     signalled: bool | None = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "Change":
         if [self.at_ms, self.at_item, self.at_copy].count(None) != 2:
             raise ValueError("give one of at_ms, at_item and at_copy")
-        given = [value for value in (self.link_down, self.link_up, self.restart) if value is not None]
+        given = [name for name in _EVENTS if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError("give one of link_down, link_up and restart")
-        if self.restart is not None:
-            if self.at_copy is not None:
-                raise ValueError("at_copy belongs to link_down and link_up")
-            if self.signalled is not None:
-                raise ValueError("signalled belongs to link_down and link_up")
-        elif len(given[0].split()) != 2:
-            raise ValueError(f'{given[0]!r} is no link; write it as "a b"')
+            raise ValueError(f"give one of {', '.join(_EVENTS[:-1])} and {_EVENTS[-1]}")
+        (name,) = given
+        if self.at_copy is not None and name not in ("link_down", "link_up"):
+            raise ValueError("at_copy belongs to link_down and link_up")
+        breaks = name in ("link_down", "link_up", "partition", "heal")
+        if self.signalled is not None and not breaks:
+            raise ValueError("signalled belongs to link_down, link_up, partition and heal")
+        if (self.set is None) == (name == "link_change"):
+            raise ValueError("set belongs to link_change, and says what the link is like from then on")
+        if name.startswith("link_") and len(getattr(self, name).split()) != 2:
+            raise ValueError(f'{getattr(self, name)!r} is no link; write it as "a b"')
         return self
 
     @property
-    def event(self) -> Literal["link-down", "link-up", "restart"]:
+    def event(self) -> str:
         """What happens, as events.jsonl calls it."""
-        return "link-down" if self.link_down else "link-up" if self.link_up else "restart"
+        return next(name for name in _EVENTS if getattr(self, name) is not None).replace("_", "-")
+
+    @property
+    def node(self) -> str | None:
+        """The node that starts anew, stops or starts; None if it is about links."""
+        return self.restart or self.stop or self.start
+
+    @property
+    def ends_programs(self) -> bool:
+        """Whether the programs of its node end."""
+        return self.restart is not None or self.stop is not None
 
     @property
     def is_signalled(self) -> bool:
@@ -245,13 +281,72 @@ class Change(Section):
 
     def tells(self, node: str) -> bool:
         """Tell whether it is about a link of a node that the node's link layer would notice."""
-        return self.restart is None and self.is_signalled and node in self.ends
+        is_break = self.link_down is not None or self.link_up is not None
+        return is_break and self.is_signalled and node in self.ends
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The nodes that the link joins; not to be asked of a restart."""
-        a, b = (self.link_down or self.link_up or "").split()
+        """The nodes that the link joins; to be asked of what happens to one link."""
+        a, b = (self.link_down or self.link_up or self.link_change or "").split()
         return a, b
+
+    def changed(self, link: Link) -> Link:
+        """Return the link as it is after a link_change. Raises TopologyError."""
+        for name, value in (self.set or {}).items():
+            if name not in PARAMETERS:
+                raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(PARAMETERS)}")
+            if name == "mark_threshold":
+                raise TopologyError(f"link {link}: mark_threshold stays as it is during a run")
+            wanted = str if PARAMETERS[name].choices else float
+            if not isinstance(value, wanted):
+                raise TopologyError(f"link {link}: {name} must be {PARAMETERS[name].wanted}, not {value!r}")
+        whole = {
+            name: int(value) if PARAMETERS[name].unit == "packets" else value
+            for name, value in (self.set or {}).items()
+        }
+        return replace(link, **whole)  # type: ignore[arg-type]
+
+
+_EVENTS = ("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal")
+"""The keys of a Change that say what happens."""
+
+
+class RoutingSpec(Section):
+    """How routes are chosen, as topologies.routing explains it.
+
+    Attributes:
+        metric: what makes a way good.
+        paths: which of the ways forwarders get; `k` is for "k-shortest".
+        converge_ms: how long after each thing that happens all nodes have the routes that are best then, as a
+            routing protocol would make them; without it, routes stay as they are.
+    """
+
+    metric: Metric = "delay"
+    paths: Paths = "all"
+    k: int = Field(default=3, ge=1, le=100)
+    converge_ms: Milliseconds | None = None
+
+    @property
+    def routing(self) -> Routing:
+        """The choice, with all links up."""
+        return Routing(self.metric, self.paths, self.k)
+
+
+class Mobility(Section):
+    """Nodes that move: of the topology's links, those are up whose ends are near each other.
+
+    Attributes:
+        trace: a file of CSV with the columns time_s, node, x_m and y_m: where nodes are at a time. Between
+            two such times a node goes straight on; before the first and after the last it stands. A link
+            between two nodes of the trace is down while they are further apart than `range_m`.
+        every_ms: how often that is looked at.
+        signalled: whether nodes notice.
+    """
+
+    trace: str
+    range_m: float = Field(gt=0, allow_inf_nan=False)
+    every_ms: float = Field(default=100.0, ge=1, le=DAY_MS, allow_inf_nan=False)
+    signalled: bool = True
 
 
 class PlanSpec(Section):

@@ -8,6 +8,8 @@ from typing import Any
 from ssb.application import Plan
 from testbed.errors import UserError
 from testbed.layerings.workload import Feed, Workload
+from testbed.scenario.conditions import Routes, link_by_link, reroutes
+from testbed.scenario.mobility import mobility_changes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change, PlanSpec
 from testbed.scenario.sessions import session_changes
@@ -22,8 +24,10 @@ class Timeline:
 
     Attributes:
         start: subscribers subscribe, unless they have plans of their own.
-        changes: what the scenario and its sessions do to the network, in order of time.
+        changes: what the scenario, its sessions and moving do to the network, in order of time; partitions
+            link by link.
         awaited: changes that wait for the first copy of an item.
+        routes: that follow from these, each with the time from which nodes have them; none if they stay.
         first, last: the first and the last item are published; cross traffic does not count.
         settle: nothing more is begun, the last of all that the scenario names has happened.
         stop: subscribers unsubscribe.
@@ -33,6 +37,7 @@ class Timeline:
     start: int
     changes: tuple[tuple[int, Change], ...]
     awaited: tuple[Change, ...]
+    routes: tuple[Routes, ...]
     first: int
     last: int
     settle: int
@@ -47,22 +52,36 @@ class Timeline:
         awaited = tuple(change for change in scenario.events if change.at_copy is not None)
         happenings = [change for change in scenario.events if change.at_copy is None]
         happenings += session_changes(scenario, load)
-        changes = [(start + _time_of(change, load.feeds[0]), change) for change in happenings]
-        changes.sort(key=lambda entry: entry[0])
+        if scenario.mobility is not None:
+            happenings += mobility_changes(scenario.mobility, scenario.network)
+        planned = [(start + _time_of(change, load.feeds[0]), change) for change in happenings]
+        planned.sort(key=lambda entry: entry[0])
+        _check_stops(planned)
+        changes = link_by_link(planned, scenario.network)
         feeds = (*load.feeds, load.branch) if load.branch is not None else load.feeds
         last_ms = [scenario.plan_of(node).last_ms for node in load.follows]
         last_ms += [traffic.last_ms for traffic in scenario.cross_traffic]
         first = start + min(feed.times[0] for feed in feeds)
         last = start + max(feed.times[-1] for feed in feeds)
+        converge_ms = scenario.routing.converge_ms
+        routes: tuple[Routes, ...] = ()
+        if converge_ms is not None:
+            routes = reroutes(changes, scenario.network, scenario.routing.routing, round(converge_ms * MS))
         settle = max(
             last,
             *(time for time, _ in changes),
+            *(each.time for each in routes),
             *(start + round(time * MS) for time in last_ms),
             start,
             *(start + time for times in load.requests.values() for time in times.values()),
         )
         stop = settle + scenario.settle_ms * MS
-        return cls(start, tuple(changes), awaited, first, last, settle, stop, stop + scenario.drain_ms * MS)
+        drained = stop + scenario.drain_ms * MS
+        return cls(start, changes, awaited, routes, first, last, settle, stop, drained)
+
+    def routes_at(self, time: int) -> Routes | None:
+        """Return the routes that nodes have at a time, ns; None if they are still those of the start."""
+        return next((each for each in reversed(self.routes) if each.time <= time), None)
 
     def as_row(self) -> dict[str, int]:
         """Return the times as the manifest has them for each layering."""
@@ -88,6 +107,19 @@ def _check_item(change: Change, feed: Feed) -> None:
     for key, item in (("at_item", change.at_item), ("at_copy", change.at_copy)):
         if item is not None and item > len(feed.times):
             raise UserError(f"[[events]] {key} = {item}: the feed has {len(feed.times)} items")
+
+
+def _check_stops(planned: Iterable[tuple[int, Change]]) -> None:
+    """Check that nodes stop while they run, and start when they have stopped."""
+    stopped: set[str] = set()
+    for _, change in planned:
+        if change.node is None:
+            continue
+        if (change.start is not None) != (change.node in stopped):
+            state = "has not stopped" if change.start else "has stopped and not started"
+            raise UserError(f"[[events]] {change.event}: {change.node} {state} before")
+        if not change.restart:
+            (stopped.add if change.stop else stopped.discard)(change.node)
 
 
 def _time_of(change: Change, feed: Feed) -> int:
@@ -129,23 +161,29 @@ def change_row(change: Change, network: Topology, time: int) -> dict[str, Any]:
     """Return a change of the network as a row of events."""
     row = {"time": time, "node": place(change, network), "event": change.event}
     row |= {"feed": "", "seq": 0, "bytes": 0}
-    return row if change.restart else row | {"signalled": change.is_signalled}
+    return row if change.node else row | {"signalled": _breaks_signalled(change)}
 
 
 def described(changes: Iterable[tuple[int, Change]], start: int, network: Topology) -> list[dict[str, Any]]:
     """Return changes, each with its time (ns), as the manifest lists them, with times from the start."""
     rows = []
     for time, change in changes:
-        kind = "node" if change.restart else "link"
+        kind = "node" if change.node else "link"
         row = {"time_ns": time - start, "event": change.event, kind: place(change, network)}
-        rows.append(row if change.restart else row | {"signalled": change.is_signalled})
+        row |= {"set": change.set} if change.set else {}
+        rows.append(row if change.node else row | {"signalled": _breaks_signalled(change)})
     return rows
+
+
+def _breaks_signalled(change: Change) -> bool:
+    """Whether the ends of a link notice that it breaks or is mended."""
+    return change.link_change is None and change.is_signalled
 
 
 def place(change: Change, network: Topology) -> str:
     """Return the node, or the link as "a--b", that a change is about."""
-    if change.restart is not None:
-        return change.restart
+    if change.node is not None:
+        return change.node
     link = network.links[network.link_between(*change.ends)]
     return f"{link.a}--{link.b}"
 

@@ -119,17 +119,13 @@ def _breaks(scenario: Scenario) -> "Iterator[Break]":
     """
     from analysis.live.capture import Break
 
-    if not scenario.events and scenario.sessions is None:
+    if not scenario.events and scenario.sessions is None and scenario.mobility is None:
         return
     network = scenario.network
     for at, change in Timeline.of(scenario, workload.load(scenario), 0).changes:
         for end in network.link_ends:
-            if change.restart is not None and change.restart in (end.node, end.peer):
-                event = "restart" if change.restart == end.node else "peer-restart"
+            if change.ends_programs and change.node in (end.node, end.peer):
+                event = "restart" if change.node == end.node else "peer-restart"
                 yield Break(at, end.node, end.name, event)
-            elif (
-                change.restart is None
-                and change.is_signalled
-                and end.link == network.link_between(*change.ends)
-            ):
+            elif change.tells(end.node) and end.link == network.link_between(*change.ends):
                 yield Break(at, end.node, end.name, change.event)

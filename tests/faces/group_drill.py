@@ -21,7 +21,7 @@ from forwarder.link import LinkService
 from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
-from topologies.mininet.namespaces import ip, netns_of
+from topologies.mininet.namespaces import ip
 
 CONFIG = """
 [unix]
@@ -50,7 +50,7 @@ def bytes_of(mac: str) -> bytes:
 def make_network() -> "tuple[subprocess.Popen[bytes], str]":
     other = subprocess.Popen(["unshare", "--net", "--", "sleep", "600"])
     mine = Path("/proc/self/ns/net").readlink()
-    there = netns_of(other.pid)
+    there = f"/proc/{other.pid}/ns/net"
     end = time.monotonic() + PATIENCE_S
     while Path(there).readlink() == mine or "sleep" not in Path(f"/proc/{other.pid}/cmdline").read_text():
         assert time.monotonic() < end

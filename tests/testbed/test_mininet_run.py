@@ -18,6 +18,7 @@ from patience import PATIENCE_S
 from captures.key_log import from_lines
 from captures.pcapng import Direction
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
+from testbed.experiment.host_process import Report
 from testbed.experiment.mininet_run import _Nodes, _Process
 from testbed.layerings.node import AppState
 from testbed.scenario.model import BUILT_IN, load
@@ -90,7 +91,7 @@ def test_what_processes_of_one_node_took_of_a_processor_adds_up() -> None:
     nodes = _Nodes(load("line"), "lli", None, None, Path())
     nodes._processes["r1"] = _Process(None, here)
     for spent in (5, 7):
-        there.send(("report", ([], [], spent, AppState(), [])))
+        there.send(("report", Report([], [], spent, AppState(), [])))
         nodes._collect("r1", 1)
     assert nodes.cpu_ns == {"r1": 12}
 
@@ -189,6 +190,78 @@ def test_links_break_and_nodes_start_anew_over_real_sockets(tmp_path: Path) -> N
     ]
     assert not [time for time in arrived if down + late < time < up]
     assert [row["event"] for row in rows if row["node"] == "s2"].count("joined") == 2
+
+
+STOPS = """
+title = "A detour, packed into few processes: a node stops and starts, a link changes, routes follow"
+layerings = ["lli", "append-poll"]
+publisher = "a"
+subscribers = ["d"]
+hosts = "packed"
+settle_ms = 2500
+drain_ms = 200
+[topology]
+links = [
+    { a = "a", b = "b" },
+    { a = "b", b = "d" },
+    { a = "a", b = "c", delay_ms = 15.0 },
+    { a = "c", b = "d", delay_ms = 15.0 },
+]
+[topology.link]
+delay_ms = 5.0
+[routing]
+paths = "shortest"
+converge_ms = 100.0
+[workload]
+items = 30
+[workload.schedule]
+speed = 1e6
+idle_limit_ms = 60.0
+[parameters.append-poll]
+interval_ms = 100
+[[events]]
+at_ms = 800
+stop = "b"
+[[events]]
+at_ms = 1200
+link_down = "b d"
+signalled = false
+[[events]]
+at_ms = 1400
+start = "b"
+[[events]]
+at_ms = 1500
+link_change = "c d"
+set = { delay_ms = 1.0 }
+"""
+
+
+def test_packed_nodes_stop_and_start_and_routes_follow(tmp_path: Path) -> None:
+    done = feednet("--out", "run", command=[sys.executable], cwd=tmp_path, scenario=STOPS)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    for layering in ("lli", "append-poll"):
+        run = tmp_path / "run" / layering
+        turn = manifest["runs"][layering]
+        assert turn["processes"] == min(os.cpu_count() or 1, 4)
+        assert len(turn["cpu_ns"]) == turn["processes"]
+        assert min(turn["cpu_ns"].values()) > 0
+        rows = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+        happened = [row["event"] for row in rows if row["node"] in ("b", "b--d", "c--d")]
+        assert happened == ["stop", "link-down", "start", "link-change"]
+        delivered = [row["seq"] for row in rows if row["event"] == "delivered"]
+        assert sorted(delivered) == list(range(1, 31)), "by the detour, as routes follow"
+        frames = [
+            (packet.time, packet.interface.name)
+            for packet in pcapng_oracle.read(run / "capture.pcapng")
+            if packet.direction is Direction.OUT
+        ]
+        assert {"a-eth1", "c-eth1"} <= {name for _, name in frames}
+        if layering == "lli":  # the kernel forwards IP, and answers, while nothing runs on b
+            times = {row["event"]: row["time"] for row in rows if row["node"] == "b"}
+            late = 100_000_000
+            at_b = [time for time, name in frames if name == "b-eth0"]
+            assert not [time for time in at_b if times["stop"] + late < time < times["start"]]
 
 
 def test_a_failure_inside_is_one_line_and_keeps_what_there_is(tmp_path: Path) -> None:

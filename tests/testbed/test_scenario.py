@@ -61,14 +61,15 @@ BAD = [
     ('layerings = ["lli"]\n[topology]\ngenerator="line"\nlength=1', r"title: is missing"),
     (GOOD.replace('"lli"', '"foo"'), r"layerings: unknown layering 'foo'; there are pull, poll, .*"),
     (GOOD.replace('["lli"]', "[]"), r"layerings: name at least one layering, each once"),
-    (GOOD.replace("line", "ring"), r"there is no topology 'ring'; there are line, star, tree"),
+    (GOOD.replace('"line"', '"hub"'), r"there is no topology 'hub'; there are fat-tree, grid, line, .*"),
     (GOOD.replace("length = 2", "length = 0"), r"line: length must be at least 1, not 0"),
-    (GOOD.replace("length = 2", 'length = "x"'), r"\[topology\] length: 'x' is not a whole number"),
+    (GOOD.replace("length = 2", 'length = "x"'), "line: length must be a whole number, not 'x'"),
     (GOOD.replace("delay_ms = 3.5", "delay_ms = -1"), r"link pub:r1: delay_ms must be .*, not -1"),
     (GOOD.replace("delay_ms", "delay"), r"topology\.link\.delay: unknown key"),
     (
         GOOD.replace('generator = "line"', ""),
-        r"\[topology\] needs one of generator \(line, star, tree\), file, or links and media",
+        r"\[topology\] needs one of generator \(line, star, tree, grid, ring, random, scale-free,"
+        r" small-world, fat-tree\), file, library \(abilene, geant, ndn-testbed, sprint\), or links and ",
     ),
     ("seed = -1" + GOOD, r"seed: .*greater than or equal to 0 \(got -1\)"),
     ("workload = 3" + GOOD, r"workload: must be a table \(got 3\)"),
@@ -106,7 +107,7 @@ BAD = [
     ),
     (GOOD + "[arrivals]\nfrom_ms = 5\nto_ms = 4", r"arrivals: to_ms must not be before from_ms"),
     (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
-    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up and restart"),
+    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and heal"),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"events\.0\.at_ms: .*(finite|less)"),
     (GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub"', r"events\.0: 'pub' is no link; write it as \"a b\""),
     (
@@ -116,7 +117,52 @@ BAD = [
     (GOOD + '[[events]]\nat_ms = 1\nrestart = "r9"', r"\[\[events\]\] number 1: restart: 'r9' is not a node"),
     (
         GOOD + '[[events]]\nat_ms = 1\nrestart = "r1"\nsignalled = true',
-        r"events\.0: signalled belongs to link_down and link_up",
+        r"events\.0: signalled belongs to link_down, link_up, partition and heal",
+    ),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nstop = "r9"',
+        r"\[\[events\]\] number 1: stop: 'r9' is not a node",
+    ),
+    (
+        GOOD + '[[events]]\nat_ms = 1\npartition = "pub r1 s1"',
+        r"number 1: partition: no link joins pub r1 s1 with the others",
+    ),
+    (GOOD + '[[events]]\nat_ms = 1\npartition = "x"', r"number 1: partition: 'x' is not a node"),
+    (GOOD + "[[events]]\nat_ms = 1\nheal = false", r"events\.0\.heal: "),
+    (GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"', r"events\.0: set belongs to link_change"),
+    (GOOD + '[[events]]\nat_ms = 1\nrestart = "r1"\nset = { delay_ms = 1 }', r"set belongs to link_change"),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { speed = 1 }',
+        r"number 1: link pub:r1: it has no speed; it has bw_mbit, delay_ms, ",
+    ),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { bw_mbit = 0 }',
+        r"number 1: link pub:r1: bw_mbit must be a finite number above 0, not 0",
+    ),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { delay_ms = "long" }',
+        r"number 1: link pub:r1: delay_ms must be a finite number from 0, not 'long'",
+    ),
+    (
+        GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { mark_threshold = 3 }',
+        r"number 1: link pub:r1: mark_threshold stays as it is during a run",
+    ),
+    (GOOD + '[routing]\nmetric = "luck"', r"routing\.metric: .*delay"),
+    (GOOD + '[routing]\npaths = "k-shortest"\nk = 0', r"routing\.k: .*equal to 1 \(got 0\)"),
+    (
+        GOOD + '[routing]\nmetric = "hyperbolic"',
+        r"\[routing\] node pub: hyperbolic routing needs its radius",
+    ),
+    (
+        GOOD + '[mobility]\ntrace = "none.csv"\nrange_m = 10',
+        r"\[mobility\] .*none\.csv: cannot be read: No such file or directory",
+    ),
+    (GOOD + '[mobility]\ntrace = "none.csv"\nrange_m = 0', r"mobility\.range_m: .*greater than 0"),
+    ('hosts = "many"' + GOOD, r"hosts: .*auto"),
+    (GOOD.replace("length = 2", "length = 2\nlibrary = 'geant'"), r"\[topology\] needs one of generator"),
+    (
+        GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlibrary = "arpanet"',
+        r"there is no network 'arpanet' in the library; there are abilene, geant",
     ),
     (GOOD + "[plans.r1]\nstart_ms = 1", r"\[plans\.r1\]: not a subscriber; there are s1"),
     (GOOD + "[plans.s1]\nstart_ms = 5\nstop_ms = 5", r"plans\.s1: start_ms, each pause's .* must follow"),
@@ -134,7 +180,7 @@ BAD = [
     ),
     (
         GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlinks = [{ a = "pub", b = "s1", speed = 1 }]',
-        r"\[\[topology.links\]\] number 1: it has a, b and the numbers bw_mbit",
+        r"\[\[topology.links\]\] number 1: it has a, b, cost, cost_back and the parameters bw_mbit",
     ),
 ]
 

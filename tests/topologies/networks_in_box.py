@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from captures.netns import inside
 from forwarder.faces.driver import steady_clock
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import Closed, DatagramPort, GroupPort, Opened, Program, StreamPort
-from topologies.generate import line
+from topologies.generate import generate, line
 from topologies.mininet import namespaces, ring, sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import BringUpError, MininetNetwork
@@ -90,8 +90,12 @@ def processes_and_namespaces():
     for process in processes:
         try:
             found.add(os.readlink(f"/proc/{process}/ns/net"))
+            entries = list(Path(f"/proc/{process}/fd").iterdir())
         except OSError:
             continue  # it has just ended
+        for entry in entries:
+            with suppress(OSError):  # it has just been closed
+                found |= {name for name in [os.readlink(entry)] if name.startswith("net:")}
     return processes, found
 
 
@@ -180,6 +184,62 @@ def tree(impairment):
 def on_node(up, node, argv):
     process = up.popen(node, argv, stdout=subprocess.PIPE, text=True)
     return process.communicate()[0]
+
+
+def host_commands():
+    """What Mininet's own ways to run commands on a host find there."""
+    topology = line(2)
+    with network(topology) as up:
+        before = processes_and_namespaces()[0]
+        host = up.mininet.get("r1")
+        found = {
+            "addresses": [host.cmd(f"ip -brief address show dev r1-eth{n}").split()[2] for n in range(2)],
+            "sys": host.cmd("ls /sys/class/net").split(),
+            "popen": host.popen("ip -brief link show dev r1-eth0").communicate()[0].decode().split()[0],
+            "shells": len(processes_and_namespaces()[0]) - len(before),
+        }
+    return found | {"left": len(processes_and_namespaces()[0])}
+
+
+def routes_of_a_network():
+    """The way that a node's packets take to each other node, by `ip route get`."""
+    topology = generate("random", {"nodes": 25, "degree": 3.0}, {"delay_ms": 1.0})
+    with network(topology) as up:
+        found = {}
+        for node in topology.nodes:
+            addresses = "\n".join(f"route get {topology.address(other)}" for other in topology.nodes)
+            done = subprocess.run(
+                ["nsenter", f"--net={up.netns(node)}", "ip", "-batch", "-"],
+                input=addresses,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            lines = [line.split() for line in done.stdout.splitlines() if " src " in line]
+            found[node] = [words[words.index("dev") + 1] for words in lines]
+    return found
+
+
+def large_network():
+    """How long a network of 500 nodes and 750 links takes to come up: wall and processor time, s."""
+    topology = generate("random", {"nodes": 500, "degree": 3.0}, {"delay_ms": 5.0})
+    started, used = time.monotonic(), sum(os.times()[:4])
+    with network(topology) as up, ExitStack() as stack:
+        took = time.monotonic() - started, sum(os.times()[:4]) - used
+        some = topology.link_ends[::50]
+        udp = {}
+        for end in (
+            *some,
+            *(each for each in topology.link_ends if each.name in {s.peer_name for s in some}),
+        ):
+            with inside(up.netns(end.node)):
+                udp[end.name] = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
+                udp[end.name].bind((end.ipv4, PORT))
+                udp[end.name].settimeout(PATIENCE_S)
+        for end in some:
+            udp[end.name].sendto(end.name.encode(), (end.peer_ipv4, PORT))
+        heard = [udp[end.peer_name].recv(100).decode() for end in some]
+    return {"took": took, "heard": heard, "sent": [end.name for end in some]}
 
 
 def netem():
@@ -343,7 +403,9 @@ def programs_over_tcp():
         specification.write_text(
             json.dumps({"output": str(capture), "application": "test", "interfaces": taps}), encoding="utf-8"
         )
-        recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
+        recorder = Child(
+            "the recorder", [sys.executable, "-m", "captures.recorder", str(specification)]
+        ).wait()
         echo, source = Echo(), _Greeting((to, STREAM_PORT), CONTENT)
         ports = {1: StreamPort(STREAM_PORT), 2: DatagramPort(7000)}
         pid = os.fork()

@@ -15,7 +15,7 @@ print(json.dumps({"said": sys.stdin.read()}))
 
 
 def started(program: str) -> Child:
-    return Child("the helper", [sys.executable, "-c", program])
+    return Child("the helper", [sys.executable, "-c", program]).wait()
 
 
 def test_what_it_is_told_is_in_its_report() -> None:

@@ -91,3 +91,64 @@ def test_a_node_that_never_rests_is_an_error_not_a_standstill(monkeypatch: pytes
     monkeypatch.setattr("forwarder.host.Host.next_deadline", lambda host: 7)
     with pytest.raises(RuntimeError, match="wants to be woken at 7 ns for ever"):
         with_events()
+
+
+DETOUR = {
+    "links": [
+        {"a": "pub", "b": "r1"},
+        {"a": "r1", "b": "s1"},
+        {"a": "pub", "b": "r2", "delay_ms": 20.0},
+        {"a": "r2", "b": "s1", "delay_ms": 20.0},
+    ],
+    "link": {"delay_ms": 5.0},
+}
+
+
+@pytest.mark.parametrize("layering", ["lli", "poll", "notify", "ssb", "append-poll"])
+@pytest.mark.parametrize("converges", [True, False])
+def test_routes_follow_a_break_when_the_scenario_says_so(layering: str, converges: bool) -> None:
+    """The only way that is used breaks unnoticed, and for good."""
+    routing = {"paths": "shortest"} | ({"converge_ms": 100.0} if converges else {})
+    wanted = scenario(
+        topology=DETOUR,
+        subscribers=("s1",),
+        routing=routing,
+        events=({"at_ms": 600, "link_down": "r1 s1", "signalled": False},),
+        warmup_ms=500,
+        settle_ms=12_000,
+    )
+    result = simulate(wanted, layering)
+    whole = result.delivered("s1") == list(range(1, 21))
+    assert whole == converges
+
+
+@pytest.mark.parametrize("layering", ["lli", "poll", "ssb"])
+def test_a_node_that_has_stopped_does_nothing_until_it_starts(layering: str) -> None:
+    wanted = scenario(
+        topology=LINE,
+        subscribers=("s1",),
+        events=({"at_ms": 900, "stop": "s1"}, {"at_ms": 2500, "start": "s1"}),
+        settle_ms=6_000,
+    )
+    result = simulate(wanted, layering)
+    times = {row["seq"]: row["time"] for row in result.events["s1"] if row["event"] == "delivered"}
+    assert [*times] == list(range(1, 21))
+    assert [time for time in times.values() if time < 900 * MS]
+    assert not [time for time in times.values() if 900 * MS < time < 2500 * MS]
+    if layering in ("lli", "poll"):
+        sent = [each.time for each in result.packets if each.interface == "s1-eth0" and each.sent]
+        assert [time for time in sent if time < 900 * MS]
+        assert not [time for time in sent if 900 * MS < time < 2500 * MS]
+    happened = [row["event"] for row in result.events["s1"]]
+    assert [event for event in happened if event in ("stop", "start")] == ["stop", "start"]
+
+
+def test_a_link_changes_for_the_frames_that_come_after() -> None:
+    result = with_events({"at_ms": 900, "link_change": "pub r1", "set": {"delay_ms": 80.0}})
+    sent = [each for each in result.packets if each.interface == "pub-eth0" and each.sent]
+    received = [each for each in result.packets if each.interface == "r1-eth0" and not each.sent]
+    taken = [(out.time, into.time - out.time) for out, into in zip(sent, received, strict=True)]
+    assert {delay for time, delay in taken if time < 900 * MS} == {5 * MS}
+    assert {delay for time, delay in taken if time >= 900 * MS} == {80 * MS}
+    (row,) = result.events["pub--r1"]
+    assert (row["event"], row["signalled"]) == ("link-change", False)

@@ -6,19 +6,25 @@ from dataclasses import replace
 import pytest
 
 from testbed.scenario.sections import TopologySpec
-from topologies.conf import parse_conf
+from topologies.conf import conf_text, parse_conf
 from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, TopologyError
 from topologies.pipe import Pipe, netem, pipe_rng
 
-OTHER = dict.fromkeys(PARAMETERS, 7)
+OTHER = {name: "normal" if each.choices else 7 for name, each in PARAMETERS.items()}
 """A value for each that is not the default's."""
+
+BESIDE = {"loss_bad_percent": {"loss_burst": 5}, "loss_good_percent": {"loss_burst": 5, "loss_percent": 9}}
+"""Without what a parameter says nothing."""
+
+NOT_NETEM = {"mark_threshold"}
+"""What netem cannot do: links that have it need the relay."""
 
 
 def fate(link: Link) -> list[tuple[int, ...]]:
-    """When 200 frames arrive that follow each other closely."""
+    """When 200 frames arrive that follow each other closely, and whether they are marked."""
     pipe = Pipe(link, pipe_rng(1, link, "a"))
-    return [pipe.send(n * 10_000, 1000) for n in range(200)]
+    return [(*pipe.send(n * 10_000, 1000), pipe.is_marked) for n in range(200)]
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -28,22 +34,27 @@ def test_a_parameter_matters_to_frames_and_netem(name: str) -> None:
         "a",
         "b",
         **(
-            {"bw_mbit": 20, "delay_ms": 1, "loss_percent": 2}
+            {"bw_mbit": 20, "delay_ms": 1, "jitter_ms": 0.1, "loss_percent": 2}
+            | BESIDE.get(name, {})
             | {name: LinkParameters.__dataclass_fields__[name].default}
         ),
     )
     changed = replace(plain, **{name: OTHER[name]})
     assert fate(plain) != fate(changed)
-    assert netem(plain) != netem(changed)
+    assert (netem(plain) != netem(changed)) == (name not in NOT_NETEM)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_parameter_is_read_from_a_mini_ndn_file_and_from_a_scenario(name: str) -> None:
     key = name.removesuffix("_mbit").removesuffix("_ms").removesuffix("_percent")
-    text = f"[nodes]\na: _\nb: _\n[links]\na:b {key}=7{'ms' if name.endswith('_ms') else ''}\n"
-    expected = Link("a", "b", **{name: 7})
+    given = {**BESIDE.get(name, {}), name: OTHER[name]}
+    words = [f"{each.removesuffix('_percent')}={value}" for each, value in BESIDE.get(name, {}).items()]
+    words.append(f"{key}={OTHER[name]}{'ms' if name.endswith('_ms') else ''}")
+    expected = Link("a", "b", **given)
+    text = f"[nodes]\na: _\nb: _\n[links]\na:b {' '.join(words)}\n"
     assert parse_conf(text, "t.conf").links == (expected,)
-    table = {"links": [{"a": "a", "b": "b"}], "link": {name: 7}}
+    assert parse_conf(conf_text(parse_conf(text, "t.conf")), "t.conf").links == (expected,)
+    table = {"links": [{"a": "a", "b": "b"}], "link": given}
     assert TopologySpec.model_validate(table).build().links == (expected,)
 
 
@@ -51,6 +62,7 @@ def test_a_parameter_is_read_from_a_mini_ndn_file_and_from_a_scenario(name: str)
 def test_a_parameter_out_of_range_is_refused(name: str, parameter) -> None:
     values = [parameter.least - 1, math.inf, math.nan, parameter.most + 1]
     values += [parameter.least] if parameter.is_above else []
+    values += ["no such word"] if parameter.choices else []
     for value in values:
         with pytest.raises(TopologyError, match=f"link a:b: {name} must be "):
             Link("a", "b", **{name: value})

@@ -11,10 +11,12 @@ import pytest
 from networks_in_box import BINARY_TREE, DATAGRAMS, LOSSY, PINGS, SEED
 from patience import PATIENCE_S
 
+from topologies.generate import generate
 from topologies.mininet import sandbox
 from topologies.mininet.network import BringUpError, MininetNetwork, bridge_commands
 from topologies.model import Link, Topology
 from topologies.pipe import Pipe, netem, pipe_rng
+from topologies.routing import routes
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = str(Path(__file__).with_name("networks_in_box.py"))
@@ -138,6 +140,38 @@ def test_a_tree_comes_up_as_modelled_and_leaves_nothing(impairment):
 
 @pytest.mark.mininet
 @pytest.mark.usefixtures("needs_box")
+def test_mininets_own_commands_run_on_hosts():
+    found = run("host_commands")
+    assert found["addresses"] == ["10.0.0.2/30", "10.0.0.5/30"]
+    assert {"r1-eth0", "r1-eth1", "lo"} <= {*found["sys"]}
+    assert found["popen"].startswith("r1-eth0@")
+    assert found["shells"] == 1, "a shell for the host that was asked for one"
+    assert found["left"] == 2
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_the_kernel_routes_as_routing_says():
+    topology = generate("random", {"nodes": 25, "degree": 3.0}, {"delay_ms": 1.0})
+    for node, devices in run("routes_of_a_network").items():
+        expected = [
+            "lo" if other == node else routes(topology, other)[node].out.name for other in topology.nodes
+        ]
+        assert devices == expected
+
+
+@pytest.mark.slow
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
+def test_a_large_network_comes_up_in_half_a_minute():
+    found = run("large_network")
+    assert found["heard"] == found["sent"]
+    # Of processor time: others may have the processor.
+    assert found["took"][1] < 30
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
 def test_round_trips_under_netem():
     if reason := sandbox.why_no_netem():
         pytest.skip(reason)
@@ -169,7 +203,7 @@ def test_sigterm_ends_the_relay_and_it_reports():
     assert (found["ready"], found["status"]) == ("ready\n", 0)
     assert found["lengths"] == [60]
     assert found["counters"]["under_way"] == 3
-    nothing = {"sent": 0, "lost": 0, "queue_drops": 0, "unsent": 0, "cut": 0}
+    nothing = {"sent": 0, "lost": 0, "queue_drops": 0, "marked": 0, "unsent": 0, "cut": 0}
     assert found["counters"]["pipes"] == [
         {**nothing, "interface": "a-eth0", "to": "b-eth0", "sent": 4},
         {**nothing, "interface": "b-eth0", "to": "a-eth0"},
@@ -195,6 +229,18 @@ def test_a_ring_hands_over_what_comes_in_and_counts_what_it_could_not_hold():
         ({}, ""),
         ({"max_queue_size": 5}, ""),
         ({"delay_ms": 10}, "delay 10000.000us limit 1000000"),
+        (
+            {"delay_ms": 5, "jitter_ms": 1, "jitter_distribution": "pareto"},
+            "delay 5000.000us 1000.000us distribution pareto limit 1000000",
+        ),
+        (
+            {"loss_percent": 2, "loss_burst": 4},
+            "loss gemodel 0.510204% 25.000000% limit 1000000",
+        ),
+        (
+            {"loss_percent": 5, "loss_burst": 4, "loss_bad_percent": 45, "loss_good_percent": 5},
+            "loss gemodel 0.000000% 25.000000% 45.000000% 5.000000% limit 1000000",
+        ),
         ({"delay_ms": 0.0015, "jitter_ms": 1}, "delay 1.500us 1000.000us limit 1000000"),
         ({"jitter_ms": 2}, "delay 0.000us 2000.000us limit 1000000"),
         ({"loss_percent": 0.5}, "loss random 0.500000% limit 1000000"),
@@ -216,7 +262,19 @@ def test_what_netem_is_told(parameters, settings):
 @pytest.mark.usefixtures("needs_box")
 def test_tc_understands_what_netem_is_told():
     settings = netem(
-        Link("a", "b", bw_mbit=10, delay_ms=0.1, loss_percent=0.5, jitter_ms=0.01, max_queue_size=7)
+        Link(
+            "a",
+            "b",
+            bw_mbit=10,
+            delay_ms=0.1,
+            loss_percent=5,
+            loss_burst=3,
+            loss_bad_percent=50,
+            loss_good_percent=1,
+            jitter_ms=0.01,
+            jitter_distribution="paretonormal",
+            max_queue_size=7,
+        )
     )
     argv = sandbox.command(["tc", "qdisc", "add", "dev", "lo", "root", "netem", *settings])
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -244,6 +302,9 @@ def test_the_impairment_is_chosen_by_what_the_kernel_has(monkeypatch, tmp_path):
     assert chosen("auto") == ("netem", "this kernel has netem")
     assert chosen("netem") == ("netem", "asked for")
     assert chosen("relay") == ("relay", "asked for")
+    marking = Topology(("a", "b"), (Link("a", "b", mark_threshold=3),))
+    marks = MininetNetwork(marking, SEED, "auto", directory=tmp_path)
+    assert (marks.impairment, marks.reason) == ("relay", "the network has links that mark packets")
     monkeypatch.setattr(sandbox, "why_no_netem", lambda: "no netem here")
     assert chosen("auto") == ("relay", "no netem here")
     assert chosen("relay") == ("relay", "asked for")

@@ -1,12 +1,17 @@
 import random
+import statistics
+import struct
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.model import Link
-from topologies.pipe import Pipe, pipe_rng
+from captures.frames import udp_frame
+from topologies.link import LinkParameters
+from topologies.model import Link, TopologyError
+from topologies.pipe import JITTER, Pipe, mark, pipe_rng
 
 MS = 1_000_000
 
@@ -134,6 +139,125 @@ def test_losses_come_in_bursts(percent, burst):
     assert sum(runs) == piped.lost
     assert sum(runs) / frames == pytest.approx(percent / 100, rel=0.1)
     assert sum(runs) / len(runs) == pytest.approx(burst, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("percent", "burst", "bad", "good"), [(5, 10, 50, 0), (5, 10, 40, 2), (1, 5, 100, 0.5), (30, 4, 80, 10)]
+)
+def test_losses_of_a_link_that_is_good_and_bad(percent, burst, bad, good):
+    """Their share is as asked; a loss is followed by another as often as Elliott's model says."""
+    frames = 300_000
+    piped = pipe(loss_percent=percent, loss_burst=burst, loss_bad_percent=bad, loss_good_percent=good)
+    lost = [not piped.send(n, 100) for n in range(frames)]
+    assert piped.lost == sum(lost)
+    assert sum(lost) / frames == pytest.approx(percent / 100, rel=0.1)
+    link = Link(
+        "a", "b", loss_percent=percent, loss_burst=burst, loss_bad_percent=bad, loss_good_percent=good
+    )
+    again = sum(now and then for then, now in pairwise(lost)) / sum(lost)
+    assert again == pytest.approx(link.loss_again, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"loss_bad_percent": 50}, "loss_bad_percent says nothing without loss_burst"),
+        ({"loss_good_percent": 5}, "loss_good_percent says nothing without loss_burst"),
+        (
+            {"loss_percent": 5, "loss_burst": 2, "loss_good_percent": 60, "loss_bad_percent": 50},
+            "loss_good_percent must be below loss_bad_percent, 50, not 60",
+        ),
+        (
+            {"loss_percent": 5, "loss_burst": 2, "loss_good_percent": 6},
+            "loss_percent must be at least loss_good_percent, 6",
+        ),
+        (
+            {"loss_percent": 45, "loss_burst": 4, "loss_bad_percent": 50},
+            "loss_percent must be at most 40 if 4 losses in a row are usual, not 45",
+        ),
+    ],
+)
+def test_losses_that_cannot_be(parameters, problem):
+    with pytest.raises(TopologyError, match=problem):
+        pipe(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "mean", "deviation", "lowest"),
+    # Means and deviations of the tables in iproute2, /usr/lib/tc/*.dist, in units of the jitter.
+    [("normal", -0.0008, 1.0, -4), ("pareto", -0.0335, 0.82, -2 / 3), ("paretonormal", -0.0253, 0.834, -1.5)],
+)
+def test_jitter_has_the_distributions_of_netem(name, mean, deviation, lowest):
+    link = Link("a", "b", delay_ms=100, jitter_ms=10, jitter_distribution=name)
+    piped = Pipe(link, pipe_rng(1, link, "a"))
+    drawn = [(piped.send(0, 100)[0] - 100 * MS) / (10 * MS) for _ in range(20_000)]
+    assert statistics.fmean(drawn) == pytest.approx(mean, abs=0.025)
+    assert statistics.pstdev(drawn) == pytest.approx(deviation, abs=0.025)
+    assert lowest <= min(drawn)
+    assert max(drawn) <= 4
+    assert link.least_delay_ns <= 100 * MS + min(drawn) * 10 * MS
+
+
+TABLES = Path("/usr/lib/x86_64-linux-gnu/tc")
+
+
+@pytest.mark.parametrize("name", ["normal", "pareto", "paretonormal"])
+@pytest.mark.skipif(not TABLES.is_dir(), reason="iproute2's tables are not here")
+def test_quantiles_are_those_of_netems_tables(name):
+    lines = (TABLES / f"{name}.dist").read_text().splitlines()
+    table = sorted(int(word) / 8192 for line in lines if line[:1] != "#" for word in line.split())
+    for place in range(100, len(table) - 100, 50):
+        assert JITTER[name]((place + 0.5) / len(table)) == pytest.approx(table[place], abs=0.02)
+
+
+def checksum(header):
+    """RFC 1071, of an IPv4 header."""
+    total = sum(struct.unpack("!10H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def test_a_packet_that_finds_a_queue_is_marked():
+    piped = pipe(bw_mbit=10, max_queue_size=6, mark_threshold=3)
+    marks = []
+    for _ in range(8):
+        piped.send(0, 1250)
+        marks.append(piped.is_marked)
+    assert marks == [False] * 3 + [True] * 3 + [False] * 2
+    assert (piped.marked, piped.queue_drops) == (3, 2)
+    assert piped.send(10 * MS, 1250)
+    assert not piped.is_marked
+
+
+@given(st.binary(min_size=1, max_size=50), st.integers(0, 255))
+def test_a_mark_sets_two_bits_and_mends_the_checksum(payload, tos):
+    plain = udp_frame(bytes(6), bytes(6), "10.0.0.1", "10.0.0.2", 1, 2, payload, 7)
+    header = bytearray(plain[14:34])
+    header[1], header[10:12] = tos, b"\0\0"
+    header[10:12] = checksum(bytes(header)).to_bytes(2)
+    frame = plain[:14] + bytes(header) + plain[34:]
+    marked = mark(frame)
+    assert marked[15] == tos | 3
+    assert checksum(marked[14:34]) == 0
+    assert (marked[:15], marked[16:24], marked[26:]) == (frame[:15], frame[16:24], frame[26:])
+    assert mark(marked) == marked
+    arp = frame[:12] + b"\x08\x06" + frame[14:]
+    assert mark(arp) == arp
+    assert mark(frame[:20]) == frame[:20]
+
+
+def test_a_change_is_for_the_frames_that_come_after_it():
+    piped = pipe(bw_mbit=10, delay_ms=20)
+    assert piped.send(0, 1250) == (21 * MS,)
+    assert piped.send(0, 1250) == (22 * MS,)
+    piped.change(LinkParameters(bw_mbit=1, delay_ms=5, max_queue_size=3))
+    # It waits for those that left at the old rate, and takes ten times as long itself.
+    assert piped.send(0, 1250) == (17 * MS,)
+    assert piped.send(0, 1250) == ()
+    piped.change(LinkParameters(delay_ms=5))
+    # Without a rate it takes no time, but does not leave before what is in the queue.
+    assert piped.send(0, 1250) == (17 * MS,)
 
 
 def test_losses_at_their_ends():

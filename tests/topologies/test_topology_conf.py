@@ -1,7 +1,10 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from topologies.conf import parse_conf, read_conf
-from topologies.model import Link, Topology, TopologyError
+from topologies.conf import conf_text, parse_conf, read_conf
+from topologies.link import PARAMETERS
+from topologies.model import Link, Medium, Topology, TopologyError
 
 FULL = """\
 # two sites
@@ -11,26 +14,117 @@ b: _
 
 c: cpu=0.5
 [switches]
+sw: _
 [links]
 ; the fast one
 A:b delay=10ms bw=100 loss=0.5 jitter=250us max_queue_size=50
-  b:c   delay=1.5s
+  b:c   delay=1.5s use_tbf=True
 c:a _
+sw:b delay=2ms loss=4 loss_burst=3 loss_bad=50 jitter=1ms jitter_distribution=pareto mark_threshold=9
 [faces]
 a:b cost=42
 b:c _
+c:A cost=7.5
+A:c cost=8
 """
 
 
 def test_a_full_file():
     assert parse_conf(FULL, "full.conf") == Topology(
-        ("a", "b", "c"),
+        ("a", "b", "c", "sw"),
         (
-            Link("a", "b", bw_mbit=100, delay_ms=10, loss_percent=0.5, jitter_ms=0.25, max_queue_size=50),
+            Link("a", "b", 42, bw_mbit=100, delay_ms=10, loss_percent=0.5, jitter_ms=0.25, max_queue_size=50),
             Link("b", "c", delay_ms=1500),
-            Link("c", "a"),
+            Link("c", "a", 7.5, 8),
+            Link(
+                "sw",
+                "b",
+                delay_ms=2,
+                loss_percent=4,
+                loss_burst=3,
+                loss_bad_percent=50,
+                jitter_ms=1,
+                jitter_distribution="pareto",
+                mark_threshold=9,
+            ),
         ),
+        switches=("sw",),
+        attributes={
+            "a": {
+                "radius": "0.5",
+                "angle": "1.57",
+                "network": "/world",
+                "router": "/a.Router",
+                "nfd-log-level": "DEBUG",
+            },
+            "c": {"cpu": "0.5"},
+        },
     )
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)
+WORDS = st.text("abcz/.,0189-", min_size=1, max_size=5)
+
+
+@st.composite
+def written_topologies(draw):
+    """Topologies that a file can say."""
+    nodes = draw(st.lists(NAMES, min_size=2, max_size=5, unique=True))
+    links = {}
+    for _ in range(draw(st.integers(0, 6))):
+        a, b = draw(st.permutations(nodes))[:2]
+        there, back = draw(st.tuples(*[st.none() | st.floats(0, 1e6)] * 2))
+        links[frozenset((a, b))] = Link(
+            a,
+            b,
+            there,
+            None if there is None or back == there else back,
+            delay_ms=draw(st.floats(0, 1e6)),
+            bw_mbit=draw(st.none() | st.floats(1e-7, 1e6)),
+            loss_percent=draw(st.floats(0, 50)),
+            loss_burst=draw(st.none() | st.floats(1, 9)),
+            jitter_distribution=draw(st.sampled_from(PARAMETERS["jitter_distribution"].choices)),
+            max_queue_size=draw(st.integers(1, 10**9)),
+        )
+    switches = draw(st.lists(st.sampled_from(nodes), unique=True))
+    order = [node for node in nodes if node not in switches] + switches
+    said = draw(st.dictionaries(st.sampled_from(nodes), st.dictionaries(NAMES, WORDS, min_size=1)))
+    return Topology(tuple(order), tuple(links.values()), switches=tuple(switches), attributes=said)
+
+
+@settings(max_examples=60)
+@given(written_topologies())
+def test_what_is_written_is_read(topology):
+    assert parse_conf(conf_text(topology), "t.conf") == topology
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_any_text_is_a_topology_or_one_line(data):
+    lines = FULL.splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        cut = data.draw(st.integers(0, len(lines[at])))
+        rest = lines[at][cut + data.draw(st.integers(0, 4)) :]
+        lines[at] = lines[at][:cut] + data.draw(st.text(max_size=6)) + rest
+    said, topology = "", None
+    try:
+        topology = parse_conf("\n".join(lines), "t.conf")
+    except TopologyError as error:
+        said = str(error)
+    assert (topology is None) == said.startswith("t.conf")
+    assert len(said.splitlines()) <= 1
+    if topology is not None:
+        assert parse_conf(conf_text(topology), "t.conf") == topology
+
+
+def test_what_a_file_cannot_say():
+    cell = Medium(name="cell", members=("a", "b"))
+    with pytest.raises(TopologyError, match="medium cell: a Mini-NDN file has no broadcast media"):
+        conf_text(Topology(("a", "b"), (), (cell,)))
+    said = {"a": {"label": "Bad Name"}}
+    with pytest.raises(TopologyError, match="node a: a Mini-NDN file cannot say 'label=Bad Name'"):
+        conf_text(Topology(("a",), (), attributes=said))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +140,10 @@ TIME = "must be a number with ms, us or s, such as 10ms"
 BW = "bw must be a number of Mbit/s above 0, without a unit"
 LOSS = "loss must be a number from 0 to 100, in percent, without a sign"
 LINK = "a link must be written `a:b key=value ...`"
-KEYS = "bw, delay, jitter, loss, loss_burst, reorder, duplicate, max_queue_size"
+KEYS = (
+    "bw, delay, jitter, jitter_distribution, loss, loss_burst, loss_bad, loss_good, reorder, duplicate,"
+    " max_queue_size, mark_threshold"
+)
 QUEUE = "max_queue_size must be a whole number of packets, at least 1"
 
 
@@ -76,6 +173,15 @@ QUEUE = "max_queue_size must be a whole number of packets, at least 1"
         ),
         ("delay", f"a:b delay: unknown; a link has {KEYS}"),
         ("loss=1 loss=2", "a:b loss=2: loss is given twice"),
+        (
+            "jitter_distribution=gamma",
+            "a:b jitter_distribution=gamma: jitter_distribution must be"
+            " one of uniform, normal, pareto, paretonormal",
+        ),
+        (
+            "loss_bad=50",
+            "link a:b: loss_bad_percent says nothing without loss_burst, how long the link stays bad",
+        ),
     ],
 )
 def test_words_of_a_link(words, message):
@@ -119,9 +225,27 @@ def test_words_of_a_link(words, message):
             " give a file with [nodes] and [links]",
         ),
         ("[nodes]\na: _\nA: _\n", "t.conf:3: [nodes] node a: is named twice"),
+        ("[nodes]\na: _\n[switches]\nA: _\n", "t.conf:4: [switches] node a: is named twice"),
+        ("[nodes]\na: cpu=1 cpu=2\n", "t.conf:2: [nodes] a: cpu=2: cpu is given twice"),
         (
-            "[nodes]\na: _\n[switches]\ns1: _\n",
-            "t.conf:4: [switches] s1: switches are not supported; link the nodes to each other",
+            "[nodes]\na: _\n[faces]\na:b cost=1\n",
+            "t.conf:4: [faces] a:b: no link joins a and b; name one of [links]",
+        ),
+        (
+            "[nodes]\na: _\n[faces]\na cost=1\n",
+            "t.conf:4: [faces] a: a face must be written `a:b cost=NUMBER`, or `a:b _`",
+        ),
+        (
+            "[nodes]\na: _\nb: _\n[links]\na:b _\n[faces]\na:b cost=low\n",
+            "t.conf:7: [faces] a:b cost=low: cost must be a number from 0",
+        ),
+        (
+            "[nodes]\na: _\nb: _\n[links]\na:b _\n[faces]\na:b price=3\n",
+            "t.conf:7: [faces] a:b price=3: unknown; a face has cost",
+        ),
+        (
+            "[nodes]\na: _\nb: _\n[links]\na:b _\n[faces]\na:b cost=3\na:b cost=4\n",
+            "t.conf:8: [faces] a:b: its cost is given twice",
         ),
         (
             "[nodes]\na: _\n[links]\na delay=1ms\n",

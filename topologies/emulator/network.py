@@ -13,8 +13,9 @@ from captures.pcapng import Direction, Writer
 from topologies.emulator.underlay import Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
-from topologies.model import Hop, Interface, Topology
-from topologies.pipe import Pipe, pipe_rng
+from topologies.model import Hop, Interface, Link, Topology
+from topologies.pipe import Pipe, mark, pipe_rng
+from topologies.routing import BY_DELAY, Routing
 
 _MOST_ALARMS = 1000
 """Alarms of a node at one instant before time counts as standing still."""
@@ -27,6 +28,7 @@ class EmulatedNetwork(VirtualTime):
         topology: nodes and links.
         programs: of each node.
         seed: of the links' loss and jitter, and of the nodes' TCP.
+        routing: by which routes nodes forward IP.
         capture: gets every frame, interfaces numbered as in Topology.interfaces; None to capture nothing.
     """
 
@@ -37,6 +39,7 @@ class EmulatedNetwork(VirtualTime):
         *,
         seed: int,
         capture: Writer | None,
+        routing: Routing = BY_DELAY,
     ) -> None:
         super().__init__()
         self._capture = capture
@@ -50,6 +53,7 @@ class EmulatedNetwork(VirtualTime):
         self._nodes = {
             node: _Node(node, Station(topology, node, Random(f"{seed} {node}"))) for node in topology.nodes
         }
+        self.reroute(topology, routing)
         for end in self._ends:
             self._nodes[end.interface.node].ends.append(end)
         for node in self._nodes.values():
@@ -68,7 +72,7 @@ class EmulatedNetwork(VirtualTime):
     def change(self, time: int, action: Callable[[], None]) -> None:
         """Call `action` at a time (ns), before anything else that happens at that instant.
 
-        It may call set_link() and replace(), and settle() after talking to programs.
+        It may call set_link(), change_link(), reroute(), replace(), and settle() after talking to programs.
         """
         self.at(time, CHANGE, action)
 
@@ -87,6 +91,17 @@ class EmulatedNetwork(VirtualTime):
                 for endpoint, port in end.ports.values():
                     endpoint.set_link(port, up, self.now)
                 self._settle(self._nodes[end.interface.node])
+
+    def change_link(self, link: int, to: Link) -> None:
+        """Let a link have other parameters for the frames that are sent from now on."""
+        for end in self._ends[2 * link : 2 * link + 2]:
+            for other, pipe in end.pipes:
+                pipe.change(to.towards(other.interface.node))
+
+    def reroute(self, topology: Topology, routing: Routing) -> None:
+        """Let all nodes forward IP by other routes; the topology differs in its links' parameters at most."""
+        for node in self._nodes.values():
+            node.station.reroute(topology, routing)
 
     def replace(self, name: str, programs: Iterable[Program]) -> None:
         """Let other programs run on a node from now on; nothing is left of the old ones."""
@@ -250,7 +265,8 @@ class EmulatedNetwork(VirtualTime):
             for to, pipe in end.pipes:
                 arrivals = pipe.send(self.now, size)
                 if only is None or to is only:
-                    self._arrange(end, to, arrivals, frame, deliver)
+                    carried = mark(frame) if pipe.is_marked else frame
+                    self._arrange(end, to, arrivals, carried, deliver)
 
     def _arrange(
         self,

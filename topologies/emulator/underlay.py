@@ -1,8 +1,9 @@
 """The Internet layer of an emulated node: addresses, static routes, UDP ports, TCP; Linux has it in Mininet.
 
-Every node forwards IPv4 along the shortest paths of topologies.routing, so that a program can reach any node
-by its address, and each link on the way carries the packet. There is no ICMP: a packet without a route, or
-without time left to live, is dropped and counted. Nothing is fragmented.
+Every node forwards IPv4 along the paths of topologies.routing, so that a program can reach any node by its
+address, and each link on the way carries the packet. Of several paths that are equally good a flow takes one,
+by a hash of its addresses, protocol and ports, as in Linux (whose hash is another one). There is no ICMP: a
+packet without a route, or without time left to live, is dropped and counted. Nothing is fragmented.
 """
 
 from collections import Counter
@@ -10,13 +11,14 @@ from collections.abc import Iterable
 from functools import cache
 from random import Random
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from captures.frames import UDP_HEADER, udp_datagram
 from topologies.emulator.streams import Streams
 from topologies.emulator.tcp.stack import Stack
 from topologies.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
 from topologies.model import Hop, Topology
-from topologies.routing import routes
+from topologies.routing import BY_DELAY, Routing, equal_routes
 
 TTL: Final = 64
 TCP, UDP = 6, 17
@@ -60,6 +62,7 @@ class Station:
     def __init__(self, topology: Topology, node: str, rng: Random) -> None:
         self.drops: Counter[str] = Counter()
         self._topology = topology
+        self._routing = BY_DELAY
         self._node = node
         self._address = topology.address(node)
         own = [interface.ipv4 for interface in topology.interfaces if interface.node == node]
@@ -85,6 +88,10 @@ class Station:
                 self.is_used = True
                 listened = [port.number for port in ports.values() if isinstance(port, StreamPort)]
                 self._streams.add(endpoint, listened)
+
+    def reroute(self, topology: Topology, routing: Routing) -> None:
+        """Have other routes; the topology may differ in its links' parameters."""
+        self._topology, self._routing = topology, routing
 
     def send(self, port: DatagramPort, payload: bytes, to: Address) -> None:
         """Send a datagram from a UDP port of this node."""
@@ -145,8 +152,14 @@ class Station:
             self._out.append((None, packet))
             return
         owner = self._owners.get(packet.destination)
-        hop = None if owner is None else routes(self._topology, owner).get(self._node)
-        if hop is None:
+        hops = () if owner is None else equal_routes(self._topology, owner, self._routing).get(self._node, ())
+        if not hops:
             self.drops["no route"] += 1
         else:
-            self._out.append((hop, packet))
+            self._out.append((hops[0] if len(hops) == 1 else hops[_flow(packet) % len(hops)], packet))
+
+
+def _flow(packet: Packet) -> int:
+    """Return the same number for all packets of a flow; TCP and UDP both begin with their ports."""
+    flow = f"{packet.source} {packet.destination} {packet.protocol} ".encode() + packet.content[:4]
+    return crc32(flow)

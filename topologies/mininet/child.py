@@ -16,14 +16,14 @@ class ChildError(OSError):
 
 
 class Child:
-    """A helper process, at work.
+    """A helper process: it is at work after `wait()`.
 
     Args:
         name: what errors call it.
         argv: its command line.
         cwd: its working directory, None for this one's.
 
-    Raises ChildError if it does not say `ready` within 30 s.
+    Raises OSError if it cannot be started, and from `wait()` on ChildError.
     """
 
     def __init__(self, name: str, argv: Sequence[str], *, cwd: Path | None = None) -> None:
@@ -37,6 +37,9 @@ class Child:
             text=True,
             start_new_session=True,
         )
+
+    def wait(self) -> "Child":
+        """Wait until it says `ready`, and return it. Raises ChildError if it does not within 30 s."""
         assert self._process.stdout is not None
         said = select.select([self._process.stdout], [], [], _START_S)[0]
         if not said or self._process.stdout.readline() != "ready\n":
@@ -46,7 +49,8 @@ class Child:
                 if said
                 else f"it said nothing for {_START_S:.0f} s"
             )
-            raise ChildError(f"{name} did not start: {why}")
+            raise ChildError(f"{self._name} did not start: {why}")
+        return self
 
     def tell(self, line: str) -> None:
         """Send it a line. Raises ChildError if it has ended."""

@@ -19,11 +19,6 @@ _ETHTOOL_GLINK = 0x0A
 _ETHTOOL_STXCSUM = 0x17
 
 
-def netns_of(pid: int) -> str:
-    """Path of a process's network namespace; it stays valid while the process lives."""
-    return f"/proc/{pid}/ns/net"
-
-
 def ip(commands: Sequence[str]) -> None:
     """Run `ip` commands, given without the word `ip`, in this thread's namespace.
 
@@ -55,6 +50,7 @@ def set_up_ipv4() -> None:
         ("ip_forward", "1"),
         ("conf/all/rp_filter", "0"),
         ("conf/default/rp_filter", "0"),
+        ("fib_multipath_hash_policy", "1"),  # a flow goes one way, by its addresses and ports
         ("tcp_congestion_control", "reno"),
         ("igmp_link_local_mcast_reports", "0"),  # or joining a group would put frames into captures
     ):

@@ -21,6 +21,7 @@ and netem differ in meaning is told in topologies.pipe.
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -31,14 +32,15 @@ from typing import Any, Literal, Self
 import mininet.link
 import mininet.log
 import mininet.net
-import mininet.node
 
 from captures.netns import inside
+from topologies.link import PARAMETERS
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
-from topologies.model import Hop, LinkEnd, Topology
+from topologies.mininet.host import Host, Namespace
+from topologies.model import NODE_NETWORK, Hop, Interface, Link, LinkEnd, Topology
 from topologies.pipe import netem
-from topologies.routing import routes
+from topologies.routing import BY_DELAY, Routing, equal_routes
 
 Impairment = Literal["netem", "relay"]
 
@@ -55,6 +57,7 @@ class MininetNetwork:
         seed: of the relay's losses and jitter; netem ignores it.
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
         directory: an existing directory for the relay's specification, while it starts.
+        routing: by which routes nodes forward IP.
 
     Attributes:
         impairment: "netem" or "relay", whichever it is.
@@ -73,15 +76,20 @@ class MininetNetwork:
         impairment: Literal["auto"] | Impairment = "auto",
         *,
         directory: Path,
+        routing: Routing = BY_DELAY,
     ) -> None:
-        self.impairment, self.reason = _choose(impairment, has_media=bool(topology.media))
+        self.impairment, self.reason = _choose(impairment, topology)
         self.relay_counters: dict[str, Any] | None = None
         self._topology = topology
         self._interfaces = topology.interfaces
         self._hops: dict[str, list[Hop]] = {}
         for hop in topology.hops:
             self._hops.setdefault(hop.out.node, []).append(hop)
-        self._routes = {to: routes(topology, to) for to in topology.nodes}
+        self._own: dict[str, list[Interface]] = {}
+        for interface in topology.interfaces:
+            self._own.setdefault(interface.node, []).append(interface)
+        self._routing = routing
+        self._routes: dict[str, dict[str, str]] = {}  # of each node: where to, and how, as `ip route` has it
         self._seed = seed
         self._directory = directory
         self._closing = ExitStack()
@@ -114,11 +122,11 @@ class MininetNetwork:
 
     def netns(self, node: str) -> str:
         """Path of a node's network namespace."""
-        return namespaces.netns_of(self._pid(node))
+        return self._namespaces[node].path
 
     def popen(self, node: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
-        """Start a program on a node, that is in its network and mount namespaces; options are Popen's."""
-        return subprocess.Popen(_on(self._pid(node), argv), **options)
+        """Start a program on a node, that is in its network namespace; options are Popen's."""
+        return self._namespaces[node].start(argv, **options)
 
     def set_link(self, link: int, up: bool) -> None:
         """Break a link of the topology, or mend it; the nodes' own interfaces stay up, and notice nothing.
@@ -129,7 +137,7 @@ class MininetNetwork:
         if self._relay is not None:
             self._relay.tell(f"{link} {'up' if up else 'down'}")
             return
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             namespaces.ip(
                 [
                     f"link set dev {end.name} " + (f"master link{link}" if up else "nomaster")
@@ -137,8 +145,33 @@ class MininetNetwork:
                 ]
             )
 
-    def _pid(self, node: str) -> int:
-        return int(self.mininet.get(node).pid)
+    def change_link(self, link: int, to: Link) -> None:
+        """Give a link of the topology other parameters, for the frames that are sent from now on.
+
+        Raises OSError if that fails.
+        """
+        if self._relay is not None:
+            parameters = {name: getattr(to, name) for name in PARAMETERS}
+            self._relay.tell(f"{link} set {json.dumps(parameters)}")
+            return
+        settings = netem(to) or netem(Link(to.a, to.b, delay_ms=1e-6))  # nothing, but it replaces what was
+        with inside(self._wire.path):
+            for end in self._topology.link_ends[2 * link : 2 * link + 2]:
+                _tc(["qdisc", "replace", "dev", end.name, "root", "netem", *settings])
+
+    def reroute(self, topology: Topology, routing: Routing) -> None:
+        """Let all nodes forward IP by other routes; the topology may differ in its links' parameters.
+
+        Raises OSError if that fails.
+        """
+        before, self._routes = self._routes, _tables(topology, routing)
+        for node, table in self._routes.items():
+            old = before[node]
+            commands = [f"route replace {to} {how}" for to, how in table.items() if old.get(to) != how]
+            commands += [f"route del {to}" for to in old if to not in table]
+            if commands:
+                with inside(self.netns(node)):
+                    namespaces.ip(commands)
 
     def _bring_up(self, stack: ExitStack) -> None:
         mininet.log.setLogLevel("error")
@@ -146,19 +179,23 @@ class MininetNetwork:
         mininet.net.Mininet.inited = True
         self.mininet = mininet.net.Mininet(controller=None)
         stack.callback(self.mininet.stop)
+        self._namespaces = {}
         for node in self._topology.nodes:
-            self.mininet.addHost(node, ip=None)
-        self._wire = mininet.node.Node("wire")
-        stack.callback(self._wire.terminate)
+            self._namespaces[node] = Namespace()
+            self.mininet.addHost(node, Host, namespace=self._namespaces[node], ip=None)
+        self._wire = Namespace()
+        stack.callback(self._wire.close)
 
-        for pid in (self._wire.pid, *map(self._pid, self._topology.nodes)):
-            with inside(namespaces.netns_of(pid)):
+        for namespace in (self._wire, *self._namespaces.values()):
+            with inside(namespace.path):
                 namespaces.disable_ipv6()
                 namespaces.set_up_ipv4()
+        self._routes = _tables(self._topology, self._routing)
         self._make_interfaces()
+        relay = self._begin_relay(stack) if self.impairment == "relay" else None  # while nodes are configured
         for node in self._topology.nodes:
             self._configure(node)
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             for interface in self._interfaces:
                 namespaces.settle(interface.name)
         for a, b in self._ends():
@@ -167,10 +204,10 @@ class MininetNetwork:
                 made.ip, made.prefixLen, made.mac = interface.ipv4, "30", _text(interface.mac)
         self.mininet.start()
 
-        if self.impairment == "relay":
-            self._start_relay(stack)
-        else:
+        if relay is None:
             self._build_bridges()
+        else:
+            self._relay = relay.wait()
 
     def _ends(self) -> Iterable[tuple[LinkEnd, LinkEnd]]:
         """The two interfaces of each link."""
@@ -181,18 +218,19 @@ class MininetNetwork:
         """All veth pairs at once: `ip` for each of them would take ten times as long."""
         commands = []
         for interface in self._interfaces:
-            name, pid = interface.name, self._pid(interface.node)
+            name, netns = interface.name, self._namespaces[interface.node].path
             commands.append(
-                f"link add name {name} type veth peer name {name} address {_text(interface.mac)} netns {pid}"
+                f"link add name {name} type veth peer name {name}"
+                f" address {_text(interface.mac)} netns {netns}"
             )
             commands.append(f"link set dev {name} up")
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             namespaces.ip(commands)
 
     def _configure(self, node: str) -> None:
         address = self._topology.address(node)
         commands = ["link set dev lo up", f"address add {address}/32 dev lo"]
-        own = [interface for interface in self._interfaces if interface.node == node]
+        own = self._own.get(node, [])
         for interface in own:
             commands += [
                 f"address add {interface.ipv4}/{interface.PREFIX_LENGTH} dev {interface.name}",
@@ -201,11 +239,7 @@ class MininetNetwork:
         for out, into in self._hops.get(node, ()):
             peer = f"{into.ipv4} lladdr {_text(into.mac)}"
             commands.append(f"neighbour add {peer} dev {out.name} nud permanent")
-        for other, ways in self._routes.items():
-            hop = ways.get(node)
-            if hop is not None:
-                to = self._topology.address(other)
-                commands.append(f"route add {to} via {hop.into.ipv4} dev {hop.out.name} src {address}")
+        commands += [f"route add {to} {how}" for to, how in self._routes[node].items()]
         with inside(self.netns(node)):
             namespaces.ip(commands)
             for interface in own:
@@ -213,7 +247,7 @@ class MininetNetwork:
                 namespaces.settle(interface.name)
 
     def _build_bridges(self) -> None:
-        with inside(namespaces.netns_of(self._wire.pid)):
+        with inside(self._wire.path):
             namespaces.ip(
                 [
                     command
@@ -226,16 +260,21 @@ class MininetNetwork:
                 if settings:
                     _tc(["qdisc", "add", "dev", interface.name, "root", "netem", *settings])
 
-    def _start_relay(self, stack: ExitStack) -> None:
+    def _begin_relay(self, stack: ExitStack) -> Child:
         specification = self._directory / "relay.json"
         text = json.dumps({"seed": self._seed, **asdict(self._topology)})
         specification.write_text(text, encoding="utf-8")
+        stack.callback(specification.unlink)
         program = [sys.executable, "-m", "topologies.mininet.relay", str(specification.resolve())]
-        self._relay = Child("the relay", _on(self._wire.pid, program), cwd=Path(__file__).parents[2])
-        specification.unlink()
-        stack.callback(self._stop_relay, self._relay)
+        with inside(self._wire.path):
+            relay = Child("the relay", program, cwd=Path(__file__).parents[2])
+        stack.callback(self._stop_relay, relay)
+        return relay
 
     def _stop_relay(self, relay: Child) -> None:
+        if self._relay is None:
+            relay.kill()
+            return
         self._relay = None
         try:
             self.relay_counters = relay.finish()
@@ -263,10 +302,15 @@ def bridge_commands(bridge: str, *ports: str) -> list[str]:
     ]
 
 
-def _choose(impairment: Literal["auto"] | Impairment, *, has_media: bool) -> tuple[Impairment, str]:
+def _choose(impairment: Literal["auto"] | Impairment, topology: Topology) -> tuple[Impairment, str]:
     if impairment == "relay":
         return "relay", "asked for"
-    why_not = "the network has a broadcast medium" if has_media else sandbox.why_no_netem()
+    if topology.media:
+        why_not: str | None = "the network has a broadcast medium"
+    elif any(link.mark_threshold is not None for link in topology.links):
+        why_not = "the network has links that mark packets"
+    else:
+        why_not = sandbox.why_no_netem()
     if why_not is None:
         return "netem", "asked for" if impairment == "netem" else "this kernel has netem"
     if impairment == "netem":
@@ -274,9 +318,32 @@ def _choose(impairment: Literal["auto"] | Impairment, *, has_media: bool) -> tup
     return "relay", why_not
 
 
-def _on(pid: int, argv: Sequence[str]) -> list[str]:
-    """The command line that runs `argv` in the network and mount namespaces of process `pid`."""
-    return ["mnexec", "-a", str(pid), *argv]
+def _tables(topology: Topology, routing: Routing) -> dict[str, dict[str, str]]:
+    """Return each node's routes: where to, and how, as `ip route` takes it.
+
+    A node that reaches all others has one route for most of them, and further ones for the exceptions:
+    hundreds of thousands of routes would take the kernel longer than all else.
+    """
+    hops: dict[str, dict[str, tuple[Hop, ...]]] = {node: {} for node in topology.nodes}
+    for to in topology.nodes:
+        for node, best in equal_routes(topology, to, routing).items():
+            hops[node][to] = best
+    tables: dict[str, dict[str, str]] = {}
+    for node, ways in hops.items():
+        table = tables.setdefault(node, {})
+        usual = None
+        if ways and len(ways) == len(topology.nodes) - 1:
+            ((usual, _),) = Counter(ways.values()).most_common(1)
+            table[NODE_NETWORK] = _how(usual, topology.address(node))
+        for to, best in ways.items():
+            if best != usual:
+                table[f"{topology.address(to)}/32"] = _how(best, topology.address(node))
+    return tables
+
+
+def _how(hops: Sequence[Hop], source: str) -> str:
+    ways = [f"via {hop.into.ipv4} dev {hop.out.name}" for hop in hops]
+    return f"src {source} {ways[0] if len(ways) == 1 else ' '.join(f'nexthop {way}' for way in ways)}"
 
 
 def _text(mac: bytes) -> str:

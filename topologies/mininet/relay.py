@@ -17,8 +17,9 @@ namespace as on the nodes. A frame that a medium's member sends leaves at all ot
 the MAC address of one of them, only there.
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
-by its index: what is under way there is lost, and so is all that comes in until `LINK up`. It ends on SIGTERM
-or when its standard input ends, and prints one line of JSON:
+by its index: what is under way there is lost, and so is all that comes in until `LINK up`. A line
+`LINK set {...}` gives a link other parameters, all of topologies.link, for the frames that come in later. It
+ends on SIGTERM or when its standard input ends, and prints one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
      "late_mean_us": float,       how much later than due frames left the relay
@@ -27,7 +28,7 @@ or when its standard input ends, and prints one line of JSON:
      "unread": int,               frames that found the receive ring full
      "pipes": [{"interface": str, the interface that the frames came in at
                 "to": str,        the interface that they left at
-                "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts them
+                "sent": int, "lost": int, "queue_drops": int, "marked": int,   as topologies.pipe.Pipe counts
                 "unsent": int,    frames that the kernel did not take from the relay
                 "cut": int},      frames that met a broken link
                ...]}              in the order of topologies.model.Topology.hops
@@ -47,9 +48,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from topologies.link import LinkParameters
 from topologies.mininet.ring import Ring
 from topologies.model import Hop, Link, Medium, Topology
-from topologies.pipe import Pipe, pipe_rng
+from topologies.pipe import Pipe, mark, pipe_rng
 
 _PR_SET_TIMERSLACK = 29
 
@@ -87,6 +89,7 @@ class _Way:
             "sent": self.pipe.sent,
             "lost": self.pipe.lost,
             "queue_drops": self.pipe.queue_drops,
+            "marked": self.pipe.marked,
             "unsent": self.unsent,
             "cut": self.cut,
         }
@@ -134,9 +137,15 @@ class Relay:
     def _obey(self, said: bytes) -> None:
         *lines, self._said = (self._said + said).split(b"\n")
         for line in lines:
-            link, word = line.split()
-            for way in self._all[2 * int(link) : 2 * int(link) + 2]:
-                way.set(word == b"up", time.monotonic_ns())
+            link, word, *parameters = line.split(maxsplit=2)
+            ways = self._all[2 * int(link) : 2 * int(link) + 2]
+            if parameters:
+                to = LinkParameters(**json.loads(parameters[0]))
+            for way in ways:
+                if parameters:
+                    way.pipe.change(to)
+                else:
+                    way.set(word == b"up", time.monotonic_ns())
 
     def _receive(self) -> None:
         """Put frames that have come in on their way."""
@@ -154,9 +163,10 @@ class Relay:
                 arrivals = way.pipe.send(now, len(frame))
                 if len(found) > 1 and target not in (None, way.hop.into.mac):
                     continue
+                carried = mark(frame) if way.pipe.is_marked else frame
                 for arrival in arrivals:
                     self._frames += 1
-                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
+                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, carried))
 
     def _release(self) -> None:
         """Send the frames that are due."""

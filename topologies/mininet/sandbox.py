@@ -129,18 +129,28 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def missing() -> dict[str, str]:
+    """Return the programs that Mininet needs and that are not on PATH, each with its package in Debian."""
+    return {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+
+
+_PROGRAMS = {
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+    "ip": "iproute2",
+    "bash": "bash",
+    "ifconfig": "net-tools",
+    "mnexec": "mininet",
+}
+
+
 def why_not() -> str | None:
     """Why Mininet cannot run here, in one line that says how to mend it; None if it can."""
-    for program, package in (
-        ("unshare", "util-linux"),
-        ("setpriv", "util-linux"),
-        ("ip", "iproute2"),
-        ("bash", "bash"),
-        ("ifconfig", "net-tools"),
-        ("mnexec", "mininet (with --no-install-recommends); PyPI's mininet lacks it"),
-    ):
-        if shutil.which(program) is None:
-            return f"{program} is not on PATH; install it, on Debian and Ubuntu with apt install {package}"
+    for program, package in missing().items():
+        remark = " (with --no-install-recommends); PyPI's mininet lacks it" if program == "mnexec" else ""
+        return (
+            f"{program} is not on PATH; install it, on Debian and Ubuntu with apt install {package}{remark}"
+        )
     try:
         importlib.import_module("mininet.net")
     except ImportError as error:

@@ -1,0 +1,99 @@
+"""`feednet selftest`: whether what the testbed promises holds on this machine."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from testbed.errors import UserError
+from testbed.experiment.run import choose_net
+
+
+@click.group()
+def selftest() -> None:
+    """Measure whether what the testbed promises holds on this machine."""
+
+
+@selftest.command()
+@click.option(
+    "--net",
+    type=click.Choice(["both", "emulated", "mininet"]),
+    default="both",
+    show_default=True,
+    help="Where to measure; both leaves out Mininet where it cannot run.",
+)
+@click.option(
+    "--impairment",
+    type=click.Choice(["auto", "netem", "relay"]),
+    default="auto",
+    show_default=True,
+    help="What impairs links in Mininet.",
+)
+@click.option(
+    "--frames",
+    type=click.IntRange(200, 100_000),
+    default=1000,
+    show_default=True,
+    help="Of each case that is left to chance; losses take four times as many.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of what is random.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> None:
+    """Measure what links do to frames, and print what was asked against what was measured.
+
+    Exit status 1 if something is not as asked: rates within 1 %, median delays within 0.3 ms, shares within
+    the interval that chance explains 999 times in 1000, jitter by the test of Kolmogorov and Smirnov.
+    """
+    from testbed.verify.links.cases import cases
+    from testbed.verify.links.probe import Measured, ProbeError, emulate, over_mininet
+
+    if net == "emulated" and impairment != "auto":
+        raise UserError(f"--impairment {impairment}: for Mininet only; leave it out")
+    measured: dict[str, Measured] = {}
+    said: list[str] = []
+    if net != "mininet":
+        measured["emulator"] = emulate(frames, seed)
+    where, why = choose_net("mininet" if net == "mininet" else "auto")
+    if where == "mininet" and net != "emulated":
+        try:
+            found, by, reason = over_mininet(frames, seed, impairment)
+        except (ProbeError, OSError) as error:
+            raise UserError(str(error)) from error
+        measured[f"Mininet, {by}"] = found
+        said += [f"relay in place of netem: {reason}"] if by == "relay" and reason else []
+        if found.relay is not None:
+            prompt = "at real-time priority" if found.relay["realtime"] else "without real-time priority"
+            mean, most = found.relay["late_mean_us"], found.relay["late_max_us"]
+            said.append(f"the relay ran {prompt}, and was {mean:.0f} us late on average, {most:.0f} at most")
+    elif net == "both":
+        said.append(f"without Mininet: {why}")
+    rows: list[dict[str, Any]] = []
+    for case in cases(frames):
+        for place, found in measured.items():
+            if case.name in found.transits:
+                for check in case.judge(found.transits[case.name]):
+                    rows.append({"case": case.name, "net": place, **check._asdict()})
+    failed = sum(not row["holds"] for row in rows)
+    if as_json:
+        click.echo(json.dumps({"checks": rows, "failed": failed, "notes": said}, indent=2))
+    else:
+        _print(rows, said, failed)
+    if failed:
+        sys.exit(1)
+
+
+def _print(rows: list[dict[str, Any]], said: list[str], failed: int) -> None:
+    lines = [("link", "where", "", "asked", "measured", "within", "")]
+    before = ""
+    for row in rows:
+        name = "" if row["case"] == before else row["case"]
+        before = row["case"]
+        told = (row["net"], row["what"], row["asked"], row["measured"], row["bound"])
+        lines.append((name, *told, "ok" if row["holds"] else "NO"))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    for text in said:
+        click.echo(text)
+    click.echo(f"{len(rows) - failed} of {len(rows)} as asked")

@@ -1,0 +1,263 @@
+"""The processes of nodes over Mininet: one node each, or many nodes packed into one.
+
+A socket stays in the network namespace in which it was opened, so one process can run the nodes of many
+hosts, each with sockets of its own. A pack costs little more memory than one node, where processes take 20
+MiB each, and its nodes share one processor. There is a pack for each processor.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from captures.key_log import Secret
+from captures.netns import inside
+from forwarder.faces.driver import steady_clock
+from testbed.experiment.context import build, processes
+from testbed.experiment.processes import ProcessEnded, Running, running
+from testbed.layerings.node import AppState, Node, Rerouted, sample
+from testbed.layerings.workload import Workload
+from testbed.scenario.conditions import Routes
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Change
+from testbed.scenario.timeline import Awaited, Timeline, sample_times
+from topologies.sockets import Sockets
+
+MOST_PROCESSES = 64
+"""Nodes that have a process each, unless the scenario says so."""
+
+
+class Report(NamedTuple):
+    """What a process has to tell at its end: its nodes' events, samples and secrets, its processor time, and
+    what the applications of a node alone keep."""
+
+    events: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+    cpu_ns: int
+    state: AppState
+    secrets: list[Secret]
+
+
+def packs(scenario: Scenario, layering: str) -> dict[str, tuple[str, ...] | None]:
+    """Return the processes of nodes: None for a node alone; for a pack its nodes, by the first of them.
+
+    A node with programs beside its own is always alone.
+    """
+    nodes = scenario.network.nodes
+    if scenario.hosts == "processes" or (scenario.hosts == "auto" and len(nodes) <= MOST_PROCESSES):
+        return dict.fromkeys(nodes)
+    alone = [name for name in nodes if processes(scenario, layering, name)]
+    others = [name for name in nodes if name not in alone]
+    count = min(os.cpu_count() or 1, len(others))
+    packs = [tuple(others[first::count]) for first in range(count)]
+    return {**dict.fromkeys(alone), **{pack[0]: pack for pack in packs}}
+
+
+def one(
+    scenario: Scenario,
+    layering: str,
+    name: str,
+    load: Workload,
+    netns: str,
+    home: Path,
+    connection: Connection,
+) -> None:
+    """Be one node: the process that is forked for it, until the end of the run or its next restart."""
+    _leave_signals()
+    try:
+        with inside(netns), running(processes(scenario, layering, name), home) as beside:
+            connection.send(("ready", None))
+            timeline, state, since = connection.recv()
+            node = build(scenario, layering, name, load, timeline, state=state, since=since)
+            watch = _Watch(node, Awaited(timeline, load), connection, {})
+            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch))
+            beside.check()
+        events = [*watch.events, *node.take_events()]
+        report = Report(events, samples, cpu_ns, node.state, node.take_secrets())
+        connection.send(("report", report))
+    except ProcessEnded as error:
+        connection.send(("error", str(error)))
+    except Exception as error:
+        connection.send(("error", f"{type(error).__name__}: {error}"))
+
+
+def pack(
+    scenario: Scenario,
+    layering: str,
+    names: Sequence[str],
+    load: Workload,
+    netns: Callable[[str], str],
+    _home: Path,
+    connection: Connection,
+) -> None:
+    """Be many nodes: the process that is forked for them, until the end of the run."""
+    _leave_signals()
+    cpu_before = 0
+    report = Report([], [], 0, AppState(), [])
+    listeners: dict[str, Listener] = {}
+
+    async def live(name: str, timeline: Timeline) -> None:
+        """Be one of the nodes, as often as it starts."""
+        state: AppState | None = None
+        within = partial(inside, netns(name))
+        starts = (at for at, change in timeline.changes if change.node == name and not change.stop)
+        for since in (None, *starts):
+            if since is not None:
+                await asyncio.sleep((since - time.time_ns()) / 1e9)
+            node = build(scenario, layering, name, load, timeline, state=state, since=since)
+            watch = _Watch(node, Awaited(timeline, load), connection, listeners)
+            samples, _ = await _drive(node, Running(()), scenario, timeline, since, watch, within)
+            report.events.extend([*watch.events, *node.take_events()])
+            report.samples.extend(samples)
+            report.secrets.extend(node.take_secrets())
+            state = node.state
+
+    async def live_all(timeline: Timeline) -> None:
+        nonlocal cpu_before
+        lives = asyncio.gather(*(live(name, timeline) for name in names))
+        await asyncio.sleep((timeline.start - time.time_ns()) / 1e9)
+        cpu_before = time.process_time_ns()
+        await lives
+
+    try:
+        connection.send(("ready", None))
+        timeline, _, _ = connection.recv()
+        asyncio.run(live_all(timeline))
+        connection.send(("report", report._replace(cpu_ns=time.process_time_ns() - cpu_before)))
+    except Exception as error:
+        connection.send(("error", f"{type(error).__name__}: {error}"))
+
+
+Listener = Callable[[Change], None]
+"""What takes in that a link of a node is down, or up again."""
+
+
+class _Watch:
+    """Tells the parent what a node has got, as long as something waits for that, and hears what comes of it.
+
+    Args:
+        node: the node.
+        awaited: what waits.
+        connection: to the parent.
+        listeners: of all nodes of this process, by name.
+
+    Attributes:
+        events: of the node, as far as they have been looked at.
+    """
+
+    def __init__(
+        self, node: Node, awaited: Awaited, connection: Connection, listeners: dict[str, Listener]
+    ) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._node, self._awaited = node, awaited
+        self._connection, self._listeners = connection, listeners
+
+    def begin(self, listener: Listener) -> None:
+        """Let the node hear what happens to its links besides the timeline."""
+        self._listeners[self._node.name] = listener
+        # In a pack, of each node the same: who hears first tells whom it concerns.
+        asyncio.get_running_loop().add_reader(self._connection, self._hear)
+
+    def end(self) -> None:
+        """Let the node hear nothing more."""
+        self._listeners.pop(self._node.name, None)
+
+    def look(self) -> None:
+        """Look at what has been delivered."""
+        if self._awaited:
+            self.events += self._node.take_events()
+            if self._awaited.take(self._node.state.delivered):
+                self._connection.send(("delivered", dict(self._node.state.delivered)))
+
+    def _hear(self) -> None:
+        change = self._connection.recv()
+        for end in change.ends:
+            if end in self._listeners:
+                self._listeners[end](change)
+
+
+async def _drive(
+    node: Node,
+    beside: Running,
+    scenario: Scenario,
+    timeline: Timeline,
+    since: int | None,
+    watch: _Watch,
+    within: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> tuple[list[dict[str, Any]], int]:
+    """Run a node in real time until the run's end, its next restart or stop; `within` is that of Sockets.
+
+    `since` is when it was started anew, ns; None if it was not. Returns samples of its state and counters,
+    and the processor time that it took since it was started, or since the timeline's start if that is later,
+    ns.
+    """
+    loop = asyncio.get_running_loop()
+    failures: list[Exception] = []
+    loop.set_exception_handler(
+        lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
+    )
+    sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock(), within)
+    samples: list[dict[str, Any]] = []
+    cpu_before = 0
+
+    def begin() -> None:
+        nonlocal cpu_before
+        cpu_before = time.process_time_ns() + beside.cpu_ns
+
+    def observe() -> None:
+        samples.append(sample(node, time.time_ns()))
+        watch.look()
+
+    def apply(change: Change) -> None:
+        peer = next(end for end in change.ends if end != node.name)
+        sockets.set_link(peer, change.link_up is not None)
+
+    def reroute(node: Rerouted, routes: Routes) -> None:
+        node.reroute(routes.network, routes.ndn)
+        sockets.settle()
+
+    own = [(at, change) for at, change in timeline.changes if since is None or at > since]
+    ends = (at for at, change in own if change.ends_programs and change.node == node.name)
+    end = min(ends, default=timeline.end)
+    agenda: list[tuple[int, Callable[[], None]]] = [
+        (at, lambda change=change: apply(change))  # type: ignore[misc]
+        for at, change in own
+        if change.tells(node.name)
+    ]
+    agenda += [(at, observe) for at in sample_times(scenario, timeline) if since is None or at >= since]
+    if isinstance(node, Rerouted):
+        agenda += [
+            (routes.time, partial(reroute, node, routes))
+            for routes in timeline.routes
+            if since is None or routes.time > since
+        ]
+    if since is None:
+        agenda.insert(0, (timeline.start, begin))
+    try:
+        await sockets.start()
+        watch.begin(apply)
+        for at, action in sorted(agenda, key=lambda entry: entry[0]):
+            if at > end:
+                break
+            await asyncio.sleep((at - time.time_ns()) / 1e9)
+            action()
+        await asyncio.sleep((end - time.time_ns()) / 1e9)
+        cpu_ns = time.process_time_ns() + beside.cpu_ns - cpu_before
+    finally:
+        watch.end()
+        sockets.close()
+    if failures:
+        raise failures[0]
+    return samples, cpu_ns
+
+
+def _leave_signals() -> None:
+    """Let signals end this process: its parent's handlers are not for it."""
+    for interrupt in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(interrupt, signal.SIG_DFL)

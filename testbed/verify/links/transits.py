@@ -1,0 +1,65 @@
+"""From a capture to transits: when each frame of a case was sent, and when it arrived, if it did.
+
+A probe's datagram begins with its number within its case. It is captured where it leaves and where it
+arrives, in the emulator as in Mininet, so that one reader serves both, and measures what reports measure.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from captures.files import cut, read_piece
+from captures.pcapng import Direction
+from captures.records import Damage
+
+_PAYLOAD = 14 + 20 + 8  # Ethernet, IPv4, UDP
+NUMBER_BYTES = 8
+_TOS = 15
+_MARKED = 3
+
+
+class Transit(NamedTuple):
+    """A frame of a case: when it was sent, when it and its copies arrived (ns), its length, and whether it
+    was marked on the way."""
+
+    sent: int
+    received: tuple[int, ...]
+    length: int
+    is_marked: bool
+
+
+def read_transits(
+    path: Path, senders: Mapping[str, str], receivers: Mapping[str, str]
+) -> dict[str, list[Transit]]:
+    """Return the transits of each case, in the order of its frames' numbers.
+
+    Cases are known by the interfaces that send and receive their frames. Raises OSError and CaptureError.
+    """
+    sent: dict[str, dict[int, tuple[int, int]]] = {case: {} for case in senders.values()}
+    came: dict[str, dict[int, list[int]]] = {case: {} for case in senders.values()}
+    marked: set[tuple[str, int]] = set()
+    damages: list[Damage] = []
+    for piece in cut(path):
+        for window, interfaces in read_piece(piece, damages):
+            data, records = window.data.data, window.records
+            names = [interface.name for interface in interfaces]
+            columns = (records.at, records.captured, records.time, records.source, records.direction)
+            for at, size, time, source, direction in zip(*(each.tolist() for each in columns), strict=True):
+                is_out = direction == Direction.OUT
+                case = (senders if is_out else receivers).get(names[source])
+                if case is None or size < _PAYLOAD + NUMBER_BYTES:
+                    continue
+                number = int.from_bytes(data[at + _PAYLOAD : at + _PAYLOAD + NUMBER_BYTES])
+                if is_out:
+                    sent[case][number] = time, size
+                    continue
+                came[case].setdefault(number, []).append(time)
+                if data[at + _TOS] & _MARKED == _MARKED:
+                    marked.add((case, number))
+    return {
+        case: [
+            Transit(time, tuple(sorted(came[case].get(number, ()))), size, (case, number) in marked)
+            for number, (time, size) in sorted(frames.items())
+        ]
+        for case, frames in sent.items()
+    }

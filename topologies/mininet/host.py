@@ -1,0 +1,87 @@
+"""A host of Mininet's without a process of its own: a network namespace, and a shell when one is asked for.
+
+Mininet starts a shell for every host, which takes most of the time and memory of a large network. Here a host
+is a descriptor of its namespace, which all that start programs in it or open sockets there go by. Mininet's
+own calls (`cmd`, `popen` ...) start the shell that they need.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import mininet.node
+
+from captures.netns import inside, new_netns
+
+_OWN_SYS = ("unshare", "--mount", "--", "sh", "-c", 'mount -t sysfs sysfs /sys 2>/dev/null; exec "$@"', "sh")
+"""What starts a program where /sys shows its own interfaces."""
+
+
+class Namespace:
+    """A network namespace that lives as long as this object, or as a process in it.
+
+    Attributes:
+        path: where any process of this user finds it, as long as this process lives.
+
+    Raises OSError if there can be no more of them.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor = new_netns()
+        self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
+
+    def start(self, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+        """Start a program in it; options are Popen's. Raises OSError."""
+        with inside(self.path):
+            return subprocess.Popen([*_OWN_SYS, *argv], **options)
+
+    def close(self) -> None:
+        """Let go of it. A second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Host(mininet.node.Host):  # type: ignore[misc]  # Mininet has no types
+    """A host in a namespace that is there already, and configured by others."""
+
+    def __init__(self, name: str, namespace: Namespace, **parameters: Any) -> None:
+        self.namespace = namespace
+        super().__init__(name, **parameters)
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
+        """Wait for a command."""
+
+    def cmd(self, *arguments: Any, **options: Any) -> Any:
+        """Have the shell run a command, and return what it says."""
+        self._begin()
+        return super().cmd(*arguments, **options)
+
+    def sendCmd(self, *arguments: Any, **options: Any) -> Any:  # noqa: N802
+        """Send a command to the shell."""
+        self._begin()
+        return super().sendCmd(*arguments, **options)
+
+    def _begin(self) -> None:
+        """Start the shell, if it is not there."""
+        if self.shell is None:
+            self.inNamespace = False  # or Mininet would make it a namespace of its own
+            super().startShell()
+            self.inNamespace = True
+
+    def popen(self, *arguments: Any, **options: Any) -> "subprocess.Popen[Any]":
+        """Start a program."""
+        return super().popen(*arguments, **{"mncmd": [], **options})  # type: ignore[no-any-return]
+
+    def _popen(self, cmd: list[str], **options: Any) -> "subprocess.Popen[Any]":
+        return self.namespace.start(cmd, **options)
+
+    def config(self, **_parameters: Any) -> dict[str, Any]:
+        """Do nothing: the network has configured it."""
+        return {}
+
+    def terminate(self) -> None:
+        """End the shell, and let go of the namespace."""
+        super().terminate()
+        self.namespace.close()
