@@ -352,7 +352,7 @@ def describe(layering: str) -> None:
         table.add_column(heading, justify="right")
     table.add_column()
     for name, of in described.parameters.model_json_schema()["properties"].items():
-        values = of.get("enum", [False, True])
+        values = of.get("enum", [False, True] if of.get("type") == "boolean" else [""])
         bounds = (of["default"], of.get("minimum", values[0]), of.get("maximum", values[-1]))
         table.add_row(f"{layering}.{name}", *(str(each).lower() for each in bounds), of["description"])
     console.print(table)
