@@ -35,8 +35,8 @@ AUTHORS = pa.schema(
         *((name, pa.int64()) for name in ("followers", "published", "sent_bytes")),
     ]
 )
-"""An author: nodes that were delivered one of its items, items that it published, and bytes that it sent of
-messages of any kind."""
+"""An author: nodes that were delivered one of its items, items that it published, and all bytes of frames
+that it sent as a peer, those that relay other authors' items included."""
 
 
 class Replication(NamedTuple):
@@ -91,7 +91,9 @@ def reach(firsts: pa.Table) -> pa.Table:
     counts: Counter[tuple[str, int]] = Counter()
     depth: dict[tuple[str, str, str, int], int] = {}
     names = ("layering", "sender", "receiver", "feed", "seq")
-    columns = (firsts.sort_by("time")[name].to_pylist() for name in names)
+    # What came at one time is in an order of its own, so that no engine's order matters.
+    ordered = firsts.sort_by([(name, "ascending") for name in ("time", *names)])
+    columns = (ordered[name].to_pylist() for name in names)
     for layering, sender, receiver, feed, seq in zip(*columns, strict=True):
         hops = depth.get((layering, sender, feed, seq), 0) + 1
         depth[layering, receiver, feed, seq] = hops

@@ -315,6 +315,8 @@ class Peer:
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         deadlines = (
+            # The application may have told the replication something without this peer.
+            0 if self._replication.is_stirred else None,
             self._announces_at,
             self._replication.next_deadline(),
             self._scheduler.next_deadline(),

@@ -3,7 +3,7 @@
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-_SPARE: Final = 32  # entries of the heap that are out of date, besides as many as there are deadlines
+_SPARE: Final = 32  # stale entries that the heap may hold, beyond one for each deadline
 
 
 class Timers:

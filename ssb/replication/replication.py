@@ -65,6 +65,9 @@ class Replication(Protocol):
     def is_over(self, number: int) -> bool:
         """Tell whether a connection has done what it was opened for, so that the caller may close it."""
 
+    def sessions(self) -> list[int]:
+        """Return the numbers of the connections."""
+
     def exchanges(self) -> int:
         """Return the number of feeds of which there is state, over all connections."""
 
@@ -79,6 +82,10 @@ class Replication(Protocol):
 
     def output_due(self, number: int) -> int | None:
         """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+
+    @property
+    def is_stirred(self) -> bool:
+        """Whether take_stirred() has something to return."""
 
     def take_stirred(self) -> Iterable[int]:
         """Return the connections whose output_due() may have changed since the last call."""

@@ -53,6 +53,11 @@ class Replicator:
         stored, self._stored = self._stored, []
         return stored
 
+    @property
+    def is_stirred(self) -> bool:
+        """See Replication."""
+        return bool(self._stirred)
+
     def take_stirred(self) -> Iterable[int]:
         """See Replication."""
         stirred = [*self._stirred]

@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -243,8 +243,9 @@ class _Nodes:
             else:
                 self._network.set_link(link, change.link_up is not None)
             if timeline is None and change.is_signalled:
-                for first in {self._first(end) for end in change.ends}:
-                    self._processes[first].connection.send(change)
+                for first in {self._first(end) for end in change.ends} & self._processes.keys():
+                    with suppress(BrokenPipeError):  # it has just ended
+                        self._processes[first].connection.send(change)
             return
         if name not in self._packs or self._packs[name] is not None:
             return  # in a pack it happens by the timeline

@@ -115,6 +115,7 @@ class RungNode(SsbNode):
         swarm = context.workload.publishers | context.workload.follows.keys()
         self._others = [self._hub] if self._hub else sorted(swarm - {context.name})
         self._rung: Rung | None = None
+        self._called: set[str] = set()  # and not parted with since
         super().__init__(context)
         if context.name not in swarm and context.name != self._hub:
             self.programs = []
@@ -161,18 +162,20 @@ class RungNode(SsbNode):
         if not self._follows and not self._role.feeds:
             return None
         busy = self._peer.called | {connection.remote for connection in self._peer.connections.values()}
-        for remote in self._calls:
-            if remote not in busy:  # it could not be reached
-                self._peer.remove(remote, now)
+        for remote in sorted(self._called - busy):  # it could not be reached
+            self._called.discard(remote)
+            self._peer.remove(remote, now)
         if self._kind not in _POLLS:
             count = min(self._most, len(self._others)) if self._most else 1
             self._calls = self._addresses(self._luck.sample(self._others, count))
         super()._call(now)
+        self._called |= self._calls.keys()
         return now + self._interval if self._interval else None
 
     def _part(self, remote: str, now: int) -> None:
         """See SsbNode: what was called for is done."""
         if self._interval:
+            self._called.discard(remote)
             self._peer.remove(remote, now)
 
 

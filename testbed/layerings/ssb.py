@@ -92,7 +92,7 @@ class SsbNode:
         options = PeerOptions(
             encrypts=parameters["encrypt"],
             connections=most,
-            scheduler=SchedulerOptions(places=most, known=most),
+            scheduler=SchedulerOptions(places=most, known=most, calls=most),
             replication=_limits(parameters),
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())

@@ -142,7 +142,7 @@ def test_the_page_shows_the_median_peer_the_busiest_and_the_author():
     assert shown["median peer"] == {"messages": [0.2], notes: [0.2]}
     assert shown["busiest peer"] == {"messages": [0.9], notes: [0.9]}
     assert shown["author of most"] == {"messages": [0.1], notes: [0.1]}
-    crossed = drawn["spread"]["variants"]["peers crossed"]["data"]
+    crossed = drawn["spread"]["variants"]["connections crossed"]["data"]
     assert [(line["name"], line["x"], line["y"]) for line in crossed] == [("lli", [0, 1, 2], [0, 50, 100])]
     [points] = drawn["popularity"]["data"]
     assert (points["x"], points["y"]) == ([1, 2, 3], [0.2, 0.2, 0.2])

@@ -15,9 +15,12 @@ from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb.replication.ebt import RemoteClocks
 from ssb.replication.replication import ProtocolError
-from ssb.replication.rungs.hub import HubClient
+from ssb.replication.rungs.flood import Flood
+from ssb.replication.rungs.hub import Hub, HubClient
 from ssb.replication.rungs.rung import IGNORE
+from ssb.store.clocks import MemoryClocks
 from ssb.store.feeds import FeedStore
+from ssb.store.memory import MemoryFeeds
 from testbed.ladder.networks import depths, growing_network, random_network
 from testbed.ladder.spread import flood, gossip
 from testbed.ladder.swarms import protocols
@@ -329,3 +332,37 @@ def test_a_hub_that_never_knows_enough_is_left() -> None:
     client.receive(1, [again], 0, 0.0)
     with pytest.raises(ProtocolError, match="again for the whole clock"):
         client.receive(1, [again], 0, 0.0)
+
+
+def test_a_client_of_the_hub_may_follow_more_feeds_than_others_name() -> None:
+    hub = Hub(MemoryFeeds(), MemoryClocks())
+    hub.open(1, "client", is_caller=False, now=0)
+    clock = {f"@{number}": 0 for number in range(5_001)}
+    hub.receive(1, [json.dumps({"clock": clock, "end": True, "whole": True, "own": {}}).encode()], 0, 0.0)
+    assert hub.exchanges() == 5_001
+
+
+def test_a_hub_passes_nothing_on_from_a_record_that_does_not_add_up() -> None:
+    clocks = MemoryClocks()
+    clocks.set_remote_clock("client", {FEEDS[0][0].author: 3})
+    hub = Hub(MemoryFeeds(), clocks, [FEEDS[0][0].author])
+    hub.append(FEEDS[0][:5], 0, 0.0)
+    hub.open(1, "client", is_caller=False, now=0)
+    first = {"clock": {}, "end": True, "have": [1, 0], "own": {}, "stays": True}
+    hub.receive(1, [json.dumps(first).encode()], 0, 0.0)
+    hub.append(FEEDS[0][5:6], 0, 0.0)
+    assert hub.take_output(1, 1 << 20, 0) == [b'{"clock":{},"end":true,"all":true}']
+
+
+def test_messages_of_a_feed_that_was_left_are_no_fault() -> None:
+    here, there = Flood(MemoryFeeds(), [FEEDS[0][0].author]), Flood(MemoryFeeds(), [FEEDS[0][0].author])
+    here.open(1, "there", is_caller=True, now=0)
+    there.open(1, "here", is_caller=False, now=0)
+    here.receive(1, there.take_output(1, 1 << 20, 0), 0, 0.0)
+    there.receive(1, here.take_output(1, 1 << 20, 0), 0, 0.0)
+    there.append(FEEDS[0][:2], 0, 0.0)
+    here.unwant(FEEDS[0][0].author, 0)
+    here.receive(1, there.take_output(1, 1 << 20, 0), 0, 0.0)
+    there.receive(1, here.take_output(1, 1 << 20, 0), 0, 0.0)
+    there.append(FEEDS[0][2:3], 0, 0.0)
+    assert there.output_due(1) is None

@@ -81,16 +81,17 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
         for layering in layerings
         if (interval := manifest.parameters.get(layering, {}).get("interval_ms"))
     }
-    scales = ["time", *(["rounds"] if rounds else []), "peers crossed"]
+    scales = ["time", *(["rounds"] if rounds else []), "connections crossed"]
 
     def over_time(layering: str, unit_ms: float) -> tuple[list[float], list[float]]:
+        share = everyone[layering]["deliveries"] / (manifest.expected_deliveries or 1)
         times = [ns / 1e6 / unit_ms for ns in everyone[layering]["quantiles_ns"]]
-        return times, [round(100 * k / max(len(times) - 1, 1), 2) for k in range(len(times))]
+        return times, [round(100 * share * k / max(len(times) - 1, 1), 2) for k in range(len(times))]
 
     def draw(scale: str) -> tuple[list[Spec], Spec]:
         data = []
         for layering in layerings:
-            if scale == "peers crossed":
+            if scale == "connections crossed":
                 own = sorted((row["hops"], row["copies"]) for row in reached if row["layering"] == layering)
                 whole = sum(copies for _, copies in own)
                 x = [0.0, *(float(hops) for hops, _ in own)]
@@ -99,16 +100,25 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
                 continue
             else:
                 x, y = over_time(layering, rounds[layering] if scale == "rounds" else 1)
-            data.append(line(place_of[layering], layering, x, y, shape="hv" if scale[0] == "p" else "linear"))
+            data.append(
+                line(
+                    place_of[layering],
+                    layering,
+                    x,
+                    y,
+                    shape="hv" if scale == "connections crossed" else "linear",
+                )
+            )
         titles = {
             "time": "time since publication, ms (logarithmic)",
             "rounds": "time since publication, rounds of calls",
-            "peers crossed": "connections between peers that the message has crossed",
+            "connections crossed": "connections between peers that the message has crossed",
         }
+        y_title = "first copies, %" if scale == "connections crossed" else "followers that have it, %"
         axis = logarithmic(data, "x") if scale == "time" else {"rangemode": "tozero"}
         return data, {
             "xaxis": {"title": {"text": titles[scale]}, **axis},
-            "yaxis": {"title": {"text": "followers that have it, %"}, "range": [0, 101]},
+            "yaxis": {"title": {"text": y_title}, "range": [0, 101]},
         }
 
     return with_menus(
@@ -122,7 +132,10 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
 
 
 def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
-    """Return what each author sent for each of its messages, over its followers; None if all have as many."""
+    """Return what each author sent for each of its messages, over its followers.
+
+    None if there are fewer than three numbers of followers: no trend is to be seen.
+    """
     if len({row["followers"] for row in authors if row["published"]}) < _FEW:
         return None
     data: list[Spec] = []

@@ -7,7 +7,7 @@ times, and the copies are the price for the least possible delay.
 from collections.abc import Iterable, Mapping
 
 from ssb.canonical import Value
-from ssb.replication.rungs.rung import Rung, Session
+from ssb.replication.rungs.rung import IGNORE, Rung, Session
 
 
 class Flood(Rung):
@@ -19,6 +19,12 @@ class Flood(Rung):
         super().want_all(feeds, now)
         for session in self._sessions.values():
             self._say(session, {feed: self._tips.get(feed, 0) for feed in feeds})
+
+    def unwant(self, feed: str, now: int) -> None:
+        """See Rung; those who are connected are told at once."""
+        super().unwant(feed, now)
+        for session in self._sessions.values():
+            self._say(session, {feed: IGNORE})
 
     def _begin(self, session: Session, now: int) -> None:
         self._say(session, self._clock())

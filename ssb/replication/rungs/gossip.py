@@ -2,8 +2,8 @@
 
 With *request skipping* a peer remembers how far another said it was, and tells it only of feeds in which the
 two differ. An exchange has five phases: a peer says its clock, hears the remote's, says how far it is in the
-feeds that only the remote has named and in which it is elsewhere (IGNORE: it does not replicate them), sends
-messages, and receives some. Who hears no response about a feed knows that the remote is as far.
+feeds that only the remote has named and in which it is at another message (IGNORE: it does not replicate
+them), sends messages, and receives some. Who hears no response about a feed knows that the remote is as far.
 
 The record of a remote changes by nothing but what the remote said, and the messages that it sent: a
 connection may fail before a message has arrived.

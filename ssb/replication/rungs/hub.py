@@ -7,21 +7,24 @@ feeds it follows and how many messages of them it has. If the hub's record adds 
 if not (a connection broke midway, or the hub has lost its records), the hub asks for the whole clock.
 
 A clock of a client names only feeds of which the hub does not know that it follows them (IGNORE: it follows
-them no more). The last body of the first clock has two members more: "have", [feeds, messages], or "whole" if
-the clock is whole; and "own", how far the client is in its own feeds. The hub answers each clock with its own
-numbers of those own feeds in which it is behind, or with "all".
+them no more). The last body of the first clock has more members: "have", [feeds, messages], or "whole" if the
+clock is whole; "own", how far the client is in its own feeds; and "stays", if it does, and is to be sent what
+is new. The hub answers each clock with its own numbers of those own feeds in which it is behind, or with
+"all".
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ssb.canonical import Value
+from ssb.keys import InvalidRef, parse_feed
 from ssb.replication.ebt import RemoteClocks
 from ssb.replication.replication import ProtocolError
 from ssb.replication.rungs.rung import IGNORE, Rung, Session, numbers
 from ssb.store.feeds import FeedStore
 
-_FEEDS: Final = 1_000_000  # that a hub replicates
+_FEEDS: Final = 1_000_000  # that a hub replicates, or a client follows
+_OWN: Final = 1_000  # feeds of one client
 
 
 class Hub(Rung):
@@ -32,9 +35,14 @@ class Hub(Rung):
         clocks: where it keeps how far its clients are.
     """
 
+    _most_unwanted = _FEEDS
+
     def __init__(self, feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str] = ()) -> None:
         super().__init__(feeds, wanted)
         self._clocks = clocks
+
+    def _begin(self, session: Session, now: int) -> None:
+        session.clock = dict(self._clocks.remote_clock(session.remote))
 
     def close(self, number: int, now: int) -> None:
         """See Rung; how far the client is, if all that was sent has arrived, is kept."""
@@ -44,15 +52,15 @@ class Hub(Rung):
         super().close(number, now)
 
     def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
-        own = numbers(more.get("own", {}))
-        if len(self._wanted.keys() | own.keys()) > _FEEDS:
+        own = _own_feeds(more.get("own", {}))
+        if len(self._wanted) + sum(feed not in self._wanted for feed in own) > _FEEDS:
             raise ProtocolError("more feeds than the hub replicates")
-        if session.clocks == 1:
-            session.clock = dict(self._clocks.remote_clock(session.remote))
+        session.is_live |= more.get("stays") is True
         before = {feed: number for feed, number in session.clock.items() if feed not in said}
         if more.get("whole") is True:
             before = {}
         elif "have" in more and (more["have"] != _holdings(before) or not self._has(before)):
+            session.clock = {}  # nothing is passed on from a record that is wrong
             self._say(session, {}, {"all": True})
             return
         session.clock = before | {feed: number for feed, number in said.items() if number != IGNORE}
@@ -64,7 +72,7 @@ class Hub(Rung):
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
         for number, session in self._sessions.items():
-            if number != by and feed in session.clock:
+            if number != by and session.is_live and feed in session.clock:
                 session.send(feed, session.clock[feed])
 
     def _was_sent(self, session: Session, feed: str, number: int) -> None:
@@ -87,6 +95,8 @@ class HubClient(Rung):
         clocks: where it keeps which feeds the hub knows it follows.
         stays: it stays connected, and is sent what is new at once; else it parts when all is up to date.
     """
+
+    _most_unwanted = _FEEDS
 
     def __init__(
         self,
@@ -142,7 +152,7 @@ class HubClient(Rung):
             else:
                 session.clock[feed] = number
         self._tell_changes(session)
-        session.sends_end = not self._stays and session.clocks == session.asked
+        session.sends_end = not self._stays
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
         if feed in self._own:
@@ -152,7 +162,8 @@ class HubClient(Rung):
 
     def _tell_changes(self, session: Session) -> None:
         """Say what has changed since the hub was told, unless an answer of it is due."""
-        if session.clocks and session.clocks == session.asked and self._changes(session):
+        is_answered = session.clocks and session.clocks == session.asked
+        if self._stays and is_answered and self._changes(session):
             self._tell(session, {})
 
     def _tell(self, session: Session, more: Mapping[str, Value]) -> None:
@@ -160,7 +171,7 @@ class HubClient(Rung):
         own: dict[str, int] = {}
         if more:
             own = {feed: self._tips.get(feed, 0) for feed in self._own}
-            more = {**more, "own": {**own}}
+            more = {**more, "own": {**own}} | ({"stays": True} if self._stays else {})
         session.said = changes | own
         self._say(session, changes, more)
 
@@ -169,6 +180,18 @@ class HubClient(Rung):
         followed = {feed: self._tips.get(feed, 0) for feed in self._wanted if feed not in self._own}
         new = {feed: number for feed, number in followed.items() if feed not in session.clock}
         return new | {feed: IGNORE for feed in session.clock if feed not in followed}
+
+
+def _own_feeds(said: Value) -> dict[str, int]:
+    own = numbers(said)
+    if len(own) > _OWN:
+        raise ProtocolError("too many feeds of its own")
+    try:
+        for feed in own:
+            parse_feed(feed)
+    except InvalidRef as error:
+        raise ProtocolError(f"a feed of its own that is none: {error}") from None
+    return own
 
 
 def _holdings(clock: Mapping[str, int]) -> list[Value]:

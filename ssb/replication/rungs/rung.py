@@ -1,9 +1,8 @@
 """What all rungs have in common: a store, connections, and bodies that hold a message or a clock.
 
 A body is the JSON of a message, as under EBT, or of an object {"clock": {feed: number, ...}}. A number says
-how many messages of the feed its sender has, or IGNORE, that it does not replicate the feed. The last body of
-a clock, and the last one that a side sends before it has nothing more to say, have a word for it: "end" or
-"over".
+how many messages of the feed its sender has, or IGNORE: it does not replicate the feed. The last body of a
+clock has a member "end", which is true. A side that has nothing more to send says {"over": true}.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,9 +17,9 @@ from ssb.replication.replicator import Replicator
 from ssb.store.feeds import FeedStore
 
 LADDER: Final = ("ladder",)
-"""The call."""
+"""The name of the call that opens the stream of a rung between two peers."""
 IGNORE: Final = -1
-_UNWANTED = 5_000  # feeds in a clock that are not wanted here
+_STRAY = 1_000  # messages on a connection that are not wanted here
 _ELEMENTS = 1_000  # of a clock in one body at most
 
 
@@ -39,6 +38,8 @@ class Session:
         said, heard: what this side has said first, and the feeds that the remote has named first.
         bodies: to be sent before any message.
         ready: feed -> the last message that the remote has or that was sent; more are to be sent.
+        is_live: it is a hub's client that stays.
+        unwanted: messages that came of feeds that are not wanted here.
         sends_end: "over" is to be sent behind all messages.
         has_ended: it has been sent.
         is_over: the remote has sent its last message.
@@ -56,6 +57,8 @@ class Session:
     heard: Collection[str] = ()
     bodies: list[bytes] = field(default_factory=list)
     ready: dict[str, int] = field(default_factory=dict)
+    is_live: bool = False
+    unwanted: int = 0
     sends_end: bool = False
     has_ended: bool = False
     is_over: bool = False
@@ -82,6 +85,8 @@ class Rung(Replicator):
     request: Final[Mapping[str, Value]] = MappingProxyType({})
     is_mutual: ClassVar[bool] = True
     other = "a clock"
+    _most_unwanted: ClassVar[int] = 5_000
+    """Feeds in a remote's clocks that are not wanted here."""
 
     def __init__(self, feeds: FeedStore, wanted: Iterable[str] = ()) -> None:
         super().__init__(feeds, wanted)
@@ -155,6 +160,10 @@ class Rung(Replicator):
         session = self._sessions[number]
         return session.is_over and session.has_ended and session.is_caller
 
+    def sessions(self) -> list[int]:
+        """See Replication."""
+        return [*self._sessions]
+
     def exchanges(self) -> int:
         """See Replication."""
         return sum(len(session.clock) for session in self._sessions.values())
@@ -221,9 +230,14 @@ class Rung(Replicator):
     def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
         """See Replicator."""
         message = Message.from_value(value)
-        if message.author not in self._wanted:
-            raise ProtocolError("a message that is not wanted here")
-        batch.append(message)
+        if message.author in self._wanted:
+            batch.append(message)
+            return
+        # Some may be under way when a feed is left.
+        session = self._sessions[number]
+        session.unwanted += 1
+        if session.unwanted > _STRAY:
+            raise ProtocolError("too many messages that are not wanted here")
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
         """See Replicator."""
@@ -233,7 +247,7 @@ class Rung(Replicator):
             return
         said = numbers(value.get("clock"))
         session.saying |= said
-        if len(session.clock.keys() | session.saying.keys()) > len(self._wanted) + _UNWANTED:
+        if len(session.clock.keys() | session.saying.keys()) > len(self._wanted) + self._most_unwanted:
             raise ProtocolError("clocks of too many feeds")
         if value.get("end") is True:
             whole, session.saying = session.saying, {}

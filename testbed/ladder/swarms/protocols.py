@@ -1,4 +1,4 @@
-"""The same as spread.py without a model: what peers that speak the protocols do on the same networks."""
+"""How a message spreads among peers that speak the protocols: see testbed.ladder.spread for the model."""
 
 from functools import cache
 from random import Random

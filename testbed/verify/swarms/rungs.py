@@ -2,7 +2,8 @@
 
 A seed draws a rung, a network that loses and reorders frames, who writes and who follows, links that are down
 for a while, and nodes that restart. Soon after the last fault, every follower must have been told of every
-message once, in order, and hold it byte for byte; after every second, no state of closed connections is left.
+message once, in order, and hold it byte for byte. After every second, no peer may keep state of more feeds
+than its open connections can account for, nor any state of a connection that is closed.
 """
 
 import hashlib
@@ -40,7 +41,7 @@ def make_rungs(seed: int) -> Scenario:
     feeds = len(writers) + rng.randint(0, 2)
     parameters: dict[str, Any] = {"encrypt": rng.random() < 0.7, "hops": rng.randint(1, 2)}
     if rung in ("flood", "ebt"):
-        # Half of the others lead to all of them, if all replicate all.
+        # A swarm is connected if each peer calls at least half of the others, and all replicate all.
         parameters["connections"] = rng.randint((len(peers) + 1) // 2, len(peers))
         readers = peers
     elif rung == "hub":
@@ -161,6 +162,12 @@ class _World:
     def _check_state(self) -> None:
         for name, node in self.emulation.nodes.items():
             assert isinstance(node, RungNode)
+            replication = node._peer._replication
+            connected = [c.number for c in node._peer.connections.values() if c.replication is not None]
+            if sorted(replication.sessions()) != sorted(connected):
+                raise Violation(
+                    "state", name, f"keeps {len(replication.sessions())} of {len(connected)} sessions"
+                )
             held = node.held()
             connections, exchanges = held["connections"].entries, held["exchanges"].entries
             if exchanges > connections * len(self._load.feeds):
