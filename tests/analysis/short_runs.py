@@ -38,14 +38,15 @@ LONGER = {
 
 ONLY = {
     "bottleneck": ("pull", "lli"),
-    "cut-tree": ("scan", "ebt"),
-    "hot-author": ("scan", "gossip-skip"),
+    "cut-tree": ("ebt",),
+    "hot-author": ("gossip-skip",),
     "intermittent": ("gossip-skip",),
+    "ladder": ("append-poll", "gossip", "flood", "ebt", "hub"),
     "many-feeds": ("poll", "persistent", "sync", "lli"),
-    "offline-author": ("scan", "gossip"),
+    "offline-author": ("gossip",),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
-bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has all rungs."""
+bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs."""
 
 LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
 """Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""
