@@ -212,7 +212,7 @@ class Swarm:
         self._touched[place] = None
 
     def run(self, until: int | None = None) -> int:
-        """Let time pass until `until`, ns, or until nobody has anything to say; return the number of rounds."""
+        """Let time pass until `until`, ns, or until nobody has anything to say; return the rounds."""
         return sum(1 for _ in self.rounds(until))
 
     def rounds(self, until: int | None = None) -> Iterator[list[int]]:
