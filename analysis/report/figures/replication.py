@@ -85,7 +85,7 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
 
     def over_time(layering: str, unit_ms: float) -> tuple[list[float], list[float]]:
         share = everyone[layering]["deliveries"] / (manifest.expected_deliveries or 1)
-        times = [ns / 1e6 / unit_ms for ns in everyone[layering]["quantiles_ns"]]
+        times = [round(ns / 1e6 / unit_ms, 4) for ns in everyone[layering]["quantiles_ns"]]
         return times, [round(100 * share * k / max(len(times) - 1, 1), 2) for k in range(len(times))]
 
     def draw(scale: str) -> tuple[list[Spec], Spec]:
