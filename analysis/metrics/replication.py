@@ -5,6 +5,7 @@ From the messages of streams at the ends of their connections; nodes that only p
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -38,6 +39,9 @@ AUTHORS = pa.schema(
 """An author: nodes that were delivered one of its items, items that it published, and all bytes of frames
 that it sent as a peer, those that relay other authors' items included."""
 
+TABLES = {"causes": CAUSES, "reach": REACH, "authors": AUTHORS}
+"""The tables by name."""
+
 
 class Replication(NamedTuple):
     """The tables of replication."""
@@ -61,13 +65,9 @@ def replication(
     ).distinct()
     ends = _at_ends(seen, peers)
     marked = _with_repeats(ends, published)
-    of_messages = marked.groupBy("layering", "node", "cause").agg(
-        *_sums("sent", F.col("is_out"), "frame_bytes"), *_sums("received", ~F.col("is_out"), "frame_bytes")
-    )
-    frames = _at_ends(packets.where(F.col("protocol").isin(*_names())), peers)
-    whole = frames.groupBy("layering", "node").agg(
-        *_sums("sent", F.col("is_out"), "frame_bytes"), *_sums("received", ~F.col("is_out"), "frame_bytes")
-    )
+    of_messages = marked.groupBy("layering", "node", "cause").agg(*_sums())
+    over_streams = F.col("protocol").isin(*(protocol.name for protocol in framed()))
+    whole = _at_ends(packets.where(over_streams), peers).groupBy("layering", "node").agg(*_sums())
     told = of_messages.groupBy("layering", "node").agg(
         F.sum("sent_bytes").alias("sent_told"), F.sum("received_bytes").alias("received_told")
     )
@@ -137,15 +137,11 @@ def authors(causes: Rows, published: Rows, deliveries: Rows) -> pa.Table:
     )
 
 
-def _names() -> list[str]:
-    return [protocol.name for protocol in framed()]
-
-
-def _sums(name: str, which: Column, size: str) -> tuple[Column, Column]:
-    return (
-        F.count_if(which).alias(name),
-        F.coalesce(F.sum(F.when(which, F.col(size))), F.lit(0)).alias(f"{name}_bytes"),
-    )
+def _sums() -> Iterator[Column]:
+    """Yield the numbers of CAUSES: of rows of _at_ends()."""
+    for name, which in (("sent", F.col("is_out")), ("received", ~F.col("is_out"))):
+        yield F.count_if(which).alias(name)
+        yield F.coalesce(F.sum(F.when(which, F.col("frame_bytes"))), F.lit(0)).alias(f"{name}_bytes")
 
 
 def _at_ends(rows: DataFrame, peers: DataFrame) -> DataFrame:

@@ -454,9 +454,14 @@ def _logs(given: Prepared) -> None:
 
 
 def _replication(given: Prepared) -> None:
+    opened = _connections(given)
+    if opened.isEmpty():  # nothing was replicated over streams: no jobs for that
+        for name, schema in replication.TABLES.items():
+            given.write(name, schema.empty_table())
+        return
     of_items = ("layering", "node", "feed", "seq")
     published = given.events.where(F.col("event") == "published").select(*of_items)
-    causes, firsts = replication.replication(given.seen, given.packets, _connections(given), published)
+    causes, firsts = replication.replication(given.seen, given.packets, opened, published)
     spent = given.keep("causes", causes, "layering", "node", "cause").to_pylist()
     given.write("reach", replication.reach(firsts.toArrow()))
     delivered = given.latencies.select("layering", "node", "feed").distinct().toArrow().to_pylist()

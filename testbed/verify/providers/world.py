@@ -17,7 +17,7 @@ from ndn_over_ssb.participant import Participant
 from testbed.verify.providers.network import End, Producer, ProviderNetwork, identity
 from testbed.verify.providers.story import SECOND, Step, Story, make_story
 from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome
+from testbed.verify.simulate.world import Outcome, watched
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
@@ -35,13 +35,7 @@ def play_providers(seed: int) -> Outcome:
 def play(story: Story) -> Outcome:
     """Play a story."""
     world = _World(story)
-    outcome = Outcome()
-    try:
-        world.run(outcome)
-    except Violation as violation:
-        outcome.violation = violation
-    except RuntimeError as error:  # a node that wants to be woken for ever
-        outcome.violation = Violation("time", "the network", str(error))
+    outcome = watched(world.run, "the network")
     outcome.time = world.net.now
     outcome.digest = world.digest()
     outcome.coverage = world.coverage

@@ -12,7 +12,7 @@ longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
 import hashlib
 import traceback
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -94,6 +94,21 @@ class Outcome:
     sent: list[tuple[str, str, int]] = field(default_factory=list)
     features: set[Feature] = field(default_factory=set)
     caught_up: int | None = None
+
+
+def watched(run: Callable[[Outcome], None], where: str) -> Outcome:
+    """Return the outcome that `run` fills in, with the invariant that did not hold, if any.
+
+    `where` names the world whose nodes may want to be woken for ever.
+    """
+    outcome = Outcome()
+    try:
+        run(outcome)
+    except Violation as violation:
+        outcome.violation = violation
+    except RuntimeError as error:  # a node that wants to be woken for ever
+        outcome.violation = Violation("time", where, str(error))
+    return outcome
 
 
 def play(story: Story, *, record: bool = False, watch: bool = False) -> Outcome:

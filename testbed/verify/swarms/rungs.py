@@ -17,7 +17,7 @@ from testbed.layerings.ladder import RUNGS, RungNode
 from testbed.scenario.model import Scenario
 from testbed.scenario.workload import load
 from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome
+from testbed.verify.simulate.world import Outcome, watched
 
 SECOND = 1_000_000_000
 RUNGS_CATCH_UP_NS = 240 * SECOND
@@ -98,14 +98,8 @@ def _events(rng: Random, nodes: list[str], links: list[tuple[str, str]]) -> list
 
 def play_rungs(seed: int) -> Outcome:
     """Play a seed's story."""
-    outcome = Outcome()
     world = _World(make_rungs(seed))
-    try:
-        world.run(outcome)
-    except Violation as violation:
-        outcome.violation = violation
-    except RuntimeError as error:  # a node that wants to be woken for ever
-        outcome.violation = Violation("time", "the network", str(error))
+    outcome = watched(world.run, "the network")
     outcome.time = world.emulation.network.now
     outcome.digest = world.digest.hexdigest()
     outcome.coverage = world.coverage

@@ -14,7 +14,7 @@ from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome
+from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
 from testbed.verify.swarms.story import SECOND, Step, Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
@@ -37,13 +37,7 @@ def play_swarm(seed: int) -> Outcome:
 def play(swarm: Swarm) -> Outcome:
     """Play a story."""
     world = _World(swarm)
-    outcome = Outcome()
-    try:
-        world.run(outcome)
-    except Violation as violation:
-        outcome.violation = violation
-    except RuntimeError as error:  # a node that wants to be woken for ever
-        outcome.violation = Violation("time", "the swarm", str(error))
+    outcome = watched(world.run, "the swarm")
     outcome.time = world.network.now
     outcome.digest = world.digest.hexdigest()
     outcome.coverage = world.coverage

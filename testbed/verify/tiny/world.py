@@ -1,6 +1,7 @@
 """Plays a story of a provider and its clients, and checks what must hold."""
 
 from collections import Counter, defaultdict
+from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from ssb.tiny.isp.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import MOST_AHEAD, TinyStore
 from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome
+from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.tiny.members import HostileClient, Member, Outsider
 from testbed.verify.tiny.story import ISP, MS, SECOND, Kill, Step, Story, make_story
 from topologies.emulator.network import EmulatedNetwork
@@ -42,13 +43,7 @@ def play_tiny(seed: int) -> Outcome:
 def play(story: Story, catch_up: int = CATCH_UP_NS) -> Outcome:
     """Play a story; everything must be well so long (ns) after its last step."""
     world = _World(story)
-    outcome = Outcome()
-    try:
-        world.run(outcome, catch_up)
-    except Violation as violation:
-        outcome.violation = violation
-    except RuntimeError as error:  # a node that wants to be woken for ever
-        outcome.violation = Violation("time", "the cell", str(error))
+    outcome = watched(partial(world.run, catch_up=catch_up), "the cell")
     outcome.time = world.network.now
     outcome.digest = world.digest.hexdigest()
     outcome.coverage = world.coverage
