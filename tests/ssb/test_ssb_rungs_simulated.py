@@ -14,8 +14,8 @@ from testbed.verify.swarms.rungs import make_rungs, play_rungs
 SEEDS = 40
 FRESH = 40
 WITHIN = 20
-FROM = {"records of what was sent": 950}
-"""Where the search for a mutant begins, if not at 0: about one story of gossip-skip in 100 meets this one."""
+FROM = {"records of what was sent": 5990}
+"""Where the search for a mutant begins, if not at 0: one story of gossip-skip in 1,000 meets this one."""
 RUNG_OF = {
     "records of what was sent": "gossip-skip",
     "ignored for ever": "gossip-skip",
@@ -43,6 +43,10 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
 @pytest.mark.parametrize("seed", [153, 205])
 def test_two_peers_that_poll_each_other_do_not_hang_up_on_each_other(seed: int) -> None:
     assert play_rungs(seed).violation is None
+
+
+def test_who_ignored_a_feed_that_was_empty_can_come_to_want_it() -> None:
+    assert play_rungs(41321703077784).violation is None
 
 
 def test_a_replay_is_exact() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from ssb.canonical import Value
 from ssb.replication.ebt import RemoteClocks
 from ssb.replication.rungs.rung import IGNORE, Rung, Session
+from ssb.store.clocks import MemoryClocks
 from ssb.store.feeds import FeedStore
 
 _FIRST, _RESPONSE = 1, 2
@@ -32,6 +33,19 @@ class Gossip(Rung):
     ) -> None:
         super().__init__(feeds, wanted)
         self._clocks = clocks
+
+    def want_all(self, feeds: Iterable[str], now: int) -> None:
+        """See Rung. What others said of these feeds is doubted, so that they are named at the next meeting.
+
+        Who has ignored a feed is not told of it again. If it then wants the feed, and is at the number that
+        it remembers of the other, neither would ever name it.
+        """
+        new = [feed for feed in feeds if feed not in self._wanted]
+        super().want_all(new, now)
+        if self._clocks is not None and new:
+            self._clocks.doubt_feeds(new)
+            for session in self._sessions.values():
+                MemoryClocks({session.remote: session.clock}).doubt_feeds(new)
 
     def close(self, number: int, now: int) -> None:
         """See Rung; what the remote said is kept."""
