@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from testbed.verify.fuzz import captures, management, node, ssb, tiny, wire
+from testbed.verify.fuzz import captures, events, management, node, ssb, tiny, wire
 from testbed.verify.mutations import mutate
 
 
@@ -47,20 +47,20 @@ def _command(head: bytes, packet: bytes) -> bytes:
     return management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode()
 
 
-def _ssb_events(data: bytes) -> list[bytes]:
-    return [event.encode() for event in ssb.decode(data)]
+def _event_of_program(head: bytes, content: bytes) -> bytes:
+    return events.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
 
 
-def _ssb_event(head: bytes, content: bytes) -> bytes:
-    return ssb.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
-
-
-def _tiny_events(data: bytes) -> list[bytes]:
-    return [event.encode() for event in tiny.decode_events(data)]
-
-
-def _tiny_event(head: bytes, content: bytes) -> bytes:
-    return tiny.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
+def _program(check: Callable[[bytes], None], most: int) -> Target:
+    """Return a target whose inputs are events, `most` of them."""
+    return Target(
+        check,
+        8192,
+        lambda data: [event.encode() for event in events.read_events(data, most)],
+        lambda unit: (unit[:1], unit[3:]),
+        _event_of_program,
+        lambda rng: bytes((rng.randrange(256),)),
+    )
 
 
 TARGETS = {
@@ -88,22 +88,8 @@ TARGETS = {
         _command,
         lambda rng: bytes((rng.randrange(256),)),
     ),
-    "ssb": Target(
-        ssb.check,
-        8192,
-        _ssb_events,
-        lambda unit: (unit[:1], unit[3:]),
-        _ssb_event,
-        lambda rng: bytes((rng.randrange(256),)),
-    ),
-    "tiny": Target(
-        tiny.check,
-        8192,
-        _tiny_events,
-        lambda unit: (unit[:1], unit[3:]),
-        _tiny_event,
-        lambda rng: bytes((rng.randrange(256),)),
-    ),
+    "ssb": _program(ssb.check, ssb.MOST_EVENTS),
+    "tiny": _program(tiny.check, tiny.MOST_EVENTS),
     "captures": Target(
         captures.check,
         captures.LONGEST,
