@@ -1,10 +1,11 @@
 """What is fuzzed, by name, and how its inputs are taken apart."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import NamedTuple
 
-from testbed.verify.fuzz import captures, events, management, node, ssb, tiny, wire
+from testbed.verify.fuzz.events import Event, read_events
 from testbed.verify.mutations import mutate
 
 
@@ -31,24 +32,43 @@ class Target(NamedTuple):
 _MOST = 0xFFFF
 
 
-def _events(data: bytes) -> list[bytes]:
-    return [event.encode() for event in node.decode(data)]
+def _wire() -> Target:
+    from testbed.verify.fuzz import wire
+
+    return Target(
+        wire.check,
+        2048,
+        lambda data: [data],
+        lambda unit: (b"", unit),
+        lambda head, packet: packet,
+        lambda rng: b"",
+    )
 
 
-def _event(head: bytes, packet: bytes) -> bytes:
-    return node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:_MOST]).encode()
+def _node() -> Target:
+    from testbed.verify.fuzz import node
+
+    return Target(
+        node.check,
+        4096,
+        lambda data: [event.encode() for event in node.decode(data)],
+        lambda unit: (unit[:1], unit[3:]),
+        lambda head, packet: node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:_MOST]).encode(),
+        lambda rng: bytes((rng.randrange(128),)),
+    )
 
 
-def _commands(data: bytes) -> list[bytes]:
-    return [event.encode() for event in management.decode(data)]
+def _management() -> Target:
+    from testbed.verify.fuzz import management
 
-
-def _command(head: bytes, packet: bytes) -> bytes:
-    return management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode()
-
-
-def _event_of_program(head: bytes, content: bytes) -> bytes:
-    return events.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
+    return Target(
+        management.check,
+        4096,
+        lambda data: [event.encode() for event in management.decode(data)],
+        lambda unit: (unit[:1], unit[3:]),
+        lambda head, packet: management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode(),
+        lambda rng: bytes((rng.randrange(256),)),
+    )
 
 
 def _program(check: Callable[[bytes], None], most: int) -> Target:
@@ -56,49 +76,58 @@ def _program(check: Callable[[bytes], None], most: int) -> Target:
     return Target(
         check,
         8192,
-        lambda data: [event.encode() for event in events.read_events(data, most)],
+        lambda data: [event.encode() for event in read_events(data, most)],
         lambda unit: (unit[:1], unit[3:]),
-        _event_of_program,
+        lambda head, content: Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode(),
         lambda rng: bytes((rng.randrange(256),)),
     )
 
 
-TARGETS = {
-    "wire": Target(
-        wire.check,
-        2048,
-        lambda data: [data],
-        lambda unit: (b"", unit),
-        lambda head, packet: packet,
-        lambda rng: b"",
-    ),
-    "node": Target(
-        node.check,
-        4096,
-        _events,
-        lambda unit: (unit[:1], unit[3:]),
-        _event,
-        lambda rng: bytes((rng.randrange(128),)),
-    ),
-    "management": Target(
-        management.check,
-        4096,
-        _commands,
-        lambda unit: (unit[:1], unit[3:]),
-        _command,
-        lambda rng: bytes((rng.randrange(256),)),
-    ),
-    "ssb": _program(ssb.check, ssb.MOST_EVENTS),
-    "tiny": _program(tiny.check, tiny.MOST_EVENTS),
-    "captures": Target(
-        captures.check,
-        captures.LONGEST,
-        captures.split,
-        captures.frame,
-        captures.unit,
-        captures.head,
-    ),
-}
+def _ssb() -> Target:
+    from testbed.verify.fuzz import ssb
+
+    return _program(ssb.check, ssb.MOST_EVENTS)
+
+
+def _tiny() -> Target:
+    from testbed.verify.fuzz import tiny
+
+    return _program(tiny.check, tiny.MOST_EVENTS)
+
+
+def _captures() -> Target:
+    from testbed.verify.fuzz import captures
+
+    return Target(
+        captures.check, captures.LONGEST, captures.split, captures.frame, captures.unit, captures.head
+    )
+
+
+class _Targets(Mapping[str, Target]):
+    """Imports a target when it is asked for: Atheris takes seconds to instrument the modules of all."""
+
+    _MAKERS = MappingProxyType(
+        {
+            "wire": _wire,
+            "node": _node,
+            "management": _management,
+            "ssb": _ssb,
+            "tiny": _tiny,
+            "captures": _captures,
+        }
+    )
+
+    def __getitem__(self, name: str) -> Target:
+        return self._MAKERS[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._MAKERS)
+
+    def __len__(self) -> int:
+        return len(self._MAKERS)
+
+
+TARGETS = _Targets()
 """By name."""
 
 
