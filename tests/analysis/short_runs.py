@@ -46,8 +46,8 @@ ONLY = {
     "offline-author": ("gossip",),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
-bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs; polls
-make a thousand connections there, and few in `hot-author`."""
+bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs.
+Polls make a thousand connections there, and few in `hot-author`."""
 
 LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
 """Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""
