@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/tiny/isp": {"ssb.keys", "ssb.tiny"},
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
+    "ssb/tiny/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
     "ndn_over_ssb": {"forwarder", "ssb", "topologies.endpoint"},
     "feednet": {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb"},
@@ -94,7 +95,7 @@ DIVIDED = {"analysis", "testbed"}
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
-SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon"}
+SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon", "ssb/tiny/daemon"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
 SANS_IO = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
 

@@ -41,11 +41,15 @@ class GroupPort(NamedTuple):
     The group is an IPv4 multicast address, or 255.255.255.255 for all members. A datagram has a time to live
     of 1, and does not come back to its sender. In Mininet the kernel sends IGMP reports for a group outside
     224.0.0.0/24, and captures show them.
+
+    If it `is_shared`, other programs of this machine are members, too: they hear what is sent, and datagrams
+    leave from a port of their own, by which senders are told apart.
     """
 
     attachment: Attachment
     group: str
     number: int
+    is_shared: bool = False
 
 
 class StreamPort(NamedTuple):

@@ -37,6 +37,7 @@ from topologies.endpoint import (
 )
 
 _LARGEST = 65535
+_EVERYBODY = "255.255.255.255"
 _RESET = struct.pack("@ii", 1, 0)
 """What SO_LINGER has to be for close() to send a reset."""
 
@@ -71,6 +72,7 @@ class Sockets:
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
         self._groups: dict[tuple[int, int], Address] = {}  # likewise, where GroupPorts send
+        self._senders: dict[tuple[int, int], socket.socket] = {}  # of those that are shared
         self._own: set[Address] = set()  # where they send from
         self._servers: list[asyncio.Server] = []
         self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
@@ -92,7 +94,11 @@ class Sockets:
                     sock = self._open(number, port_number, (port.group, port.number), is_open=True)
                     _join(sock, port)
                     self._groups[number, port_number] = (port.group, port.number)
-                    self._own.add((port.attachment.ipv4, port.number))
+                    if port.is_shared:
+                        self._senders[number, port_number] = sock = self._sender(port)
+                        self._own.add(sock.getsockname())
+                    else:
+                        self._own.add((port.attachment.ipv4, port.number))
                 elif isinstance(port, StreamPort) and isinstance(endpoint, StreamEndpoint):
                     make = partial(self._accept, number, endpoint, port.number)
                     listening = self._stream_socket(port.number)
@@ -113,6 +119,8 @@ class Sockets:
         self._alarm.cancel()
         for sock in self._sockets.values():
             self._loop.remove_reader(sock)
+            sock.close()
+        for sock in self._senders.values():
             sock.close()
         for server in self._servers:
             server.close()
@@ -142,6 +150,18 @@ class Sockets:
         self._loop.add_reader(sock, self._on_readable, sock, endpoint, port, is_open)
         return sock
 
+    def _sender(self, port: GroupPort) -> socket.socket:
+        """Open the socket by which a shared group is sent to."""
+        with self._within():
+            sock = udp_socket(socket.AF_INET)
+        try:
+            _send_to(sock, port, is_looped=True)
+            sock.bind((port.attachment.ipv4, 0))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
     def _on_readable(self, sock: socket.socket, endpoint: Endpoint, port: int, is_open: bool) -> None:
         for _ in range(BURST):
             try:
@@ -157,7 +177,7 @@ class Sockets:
         self.settle()
 
     def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
-        sock = self._sockets[program, port]
+        sock = self._senders.get((program, port)) or self._sockets[program, port]
         to = self._groups.get((program, port), to)
         try:
             if to is None:
@@ -361,16 +381,23 @@ class _Stream(asyncio.Protocol):
 
 def _join(sock: socket.socket, port: GroupPort) -> None:
     """Let a socket send to a group on a medium, and hear it there. Raises OSError."""
-    name, address = port.attachment.name, socket.inet_aton(port.attachment.ipv4)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
-    if port.group == "255.255.255.255":
+    _send_to(sock, port, is_looped=False)
+    if port.group != _EVERYBODY:
+        member = socket.inet_aton(port.group) + socket.inet_aton(port.attachment.ipv4)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+
+
+def _send_to(sock: socket.socket, port: GroupPort, *, is_looped: bool) -> None:
+    """Let a socket send to a group on a medium; if looped, members on this machine hear it, too."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.attachment.name.encode())
+    if port.group == _EVERYBODY:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
         return
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(port.group) + address)
+    address = socket.inet_aton(port.attachment.ipv4)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, address)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, is_looped)
 
 
 def _reason(error: Exception) -> str:

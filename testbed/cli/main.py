@@ -26,6 +26,7 @@ _PLACES = {
     "doctor": "testbed.cli.doctor:doctor",
     "export": "testbed.cli.runs:export",
     "forward": "testbed.cli.forward:forward",
+    "isp": "testbed.cli.tiny:isp",
     "list": "testbed.cli.runs:list_",
     "model": "testbed.cli.model:model",
     "report": "testbed.cli.runs:report",
@@ -35,6 +36,7 @@ _PLACES = {
     "simulate": "testbed.cli.simulate:simulate",
     "ssb": "testbed.cli.ssb:ssb",
     "status": "testbed.cli.status:status",
+    "tiny": "testbed.cli.tiny:tiny",
     "topology": "testbed.cli.topology:topology",
     "watch": "testbed.cli.watch:watch",
 }
