@@ -31,6 +31,7 @@ TESTBED = layered(
         "layerings",
         "scenario",
         "experiment",
+        "api",
         "ladder",
         "ladder/swarms",
         "watch",
