@@ -167,6 +167,14 @@ class Sealed(BaseModel):
     sha256: str
 
 
+class Program(BaseModel):
+    """A program of the user's own, and its exit status; None if it ran until the end."""
+
+    node: str
+    run: list[str]
+    status: int | None
+
+
 class LayeringRun(BaseModel):
     """One layering's turn; times in ns.
 
@@ -183,6 +191,7 @@ class LayeringRun(BaseModel):
     end_ns: int
     sample_interval_ns: int = Field(gt=0)
     cpu_ns: dict[str, int] = {}
+    programs: list[Program] = []
     capture: CaptureCounts = CaptureCounts()
 
 

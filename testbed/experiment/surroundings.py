@@ -1,14 +1,11 @@
 """Where programs that are not ours run in a run over Mininet: a node's namespace, HOME and environment."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ssb.peer.peer import PORT
 from testbed.experiment.local_faces import FORWARDER
-
-_DIRECTORIES = (".ndn", ".ssb")
+from testbed.experiment.processes import FIRST_PROCESS
 
 
 class Surroundings(NamedTuple):
@@ -25,24 +22,20 @@ class Surroundings(NamedTuple):
     environment: Mapping[str, str]
 
 
-def surroundings(home: Path, node: str, netns: str, address: str) -> Surroundings:
+def surroundings(home: Path, node: str, netns: str) -> Surroundings:
     """Return the surroundings of programs on a node, and fill its home with what tells them where to connect.
 
     ndn-cxx and python-ndn read NDN_CLIENT_TRANSPORT, or ~/.ndn/client.conf; Scuttlebutt's programs read
-    ~/.ssb/config. Its key chain has an identity, /feednet/NODE: programs by python-ndn sign with a default one,
-    and do not make it.
+    ~/.ssb, the directory of the node's stock peer if there is one. The key chain has an identity,
+    /feednet/NODE: programs by python-ndn sign with a default one, and do not make it.
     """
     transport = f"unix://{home / FORWARDER}"
-    for name in _DIRECTORIES:
-        (home / name).mkdir(parents=True, exist_ok=True)
-    said = {
-        ".ndn/client.conf": f"transport={transport}\n",
-        ".ssb/config": json.dumps({"host": address, "port": PORT}) + "\n",
-    }
-    for file, text in said.items():
-        if not (home / file).exists():
-            (home / file).write_text(text, encoding="utf-8")
-    _make_identity(home / ".ndn", node)
+    peer, ndn = home / FIRST_PROCESS, home / ".ndn"
+    if peer.is_dir() and not (home / ".ssb").is_symlink():
+        (home / ".ssb").symlink_to(peer)
+    ndn.mkdir(parents=True, exist_ok=True)
+    (ndn / "client.conf").write_text(f"transport={transport}\n", encoding="utf-8")
+    _make_identity(ndn, node)
     environment = {"HOME": str(home), "NDN_CLIENT_TRANSPORT": transport, "FEEDNET_NODE": node}
     return Surroundings(netns, str(home), environment)
 
