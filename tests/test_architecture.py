@@ -32,6 +32,7 @@ TESTBED = layered(
         "scenario",
         "experiment",
         "api",
+        "artifact",
         "ladder",
         "ladder/swarms",
         "watch",

@@ -206,12 +206,15 @@ class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
     `command` repeats the run; `titles` say what layerings are, `protocols` what they use; `strategies` are
-    by name prefix, where they are not the usual one; `files` are by path in the run's directory.
+    by name prefix, where they are not the usual one; `files` are by path in the run's directory. `scripted`:
+    whether a script has changed the network, `held`: whether somebody has said when the run ends.
     """
 
     feednet: str
     commit: str | None = None
     command: str | None = None
+    scripted: bool = False
+    held: bool = False
     scenario: str
     title: str = ""
     seed: int

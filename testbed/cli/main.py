@@ -1,8 +1,8 @@
 """The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
 here.
 
-The others (analyze, decrypt, dissect, doctor, exec, forward, model, new, selftest, serve, shell, simulate,
-ssb, status, topology, watch) have modules of their own.
+The others (analyze, bundle, decrypt, dissect, doctor, exec, forward, model, new, open, rerun, selftest,
+serve, shell, simulate, ssb, status, topology, watch) have modules of their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -41,6 +41,7 @@ from forwarder.strategies import STRATEGIES
 from testbed.api import Experiment
 from testbed.cli import interrupts, ndn_over_ssb  # noqa: F401 - adds commands to ssb
 from testbed.cli.analyze import analyze
+from testbed.cli.artifact import bundle, open_, rerun
 from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
 from testbed.cli.doctor import doctor
@@ -531,6 +532,7 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 
 for _command in (
     analyze,
+    bundle,
     decrypt,
     dissect,
     doctor,
@@ -538,6 +540,8 @@ for _command in (
     forward,
     model,
     new,
+    open_,
+    rerun,
     selftest,
     serve,
     shell,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from analysis.errors import of_system
 from analysis.files import whole_directory
 from testbed.errors import UserError, shown
-from testbed.experiment import emulated_run, provenance
+from testbed.experiment import emulated_run, inputs, provenance
 from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
 from testbed.experiment.files import (
     FEED,
@@ -140,7 +140,9 @@ def _run(
     run_one: Callable[[str], dict[str, Any]],
     progress: Callable[[str], None],
 ) -> None:
-    write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
+    table = scenario.model_dump(mode="json", by_alias=True)
+    write_json(partial / SCENARIO, table)
+    inputs.keep(table, partial)
     write_load(partial / FEED, load)
     for layering in scenario.layerings:
         progress(layering)
