@@ -31,6 +31,8 @@ TESTBED = layered(
         "layerings",
         "scenario",
         "experiment",
+        "api",
+        "artifact",
         "ladder",
         "ladder/swarms",
         "watch",

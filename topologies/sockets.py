@@ -73,6 +73,7 @@ class Sockets:
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
         self._groups: dict[tuple[int, int], Address] = {}  # likewise, where GroupPorts send
         self._senders: dict[tuple[int, int], socket.socket] = {}  # of those that are shared
+        self._elsewhere: dict[int, Callable[[int, bytes], None]] = {}  # by a program's number
         self._own: set[Address] = set()  # where they send from
         self._servers: list[asyncio.Server] = []
         self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
@@ -112,6 +113,16 @@ class Sockets:
                 if isinstance(port, LinkPort) and port.interface.peer == peer:
                     endpoint.set_link(number, up, self._clock())
         self.settle()
+
+    def hand_over(self, endpoint: Endpoint, to: Callable[[int, bytes], None]) -> None:
+        """Give what a program puts out at ports that are not here to somebody else, as (port, datagram)."""
+        (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
+        self._elsewhere[program] = to
+
+    def send(self, endpoint: Endpoint, port: int, payload: bytes) -> None:
+        """Send a datagram of a program that somebody else has taken from it, at a LinkPort."""
+        (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
+        self._send(program, port, payload, None)
 
     def close(self) -> None:
         """Close everything; the kernel tells the other ends, and programs are told nothing more."""
@@ -177,7 +188,10 @@ class Sockets:
         self.settle()
 
     def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
-        sock = self._senders.get((program, port)) or self._sockets[program, port]
+        sock = self._senders.get((program, port)) or self._sockets.get((program, port))
+        if sock is None:
+            self._elsewhere[program](port, payload)
+            return
         to = self._groups.get((program, port), to)
         try:
             if to is None:

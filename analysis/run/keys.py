@@ -76,6 +76,7 @@ WORDS = {
     "workload.fetch.interval_ms": Words("mean time between two requests", "ms"),
     "workload.fetch.segment_bytes": Words("size of a segment", "bytes"),
     "events": Words("what happens to the network"),
+    "programs": Words("programs of the user"),
     "arrivals.from_ms": Words("first arrival of the crowd", "ms"),
     "arrivals.to_ms": Words("last arrival of the crowd", "ms"),
     "sessions.online_ms": Words("mean time online", "ms"),

@@ -167,6 +167,14 @@ class Sealed(BaseModel):
     sha256: str
 
 
+class Program(BaseModel):
+    """A program of the user's own, and its exit status; None if it ran until the end."""
+
+    node: str
+    run: list[str]
+    status: int | None
+
+
 class LayeringRun(BaseModel):
     """One layering's turn; times in ns.
 
@@ -183,6 +191,7 @@ class LayeringRun(BaseModel):
     end_ns: int
     sample_interval_ns: int = Field(gt=0)
     cpu_ns: dict[str, int] = {}
+    programs: list[Program] = []
     capture: CaptureCounts = CaptureCounts()
 
 
@@ -197,12 +206,15 @@ class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
     `command` repeats the run; `titles` say what layerings are, `protocols` what they use; `strategies` are
-    by name prefix, where they are not the usual one; `files` are by path in the run's directory.
+    by name prefix, where they are not the usual one; `files` are by path in the run's directory. `scripted`:
+    whether a script has changed the network, `held`: whether somebody has said when the run ends.
     """
 
     feednet: str
     commit: str | None = None
     command: str | None = None
+    scripted: bool = False
+    held: bool = False
     scenario: str
     title: str = ""
     seed: int

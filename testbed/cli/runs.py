@@ -29,6 +29,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from forwarder.strategies import STRATEGIES
+from testbed.api import Experiment
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
@@ -36,7 +37,6 @@ from testbed.experiment import sweep as sweeping
 from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
-from testbed.scenario import workload
 from topologies.generate import GENERATORS
 from topologies.library import networks
 
@@ -91,6 +91,9 @@ console = Console(highlight=False, soft_wrap=True)
 @all_tables_option
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
 @click.option(
+    "--hold", is_flag=True, help="In Mininet: keep the nodes up until Ctrl-C, for feednet shell and exec."
+)
+@click.option(
     "--sweep",
     "sweeps",
     multiple=True,
@@ -121,6 +124,7 @@ def run(
     engine: str,
     all_tables: bool,
     no_report: bool,
+    hold: bool,
     sweeps: tuple[str, ...],
     repeat: int,
     jobs: int | None,
@@ -156,6 +160,8 @@ def run(
     if all_tables and (no_report or sweeps or repeat > 1):
         many = "--no-report out" if no_report else "it out; of many runs no tables are kept"
         raise UserError(f"--all-tables: only the report of one run has tables; leave {many}")
+    if hold and (sweeps or repeat > 1):
+        raise UserError("--hold: one run is held, and not many; leave --sweep and --repeat out")
     if sweeps or repeat > 1:
         where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
         if where == "mininet" and (jobs or on_spark):
@@ -174,15 +180,13 @@ def run(
         workers = jobs or os.cpu_count() or 1
         _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
         return
-    chosen = scenarios.load(scenario, **options)
-    load = workload.load(chosen)
-    seconds = running.duration_s(chosen, load)
-    where, why = running.choose_net(net)
-    if where == "emulated" and impairment != "auto":
-        raise UserError(f"--impairment {impairment}: for Mininet only, and this would be emulated: {why}")
+    experiment = Experiment.load(scenario, **options)
+    chosen, load = experiment.scenario, experiment.workload
+    seconds = experiment.duration_s
+    where, why = running.choose_net(net, impairment)
     if not no_report:
         _check_analysis(engine, master, "; or run with --no-report")
-    directory = out or Path("runs") / f"{chosen.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = out or experiment.directory()
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
@@ -195,16 +199,16 @@ def run(
             f"hint      {following} of {others} nodes subscribe, those with one link;"
             f" --subscribers takes all, a number or names, --publisher another node than {chosen.publisher}"
         )
+    if hold:
+        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {directory} NODE")
     width = max(map(len, chosen.layerings))
     with _stages() as stage:
-        running.run(
-            chosen,
-            load,
-            where,
-            why,
+        experiment.run(
             directory,
+            net=net,
             impairment=impairment,
             command=shlex.join([*_words({"net"}), "--net", where]),
+            is_held=hold,
             progress=lambda name: stage(
                 f"{name:{width}} {LAYERINGS[name].title}", seconds if where == "mininet" else None
             ),
@@ -328,7 +332,7 @@ def describe(layering: str) -> None:
     console.print(table)
 
 
-_HOW = {"out", "master", "engine", "all_tables", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
+_HOW = {"out", "hold", "master", "engine", "all_tables", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
 """Parameters of `run` that say how it is run, and not what."""
 
 

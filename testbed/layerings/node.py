@@ -123,6 +123,7 @@ class Context:
         state: what the node's applications know from before a restart, and are to keep.
         since: when the node was restarted, ns; None at the run's start.
         routing: how routes over the network are chosen, and what of it is down.
+        prefixes: names, as URIs, that programs besides the run's own serve -> their nodes.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Context:
     state: AppState = field(default_factory=AppState)
     since: int | None = None
     routing: Routing = BY_DELAY
+    prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Held(NamedTuple):
@@ -187,6 +189,15 @@ class Rerouted(Protocol):
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Take the routes that are best now."""
+        ...
+
+
+@runtime_checkable
+class Routed(Protocol):
+    """A node that tells its routes by names."""
+
+    def routes(self) -> dict[str, dict[str, int]]:
+        """Return them: name prefix, a URI -> {neighbour: cost}; "" stands for applications of the node."""
         ...
 
 

@@ -5,7 +5,8 @@ the network, all before anything is written.
 """
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -43,6 +44,7 @@ from testbed.scenario.sections import (
     Mobility,
     NodeSpec,
     PlanSpec,
+    ProgramSpec,
     RoutingSpec,
     Section,
     Sessions,
@@ -57,6 +59,8 @@ from topologies.model import Topology, TopologyError
 from topologies.routing import coordinates, routes
 
 BUILT_IN = Path(__file__).parent / "files"
+STARTING_FILE = Path(__file__).with_name("starting_file.toml")
+"""A scenario with a comment at every line, for `feednet new scenario`."""
 
 
 class Scenario(Section):
@@ -92,6 +96,7 @@ class Scenario(Section):
     sessions: Sessions | None = None
     mobility: Mobility | None = None
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
+    programs: tuple[ProgramSpec, ...] = ()
     fork: Fork | None = None
     archive: Archive | None = None
     cross_traffic: tuple[CrossTraffic, ...] = ()
@@ -152,6 +157,15 @@ class Scenario(Section):
         return frozenset(node for node, spec in self.nodes.items() if spec.peer == SSB_SERVER)
 
     @cached_property
+    def prefixes(self) -> dict[str, tuple[str, ...]]:
+        """The names that programs serve, as URIs, each with the nodes of those programs."""
+        found: dict[str, tuple[str, ...]] = {}
+        for program in self.programs:
+            for prefix in program.prefixes:
+                found[prefix] = (*found.get(prefix, ()), program.node)
+        return found
+
+    @cached_property
     def roles(self) -> dict[str, str]:
         """Every node's role: publisher, subscriber, peer (which is both), archive, gateway or forwarder."""
         roles = dict.fromkeys(self.network.nodes, "forwarder")
@@ -183,39 +197,9 @@ def available() -> dict[str, Path]:
     return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
 
 
-def load(
-    name_or_path: str,
-    *,
-    seed: int | None = None,
-    layerings: tuple[str, ...] | None = None,
-    feed: str | None = None,
-    items: int | None = None,
-    topology_file: str | None = None,
-    loss_percent: float | None = None,
-    publisher: str | None = None,
-    subscribers: str | None = None,
-    parameters: dict[str, dict[str, Any]] | None = None,
-    strategy: str | None = None,
-    strategy_files: tuple[str, ...] = (),
-    changes: dict[str, Any] | None = None,
-) -> Scenario:
-    """Read a scenario by name or path and check all of it; raise UserError.
-
-    What is given besides replaces what the file says; `subscribers` is "all", a number or names with commas
-    between, `parameters` {layering: {name: value}}, `strategy` that of all names for which the file has no
-    other, `changes` {key path or "strategy": value}, such as {"topology.depth": 2}.
-    """
-    options: dict[Key, tuple[str, Any]] = {
-        ("seed",): ("seed", seed),
-        ("workload", "feed"): ("feed", feed),
-        ("workload", "items"): ("items", items),
-        ("topology", _topology_key(topology_file)): ("topology", topology_file),
-        ("topology", "link", "loss_percent"): ("loss", loss_percent),
-        ("publisher",): ("publisher", publisher),
-        ("subscribers",): ("subscribers", subscribers),
-        STRATEGY: ("strategy", strategy),
-    }
-    wanted = overrides(options, layerings, parameters or {}, changes or {})
+def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
+    """Read a scenario's file by name or path; return its table, with paths as they are from here, and where
+    it is. Raises UserError."""
     known = available()
     path = known.get(name_or_path, Path(name_or_path))
     try:
@@ -230,6 +214,49 @@ def load(
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
     _resolve_files(table, path.parent)
+    return table, path
+
+
+def load(name_or_path: str, **options: Any) -> Scenario:
+    """Read a scenario by name or path and check all of it; raise UserError. Options are those of check()."""
+    return check(*read(name_or_path), **options)
+
+
+def check(
+    said: Mapping[str, Any],
+    path: Path,
+    *,
+    seed: int | None = None,
+    layerings: tuple[str, ...] | None = None,
+    feed: str | None = None,
+    items: int | None = None,
+    topology_file: str | None = None,
+    loss_percent: float | None = None,
+    publisher: str | None = None,
+    subscribers: str | None = None,
+    parameters: dict[str, dict[str, Any]] | None = None,
+    strategy: str | None = None,
+    strategy_files: tuple[str, ...] = (),
+    changes: dict[str, Any] | None = None,
+) -> Scenario:
+    """Return the scenario of a table that read() has returned, all of it checked; raise UserError.
+
+    `path` is named in errors. What is given besides replaces what the table says; `subscribers` is "all", a
+    number or names with commas between, `parameters` {layering: {name: value}}, `strategy` that of all names
+    for which the table has no other, `changes` {key path or "strategy": value}, as {"topology.depth": 2}.
+    """
+    options: dict[Key, tuple[str, Any]] = {
+        ("seed",): ("seed", seed),
+        ("workload", "feed"): ("feed", feed),
+        ("workload", "items"): ("items", items),
+        ("topology", _topology_key(topology_file)): ("topology", topology_file),
+        ("topology", "link", "loss_percent"): ("loss", loss_percent),
+        ("publisher",): ("publisher", publisher),
+        ("subscribers",): ("subscribers", subscribers),
+        STRATEGY: ("strategy", strategy),
+    }
+    wanted = overrides(options, layerings, parameters or {}, changes or {})
+    table = deepcopy({**said})
     if topology_file is not None:
         table["topology"] = {}
     if publisher is not None:
@@ -348,6 +375,8 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_stock_peers(whole)
     _check_providers(whole)
     _check_hub(whole)
+    for number, program in enumerate(whole.programs, start=1):
+        _check_nodes(f"[[programs]] number {number}:", [program.node], nodes, ("programs",))
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))

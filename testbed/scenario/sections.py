@@ -4,13 +4,15 @@ other.
 Every number has bounds, so that none can make a run that never ends or that no memory holds.
 """
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from forwarder.wire.name import from_uri
 from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
@@ -60,7 +62,8 @@ class TopologySpec(Section):
     A file is Mini-NDN's, or GraphML if its name ends in `.graphml` or `.xml`. What `link` says replaces what
     a GraphML file or the library says of links. Each of `links` has `a`, `b`, `cost`, `cost_back`, and what
     differs from `link`; each of `media` has `name`, `members`, what differs from `link`, and `losses`: the
-    loss_percent of receivers that have another.
+    loss_percent of receivers that have another. `nodes` puts their nodes in another order than that in which
+    they are named, which decides on addresses, and has what is said of nodes, such as their coordinates.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -70,7 +73,17 @@ class TopologySpec(Section):
     library: str | None = None
     links: tuple[dict[str, Any], ...] = ()
     media: tuple[dict[str, Any], ...] = ()
+    nodes: dict[str, dict[str, str]] = Field(default_factory=dict)
     link: LinkParameters = LinkParameters()
+
+    @classmethod
+    def listed(cls, topology: Topology) -> dict[str, Any]:
+        """Return the table [topology] that describes a topology link by link."""
+        plain = asdict(LinkParameters())
+        links = [_differing(asdict(link), plain) for link in topology.links]
+        media = [_differing(asdict(medium), plain) for medium in topology.media]
+        nodes = {node: dict(topology.attributes.get(node, {})) for node in topology.nodes}
+        return {"links": links, "media": media, "nodes": nodes}
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
@@ -81,6 +94,8 @@ class TopologySpec(Section):
             names = ", ".join(GENERATORS)
             said = f"one of generator ({names}), file, library ({', '.join(library.networks())})"
             raise TopologyError(f"[topology] needs {said}, or links and media")
+        if self.nodes and given != ["links"]:
+            raise TopologyError("[topology] nodes: belongs to links and media")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         changed = {
@@ -118,13 +133,24 @@ class TopologySpec(Section):
             media.append(self._made(Medium, {**fields, "members": tuple(members)}, known))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
-        return Topology(tuple(dict.fromkeys(joined)), tuple(links), tuple(media))
+        nodes = tuple(dict.fromkeys([*self.nodes, *joined]))
+        attributes = {node: said for node, said in self.nodes.items() if said}
+        return Topology(nodes, tuple(links), tuple(media), attributes=attributes)
 
     def _made(self, kind: type[_Carrier], fields: dict[str, Any], known: str) -> _Carrier:
         try:
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
             raise TopologyError(f"{known} and the parameters {', '.join(PARAMETERS)}") from None
+
+
+def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a link or a medium has that others have not; no None, which TOML does not know."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+        if value is not None and (name not in plain or value != plain[name])
+    }
 
 
 class Schedule(Section):
@@ -146,6 +172,37 @@ class NodeSpec(Section):
 
     peer: Literal["feednet", "ssb-server"] = "feednet"
     gateway: str | None = None
+
+
+class ProgramSpec(Section):
+    """A program of the user's own on a node, in Mininet only.
+
+    It runs in the node's network namespace, in the directory in which the run was started, with a HOME of the
+    node's own, and finds the node's forwarder. What it prints is in LAYERING/programs/NODE-NUMBER.txt.
+
+    Attributes:
+        node: where.
+        run: its words; a text is cut into words as a shell does.
+        at_ms: when it is started, from the run's start; it is ended with the run.
+        prefixes: names that it serves: the forwarders of all other nodes have routes for them to its node.
+    """
+
+    node: str
+    run: tuple[str, ...] = Field(min_length=1)
+    at_ms: Milliseconds = 0.0
+    prefixes: tuple[str, ...] = ()
+
+    @field_validator("run", mode="before")
+    @classmethod
+    def _words(cls, run: Any) -> Any:
+        return tuple(shlex.split(run)) if isinstance(run, str) else run
+
+    @field_validator("prefixes")
+    @classmethod
+    def _names(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in prefixes:
+            from_uri(prefix)
+        return prefixes
 
 
 class FollowGraph(Section):

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
 from testbed.scenario import workload
@@ -357,3 +359,21 @@ def test_a_bad_medium_is_one_line(tmp_path: Path, old: str, new: str, message: s
     assert load(write(tmp_path, CELL)).network.media[0].members == ("a", "b")
     with pytest.raises(UserError, match=message):
         load(write(tmp_path, CELL.replace(old, new)))
+
+
+def test_a_new_scenario_runs_as_it_is_and_replaces_nothing(tmp_path: Path) -> None:
+    made = CliRunner().invoke(feednet, ["new", "scenario", str(tmp_path / "mine")])
+    path = tmp_path / "mine.toml"
+    assert made.output == f"{path}: edit it, then: feednet run {path}\n"
+    chosen = load(str(path))
+    running.run(chosen, workload.load(chosen), "emulated", "", tmp_path / "run")
+    events = [json.loads(line) for line in (tmp_path / "run" / "lli" / "events.jsonl").open()]
+    assert sum(event["event"] == "delivered" for event in events) == 2 * 60
+    path.write_text("mine")
+    for name in ("mine", "mine.toml"):
+        again = CliRunner().invoke(feednet, ["new", "scenario", str(tmp_path / name)])
+        assert str(again.exception) == f"{path}: exists already; choose another name"
+    assert path.read_text() == "mine"
+    nowhere = CliRunner().invoke(feednet, ["new", "scenario", str(tmp_path / "no" / "where")])
+    assert str(nowhere.exception).endswith("/no/where.toml': No such file or directory")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
