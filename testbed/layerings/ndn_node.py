@@ -62,6 +62,24 @@ class Multicast(NamedTuple):
     among_all: bool
 
 
+class RouteChanges:
+    """What a routing protocol has told a node: routes that came, went or changed their cost.
+
+    Attributes:
+        routes: how many, each of which takes a message, or a part of one.
+        name_bytes: of their prefixes, which any such message has to name.
+    """
+
+    def __init__(self) -> None:
+        self.routes = 0
+        self.name_bytes = 0
+
+    def note(self, prefixes: Sequence[bytes]) -> None:
+        """Count a change of the routes of some prefixes."""
+        self.routes += len(prefixes)
+        self.name_bytes += sum(map(len, prefixes))
+
+
 class NdnLayering(NamedTuple):
     """One way to carry feeds over NDN.
 
@@ -151,11 +169,15 @@ class NdnNode:
         self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
         self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and where they lead
         self._multicasts: list[tuple[Feed, dict[str, int]]] = []
+        self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
+        self._route_changes = RouteChanges()
         self._followed: set[bytes] = set()
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
         self.reroute(context.network, context.routing)
+        if context.since is None:
+            self._route_changes = RouteChanges()  # what is there from the start is no change
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Have the routes over links that are best now, and no others."""
@@ -166,11 +188,26 @@ class NdnNode:
         for feed, sources in self._multicasts:
             self._lead_multicast(feed, sources, network, routing)
         fib = self.host.forwarder.fib
+        changes = self._route_changes
         for prefix, face in before.keys() - self._over_links.keys():
             fib.remove(prefix, face)
+            changes.note((prefix,))
         for (prefix, face), cost in self._over_links.items():
             if before.get((prefix, face)) != cost:
                 fib.add(prefix, face, cost)
+                changes.note((prefix,))
+        for home, prefixes in self._workload.idle.items():
+            known = self._to_idle.get(home, {})
+            found = ways(network, self.name, {home: 0}, routing)
+            faces = {self._face_toward[peer]: cost for peer, cost in found.items()}
+            for face in known.keys() - faces.keys():
+                fib.remove_many(prefixes, face)
+                changes.note(prefixes)
+            for face, cost in faces.items():
+                if known.get(face) != cost:
+                    fib.add_many(prefixes, face, cost)
+                    changes.note(prefixes)
+            self._to_idle[home] = faces
 
     def _forwarder(self) -> Forwarder:
         workload, kind = self._workload, self._layering
@@ -328,6 +365,9 @@ class NdnNode:
             "pit_satisfied": forwarder.pit_satisfied,
             "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
+            "fib_entries": len(forwarder.fib),
+            "route_changes": self._route_changes.routes,
+            "route_change_bytes": self._route_changes.name_bytes,
             **forwarder.counters.as_dict(),
         }
         if forwarder.feeds is not None:

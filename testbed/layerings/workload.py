@@ -61,6 +61,7 @@ class Workload:
         replicated: node -> feeds whose authors the node's user follows, if `follows` has what it asks for.
         requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
             are complete by then. Empty if feeds are followed as they grow.
+        idle: node -> prefixes of feeds that nobody writes or reads meanwhile, and that lead there.
     """
 
     feeds: tuple[Feed, ...]
@@ -72,6 +73,7 @@ class Workload:
     bulk: tuple[Feed, ...] = ()
     replicated: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
