@@ -124,6 +124,11 @@ PARAMETERS = {
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
+    "servers": Words("servers of the name service", "servers"),
+    "stores": Words("storage providers", "providers"),
+    "storage": Words("storage of a device that moves"),
+    "ttl_ms": Words("time to live of records", "ms"),
+    "record_ms": Words("lifetime of records", "ms"),
 }
 """The parameters of layerings, by name."""
 

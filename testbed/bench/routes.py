@@ -1,4 +1,4 @@
-"""What routes cost a forwarder when each feed needs one: `python -m testbed.bench.routes [--json] [COUNT ...]`.
+"""What routes cost a forwarder when each feed needs one: `python -m testbed.bench.routes [--json] [COUNT]...`
 
 Theory of operation. SSB's ids are flat, so no prefix covers two feeds: a forwarder holds a route
 `/ssb/logs/<id>` for each. Each count is measured in a process of its own, by its resident memory and its

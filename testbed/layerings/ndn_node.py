@@ -13,7 +13,7 @@ from forwarder.host import Application, Host
 from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from forwarder.wire.name import from_uri
-from ssb.application import Event
+from ssb.application import Event, Plan
 from ssb.message import Message
 from ssb_over_ndn.archive import Archivist
 from ssb_over_ndn.follower import Follower, Scout
@@ -169,6 +169,7 @@ class NdnNode:
         self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
         self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and where they lead
         self._multicasts: list[tuple[Feed, dict[str, int]]] = []
+        self._idle = self._workload.idle
         self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
         self._route_changes = RouteChanges()
         self._followed: set[bytes] = set()
@@ -196,7 +197,7 @@ class NdnNode:
             if before.get((prefix, face)) != cost:
                 fib.add(prefix, face, cost)
                 changes.note((prefix,))
-        for home, prefixes in self._workload.idle.items():
+        for home, prefixes in self._idle.items():
             known = self._to_idle.get(home, {})
             found = ways(network, self.name, {home: 0}, routing)
             faces = {self._face_toward[peer]: cost for peer, cost in found.items()}
@@ -239,14 +240,18 @@ class NdnNode:
         for feed in workload.feeds:
             sources = workload.sources(feed)
             own = self._publish(published[feed.key]) if feed.key in published else None
-            name = log_name(feed.key)
-            if own is not None:
-                self._route((name, SHA256), own)
-            else:
-                if self.name == workload.archive and self._follower is not None:
-                    self._route((name,), self._follower)
-                self._sources.append(((name, SHA256), sources))
+            self._route_feed(feed, own)
             self._route_multicast(feed, sources, own)
+
+    def _route_feed(self, feed: Feed, own: int | None) -> None:
+        """Route to a feed; `own` is the face of the application that publishes it here, if one does."""
+        name = log_name(feed.key)
+        if own is not None:
+            self._route((name, SHA256), own)
+            return
+        if self.name == self._workload.archive and self._follower is not None:
+            self._route((name,), self._follower)
+        self._sources.append(((name, SHA256), self._workload.sources(feed)))
 
     def _publish(self, feed: Feed) -> int:
         application = self._layering.publisher(
@@ -276,12 +281,16 @@ class NdnNode:
         }
         self._followed = {*subscriptions}
         if self.name != self._workload.archive:
-            self._follower = self._attach(Subscriber(subscriptions, plan))
+            self._follower = self._attach(self._subscriber(subscriptions, plan))
             return
         (feed,) = feeds
         kept = feed.messages[: self.state.delivered[feed.key]]
         ((name, subscription),) = subscriptions.items()
         self._follower = self._attach(Archivist(name, subscription, plan, kept))
+
+    def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
+        """Return the application that follows feeds."""
+        return Subscriber(subscriptions, plan)
 
     def _add_bulk(self) -> None:
         """Attach the ends of cross traffic, and route to where it comes from."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ssb.keys import Identity
 from ssb.message import Message
 
 _LAST_RESORT = 1 << 62  # more than any path costs
@@ -17,11 +18,13 @@ class Feed:
         publisher: the node.
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
+        author: whose feed it is; None if nobody here has the key, as of a feed that was exported elsewhere.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
+    author: Identity | None = None
 
     @property
     def key(self) -> str:

@@ -184,13 +184,14 @@ def _made(scenario: Scenario, index: int, items: int) -> Feed:
         segments = _bulk(f"{scenario.seed} object {index}", items, "." * size)
         return Feed(publisher, segments, (scenario.warmup_ms * MS,) * items)
     rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
-    messages = tuple(generate_feed(rng, items, Identity.from_seed(rng.randbytes(32))))
+    author = Identity.from_seed(rng.randbytes(32))
+    messages = tuple(generate_feed(rng, items, author))
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
         # Feeds do not begin at once: each somewhere in its first, longest gap.
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
-    return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness))
+    return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness), author)
 
 
 def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
