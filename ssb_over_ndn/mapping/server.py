@@ -7,6 +7,7 @@ from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Interest, parse_data
 from forwarder.wire.parameters import parameters_of
 from forwarder.wire.tlv import MalformedPacket
+from ssb.application import Event
 from ssb_over_ndn.mapping.messages import is_update, make_answer, make_denial
 from ssb_over_ndn.mapping.record import Ledger, split_map_name
 
@@ -34,6 +35,7 @@ class NameServer:
         self.counters: Counter[str] = Counter()
         self._sweep: int | None = None
         self._outputs: list[bytes] = []
+        self._events: list[Event] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in an update or a question."""
@@ -53,6 +55,11 @@ class NameServer:
         """Return the packets for the forwarder."""
         outputs, self._outputs = self._outputs, []
         return outputs
+
+    def take_events(self) -> list[Event]:
+        """Return "mapped" for each feed that is elsewhere since the last call; seq is the record's."""
+        events, self._events = self._events, []
+        return events
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -84,7 +91,10 @@ class NameServer:
             self.ledger.refused["format"] += 1
             self._outputs.append(make_answer(interest, b""))
             return
-        self.ledger.take(data, author, now)
+        before = self.ledger.newest(author)
+        taken = self.ledger.take(data, author, now)
+        if taken is not None and (before is None or before.storages != taken.storages):
+            self._events.append(Event(now, "mapped", author, taken.seq))
         if self._sweep is None and len(self.ledger):
             self._sweep = now + _SWEEP
         record = self.ledger.get(author, now)

@@ -5,16 +5,19 @@ name service is on the k-th of them, and so is the k-th storage provider; they s
 """
 
 from collections.abc import Iterable, Mapping
+from random import Random
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from forwarder.wire.packet import parse_data
 from ssb.application import Plan
+from ssb.keys import Identity
 from ssb_over_ndn.lookahead import Lookahead
 from ssb_over_ndn.mapping.device import Device
-from ssb_over_ndn.mapping.messages import server_name, store_name
+from ssb_over_ndn.mapping.messages import server_name, server_of, store_name
 from ssb_over_ndn.mapping.reader import Reader
-from ssb_over_ndn.mapping.record import MAP
+from ssb_over_ndn.mapping.record import MAP, MOST_TTL_MS, make_record
 from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
 from ssb_over_ndn.mapping.storage import Storage
@@ -29,6 +32,7 @@ from topologies.model import Topology
 from topologies.routing import Routing, ways
 
 _MS = 1_000_000
+_IDLE_LIFETIME = 365 * 86_400 * 1_000 * _MS
 
 
 class LinkParameters(PollParameters):
@@ -144,10 +148,29 @@ class LinkNode(NdnNode):
                     self._sources.append(((name,), {node: 0}))
         if self.name in self._services.servers.values():
             self._server = NameServer()
-            self._route((MAP,), self.host.attach(self._server))
+            self._register_idle(self._server)
+            self._route((MAP,), self._attach(self._server))
         if self.name in self._services.stores.values():
             self._storage = Storage()
             self._route((LOGS,), self.host.attach(self._storage))
+
+    def _register_idle(self, server: NameServer) -> None:
+        """Tell a server of the feeds that nobody writes or reads: of its part of them, by genuine records.
+
+        They count for longer than any run, so that nobody has to renew them. A million take two minutes.
+        """
+        own = {name for name, node in self._services.servers.items() if node == self.name}
+        names, stores = [*self._services.servers], [*self._services.stores]
+        rng = Random(f"{self._context.seed} idle ids")
+        now = self._context.start
+        for number in range(self._workload.idle_feeds):
+            author = Identity.from_seed(rng.randbytes(32))
+            if server_of(author.ref, names) in own:
+                store = (stores[number % len(stores)],)
+                wire = make_record(
+                    author.ref, author.sign, 1, store, now=now, lifetime=_IDLE_LIFETIME, ttl=MOST_TTL_MS * _MS
+                )
+                server.ledger.take(parse_data(wire), author.ref, now)
 
     def _route_feed(self, feed: Feed, own: int | None) -> None:
         if own is not None:
@@ -189,7 +212,7 @@ class LinkNode(NdnNode):
         return row
 
 
-def _subscription(feed: bytes, *, rng: Any, window: int, lifetime_ms: int, **others: Any) -> Subscription:
+def _subscription(feed: bytes, *, rng: Random, window: int, lifetime_ms: int, **others: Any) -> Subscription:
     return Lookahead(feed, rng=rng, window=window, lifetime_ms=lifetime_ms, is_patient=False)
 
 

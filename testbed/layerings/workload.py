@@ -65,6 +65,7 @@ class Workload:
         requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
             are complete by then. Empty if feeds are followed as they grow.
         idle: node -> prefixes of feeds that nobody writes or reads meanwhile, and that lead there.
+        idle_feeds: how many feeds these are.
     """
 
     feeds: tuple[Feed, ...]
@@ -77,6 +78,7 @@ class Workload:
     replicated: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    idle_feeds: int = 0
 
     @property
     def items(self) -> int:

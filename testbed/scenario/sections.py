@@ -198,7 +198,8 @@ class Workload(Section):
         fetch: who asks for what instead; all is published at the end of the warm-up.
         schedule: when items are published.
         idle_feeds: how many feeds there are besides, at the publishers in turn, that nobody writes or reads
-            meanwhile. NDN's forwarders have routes to them as to all others; IP knows no feeds.
+            meanwhile. NDN's forwarders have routes to them as to all others; under `link` the name service
+            has their records; IP knows no feeds.
     """
 
     feed: str | None = None

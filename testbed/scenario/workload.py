@@ -65,6 +65,7 @@ def load(scenario: Scenario) -> Workload:
         replicated=replicated,
         requests=requests,
         idle=_idle(scenario),
+        idle_feeds=scenario.workload.idle_feeds,
     )
 
 
