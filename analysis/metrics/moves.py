@@ -38,9 +38,9 @@ FOUND = pa.schema(
         ("stale_ns", pa.int64()),
     ]
 )
-"""A row for each change of a feed's record, and each reader of the feed: when the name service
-took the new record (ns), and how long the reader went on with an older one, to the end of its subscriptions if
-it never used the new one."""
+"""A row for each change of a feed's record, and each reader of the feed: when the name service took the new
+record (ns), and how long the reader went on with an older one, to the end of its subscriptions if it never
+used the new one."""
 
 
 def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
