@@ -28,7 +28,8 @@ class Event(NamedTuple):
     Attributes:
         time: ns.
         event: "published" or "delivered", an item; "forked", seq is where; "joined" and "stopped", of a
-            subscriber; "error", a subscription's trouble that `detail` names.
+            subscriber; "error", a subscription's trouble that `detail` names; "mapped" and "resolved", of a
+            name service and of who asks it: the feed is elsewhere than before, seq is the record's.
         feed: the feed's key, its author's reference (`@...=.ed25519`).
         seq: the item's sequence number, 0 if it is about none.
         size: of the SSB message, bytes.

@@ -20,12 +20,14 @@ class Scout:
     Attributes:
         tip: the newest item that is known to exist.
         arrived: the last item that has come, and all before it; kept up to date by the follower.
+        found: packets of items that came in Interests; the follower takes them as if it had asked for them.
         outputs: packets to be sent.
     """
 
     def __init__(self) -> None:
         self.tip = 0
         self.arrived = 0
+        self.found: list[Data] = []
         self.outputs: list[bytes] = []
 
     def start(self, now: int) -> None:
@@ -108,6 +110,9 @@ class Follower:
                 self._on_nack(parse_interest(header.fragment), now)
             elif header.fragment:
                 self._scout.on_interest(parse_interest(header.fragment), now)
+                found, self._scout.found = self._scout.found, []
+                for data in found:
+                    self._on_data(data, 0, now)
         except MalformedPacket:
             return
         self._follow_up(now)

@@ -28,6 +28,7 @@ _METADATA_FRESHNESS_MS = 10  # as ndn-cxx has it
 _METADATA = component(KEYWORD, b"metadata")
 _NOTIFY = component(KEYWORD, b"notify")
 _SYNC = component(KEYWORD, b"sync")
+_EXTEND = component(KEYWORD, b"extend")
 
 
 def log_name(author: str) -> bytes:
@@ -160,6 +161,11 @@ def read_notify_name(feed: bytes, name: bytes) -> int | None:
 def sync_prefix(feed: bytes) -> bytes:
     """Return the prefix of the sync group of a feed: <feed>/32=sync."""
     return feed + _SYNC
+
+
+def extend_prefix(feed: bytes) -> bytes:
+    """Return the prefix of the group of a feed in which its extensions are told: <feed>/32=extend."""
+    return feed + _EXTEND
 
 
 def _digest(prefix: bytes, name: bytes) -> bytes | None:

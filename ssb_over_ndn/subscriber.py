@@ -48,6 +48,13 @@ class Subscriber:
             self._tell_errors(now)
             self._take(now)
 
+    def nudge(self, feed: bytes, now: int) -> None:
+        """Let a feed's subscription act, if it is open: something has changed that it did not see."""
+        if self._is_open():
+            self._open.nudge(feed, now)
+            self._tell_errors(now)
+            self._take(now)
+
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
         return self._open.take_outputs()

@@ -126,6 +126,12 @@ class Subscriptions:
         outputs, self._outputs = self._outputs, []
         return outputs
 
+    def nudge(self, feed: bytes, now: int) -> None:
+        """Let a feed's subscription act, if it is followed: something has changed that it did not see."""
+        if feed in self._subscriptions:
+            self._subscriptions[feed].wake(now)
+            self._follow_up(feed)
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         while self._alarms and self._due.get(self._alarms[0][1]) != self._alarms[0][0]:

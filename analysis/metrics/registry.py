@@ -25,11 +25,12 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-_DELIVERY, _LATENCY, _STATE, _PIT, _UPSTREAM, _WIRE, _SHARING = (
+_DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
     "State",
     "State: the PIT",
+    "Finding feeds",
     "Upstream packets",
     "On the wire",
     "Sharing a link",
@@ -101,6 +102,23 @@ METRICS = (
     Metric(_PIT, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
     Metric(_PIT, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
     Metric(_PIT, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
+    Metric(_FINDING, "fib_entries_mean", "Routes, mean of a node", "routes", "lower", "routes"),
+    Metric(_FINDING, "map_records", "Records of a name service, peak of a node", "records", ""),
+    Metric(_FINDING, "resolver_entries", "Records in a resolver, peak of a node", "records", ""),
+    Metric(_FINDING, "stored_bytes", "Messages at a storage provider, peak of a node", "bytes", ""),
+    Metric(_FINDING, "moves", "Moves: links that came up", "moves", ""),
+    Metric(_FINDING, "route_changes", "Routes that changed, all nodes", "routes", "lower"),
+    Metric(_FINDING, "map_messages", "Messages of a name service over links", "messages", "lower"),
+    Metric(
+        _FINDING,
+        "signalling_per_move",
+        "Routes that changed and messages of a name service, per move",
+        "messages",
+        "lower",
+        "signalling",
+    ),
+    Metric(_FINDING, "stale_p50", "Time that readers went on with an old record, median", "ms", "lower"),
+    Metric(_FINDING, "stale_max", "Time that readers went on with an old record, maximum", "ms", "lower"),
     Metric(
         _UPSTREAM,
         "interests_per_item",
@@ -138,7 +156,8 @@ docs/architecture.md says; over NDN it is the PIT, and shown() leaves one of the
 those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
 that renews is counted at both ends of its link. Control messages are what a protocol declares so
 (analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, and frames with FeedStates or acknowledgements
-alone; what TCP itself adds is in frames and bytes. What has no meaning in a run (recovery, where nothing
+alone; what TCP itself adds is in frames and bytes. What finds feeds is explained in
+analysis/metrics/moves.py. What has no meaning in a run (recovery, where nothing
 failed) is null for all of its layerings."""
 
 
@@ -260,7 +279,14 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "overhead_ratio": ratio(known["wire_bytes"], known["carried_bytes"]),
         "cpu_per_item": ratio(known["cpu_ns"], 1e6 * known["carried"]),
         "capture_drops": known["dropped"],
+        "signalling_per_move": ratio(_sum(known["route_changes"], known["map_messages"]), known["moves"]),
     }
+
+
+def _sum(*counts: int | None) -> int | None:
+    """Add up what is known; None if nothing is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def compare(measures: pa.Table) -> pa.Table:

@@ -29,7 +29,7 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, logs, replication, state
+from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, state
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
@@ -329,7 +329,9 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
 
 def _measure(given: Prepared) -> pa.Table:
     """Compute all tables that metrics are added up from; return the measures of all cases."""
-    in_parallel(*(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams)))
+    in_parallel(
+        *(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams, _moves))
+    )
     table = given.collected
     queues = pc.unique(table["queue"]["layering"])
     contended = table["flows"].filter(pc.is_in(table["flows"]["layering"], queues))
@@ -350,6 +352,9 @@ def _measure(given: Prepared) -> pa.Table:
         aggregates.queue_totals(table["queue"]),
         aggregates.control_totals(table["traffic"], table["sent_messages"]),
         aggregates.connection_totals(table["connections"], given.setting.runs),
+        moves.totals(
+            table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
+        ),
     ]
     return given.write("measures", given.signed(measure(given.setting.runs, totals)))
 
@@ -400,6 +405,12 @@ def _streams(given: Prepared) -> None:
     by_time = [(name, "ascending") for name in ("layering", "opened", "node")]
     given.collected["connections"] = opened.sort_by(by_time)
     given.keep("sent_messages", protocol_messages.sent(given.seen), "layering", "interface", "kind")
+
+
+def _moves(given: Prepared) -> None:
+    given.collected["counters"] = _read_lines(given.cases, moves.COUNTERS, Run.counters)
+    given.collected["told"] = moves.told(given.packets, given.runs).toArrow()
+    given.write("found", moves.found(given.application_events, given.cases))
 
 
 def _connections(given: Prepared) -> DataFrame:

@@ -58,8 +58,10 @@ class Phrase(NamedTuple):
 PHRASES = (
     Phrase("latency_p50", "Median latency", "lowest", "lower", "higher"),
     Phrase("recovery_max", "Longest gap after a failure", "shortest", "shorter", "longer"),
+    Phrase("signalling_per_move", "Signalling for each move", "least", "less", "more"),
     Phrase("fairness", "Fairness between flows", "highest", "lower", "higher"),
     Phrase("interests_per_item", "Interests for each item delivered", "fewest", "fewer", "more"),
+    Phrase("fib_entries_mean", "Routes at a node", "fewest", "fewer", "more"),
     Phrase("pit_entries_mean", "PIT entries at a node", "fewest", "fewer", "more"),
     Phrase("state_entries_mean", "State entries at a node", "fewest", "fewer", "more"),
     Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),

@@ -57,6 +57,7 @@ WORDS = {
     "routing.paths": Words("routes that forwarders get"),
     "routing.k": Words("paths that give next hops", "paths"),
     "routing.converge_ms": Words("time until routes follow", "ms"),
+    "routing.idle_names": Words("names of idle feeds"),
     "hosts": Words("how nodes run in Mininet"),
     "publisher": Words("publisher"),
     "publishers": Words("publishers"),
@@ -69,6 +70,7 @@ WORDS = {
     "workload.graph.closure": Words("probability to follow a friend’s friend"),
     "workload.graph.mutual": Words("probability to follow back"),
     "workload.graph.hubs": Words("preference for people with many followers"),
+    "workload.idle_feeds": Words("idle feeds that have routes", "feeds"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "workload.fetch.requests": Words("objects that each subscriber asks for", "objects"),
@@ -122,7 +124,13 @@ PARAMETERS = {
     "longest_ms": Words("longest time between questions", "ms"),
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
+    "first_ms": Words("time until an announcement is repeated", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
+    "servers": Words("servers of the name service", "servers"),
+    "stores": Words("storage providers", "providers"),
+    "storage": Words("storage of a device that moves"),
+    "ttl_ms": Words("time to live of records", "ms"),
+    "record_ms": Words("lifetime of records", "ms"),
 }
 """The parameters of layerings, by name."""
 

@@ -18,7 +18,7 @@ from nacl.signing import VerifyKey
 from forwarder.management.commands import parse_signature_info
 from forwarder.wire.name import GENERIC, component, components, to_uri
 from forwarder.wire.packet import DIGEST_SHA256, ED25519, Data, parse_data
-from forwarder.wire.tlv import MalformedPacket, elements, read_header
+from forwarder.wire.tlv import MalformedPacket, element, elements, read_header
 
 SHA256_WITH_RSA = 1
 SHA256_WITH_ECDSA = 3
@@ -129,7 +129,7 @@ def parse_certificate(wire: bytes) -> Certificate:
     if data.content_type != KEY_CONTENT or len(parts) < 4 or parts[-4] != _KEY:
         raise ValueError(f"{to_uri(data.name)} is not a certificate: .../KEY/<id>/<issuer>/<version>")
     kind, verify = load_key(data.content)
-    begin, end = validity_of(_signature_info(data))
+    begin, end = validity_of(signature_info(data))
     return Certificate(key_name_of(data.name), begin, end, kind, verify)
 
 
@@ -152,7 +152,8 @@ def read_certificate(path: Path) -> bytes:
     return raw
 
 
-def _signature_info(data: Data) -> bytes:
+def signature_info(data: Data) -> bytes:
+    """Return the TLV-VALUE of a packet's SignatureInfo; raise MalformedPacket if it has none."""
     signed = data.signed
     for kind, start, end in elements(signed, 0, len(signed)):
         if kind == _SIGNATURE_INFO:
@@ -176,6 +177,35 @@ def validity_of(fields: bytes) -> tuple[int, int | None]:
     return 0, None
 
 
+def validity_period(begin: int, end: int) -> bytes:
+    """Return a ValidityPeriod from one time to another, ns since 1970, each cut to its second.
+
+    Raises ValueError if one is before 1970 or after the year 9999.
+    """
+    bounds = element(_NOT_BEFORE, _written(begin)) + element(_NOT_AFTER, _written(end))
+    return element(_VALIDITY_PERIOD, bounds)
+
+
+def _written(time: int) -> bytes:
+    """Write ns since 1970 as YYYYMMDDThhmmss, UTC."""
+    days, second = divmod(time // 1_000_000_000, 86_400)
+    if not 0 <= days < _DAYS_TO_10000:
+        raise ValueError(f"a validity period has years from 1970 to 9999; {time} ns since 1970 is in none")
+    # Years that begin in March have their leap day at the end, and months of 153 days in fives.
+    era, day = divmod(days + 719_468, 146_097)  # days since 0000-03-01, in eras of 400 years
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    year, month = 400 * era + year + month // 10, month + 3 - month // 10 * 12
+    hour, rest = divmod(second, 3600)
+    return b"%04d%02d%02dT%02d%02d%02d" % (year, month, day + 1, hour, rest // 60, rest % 60)
+
+
+_DAYS_TO_10000 = 2_932_897
+"""From 1970-01-01 to 10000-01-01."""
+
+
 def _time(text: bytes) -> int:
     """Read YYYYMMDDThhmmss, UTC, as ns since 1970; what was before is 0."""
     digits = text[:8] + text[9:]
@@ -193,7 +223,7 @@ def is_data_right(data: Data, find: Callable[[bytes], Certificate | None] | None
 
     Without `find` everybody counts; then only a digest can be wrong.
     """
-    kind, locator = parse_signature_info(_signature_info(data))
+    kind, locator = parse_signature_info(signature_info(data))
     if find is None:
         return kind != DIGEST_SHA256 or is_digest_right(data.signed, data.signature)
     certificate = None if locator is None else find(key_name_of(locator))

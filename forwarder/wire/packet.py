@@ -119,6 +119,17 @@ class Interest:
         first, end = self._hint_at
         return element(INTEREST, wire[start:first] + wire[end:size]) if end else wire
 
+    def with_hint(self, delegations: Sequence[bytes]) -> bytes:
+        """Return the packet with this ForwardingHint, in place of the one that it may have."""
+        wire = self.without_hint()
+        _, start, size = read_header(wire, 0, len(wire))
+        at = start
+        for kind, _, end in elements(wire, start, size):
+            if kind in _BEFORE_HINT:
+                at = end
+        hint = b"".join(element(NAME, delegation) for delegation in delegations)
+        return element(INTEREST, wire[start:at] + element(_FORWARDING_HINT, hint) + wire[at:])
+
     def with_nonce(self, nonce: int) -> bytes:
         """Return the packet with this Nonce, in place of the one that it may have."""
         wire = self.wire
@@ -151,6 +162,7 @@ _INTEREST_ORDER: Final = {
     )
 }
 _UINT32: Final = Struct(">I")
+_BEFORE_HINT: Final = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH)
 _BEFORE_NONCE: Final = (NAME, _CAN_BE_PREFIX, _MUST_BE_FRESH, _FORWARDING_HINT)
 
 

@@ -4,12 +4,15 @@ Their names end with a ParametersSha256DigestComponent, the digest of all from A
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 from forwarder.wire.name import NAME, PARAMETERS_DIGEST, component
 from forwarder.wire.packet import INTEREST, Interest
 from forwarder.wire.tlv import element, elements, nni, read_header
 
+_MUST_BE_FRESH: Final = 18
+_FORWARDING_HINT: Final = 30
 _NONCE: Final = 10
 _LIFETIME: Final = 12
 _HOP_LIMIT: Final = 34
@@ -17,13 +20,23 @@ _PARAMETERS: Final = 36
 
 
 def make_interest_with_parameters(
-    name: bytes, parameters: bytes, *, nonce: int, lifetime_ms: int, hop_limit: int
+    name: bytes,
+    parameters: bytes,
+    *,
+    nonce: int,
+    lifetime_ms: int,
+    hop_limit: int,
+    must_be_fresh: bool = False,
+    forwarding_hint: Sequence[bytes] = (),
 ) -> bytes:
     """Build an Interest; the digest is appended to `name`."""
     tail = element(_PARAMETERS, parameters)
     full = name + component(PARAMETERS_DIGEST, hashlib.sha256(tail).digest())
+    hint = b"".join(element(NAME, delegation) for delegation in forwarding_hint)
     fields = (
         element(NAME, full),
+        element(_MUST_BE_FRESH) if must_be_fresh else b"",
+        element(_FORWARDING_HINT, hint) if hint else b"",
         element(_NONCE, nonce.to_bytes(4, "big")),
         element(_LIFETIME, nni(lifetime_ms)),
         element(_HOP_LIMIT, bytes((hop_limit,))),

@@ -12,10 +12,10 @@ from random import Random
 from pydantic import Field, model_validator
 
 from forwarder.lli.upstream import Recovery
-from ssb_over_ndn import notify, objects, persistent, pull, sync
+from ssb_over_ndn import notify, objects, persistent, pull, sync, sync_log
 from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.lookahead import Lookahead
-from ssb_over_ndn.naming import notify_prefix, sync_prefix
+from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
 from ssb_over_ndn.server import Announcer
 from testbed.layerings.ndn_node import FollowParameters, Multicast, NdnLayering
 
@@ -109,6 +109,23 @@ class SyncParameters(FetchParameters):
     """The specification's SuppressionPeriod."""
 
 
+class SyncLogParameters(FetchParameters):
+    """Parameters of `sync-log`."""
+
+    first_ms: int = Field(default=500, ge=1, le=_HOUR_MS)
+    """How long after an item its writer announces it again, which doubles each time."""
+    longest_ms: int = Field(default=30_000, ge=1, le=_HOUR_MS)
+    """The longest time between two announcements of a feed that does not change; as `sync` has it."""
+    suppression_ms: int = Field(default=200, ge=1, le=60_000)
+    """State Vector Sync's SuppressionPeriod."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> "SyncLogParameters":
+        if self.first_ms > self.longest_ms:
+            raise ValueError(f"first_ms {self.first_ms} is above longest_ms {self.longest_ms}")
+        return self
+
+
 class LliParameters(FollowParameters):
     """Parameters of `lli`."""
 
@@ -139,6 +156,18 @@ def _sync_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> 
         suppression_ms=parameters["suppression_ms"],
     )
     return sync.SyncAnnouncer(feed, member)
+
+
+def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+    member = sync_log.LogMember(
+        feed,
+        rng=rng,
+        is_writer=True,
+        first_ms=parameters["first_ms"],
+        longest_ms=parameters["longest_ms"],
+        suppression_ms=parameters["suppression_ms"],
+    )
+    return sync_log.LogAnnouncer(member)
 
 
 def _lli(title: str, recovery: Recovery) -> NdnLayering:
@@ -187,6 +216,13 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
         sync.subscribe,
         _sync_announcer,
         multicast=Multicast(sync_prefix, among_all=True),
+    ),
+    "sync-log": NdnLayering(
+        "SSB over plain NDN, sync that knows that logs are extended",
+        SyncLogParameters,
+        sync_log.subscribe,
+        _log_announcer,
+        multicast=Multicast(extend_prefix, among_all=True),
     ),
     "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK),
     "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),

@@ -14,7 +14,7 @@ from forwarder.host import Application, Host
 from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from forwarder.wire.name import from_uri, to_uri
-from ssb.application import Event
+from ssb.application import Event, Plan
 from ssb.message import Message
 from ssb_over_ndn.archive import Archivist
 from ssb_over_ndn.follower import Follower, Scout
@@ -61,6 +61,24 @@ class Multicast(NamedTuple):
 
     prefix: Callable[[bytes], bytes]
     among_all: bool
+
+
+class RouteChanges:
+    """What a routing protocol has told a node: routes that came, went or changed their cost.
+
+    Attributes:
+        routes: how many, each of which takes a message, or a part of one.
+        name_bytes: of their prefixes, which any such message has to name.
+    """
+
+    def __init__(self) -> None:
+        self.routes = 0
+        self.name_bytes = 0
+
+    def note(self, prefixes: Sequence[bytes]) -> None:
+        """Count a change of the routes of some prefixes."""
+        self.routes += len(prefixes)
+        self.name_bytes += sum(map(len, prefixes))
 
 
 class NdnLayering(NamedTuple):
@@ -152,6 +170,9 @@ class NdnNode:
         self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
         self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and where they lead
         self._multicasts: list[tuple[Feed, dict[str, int]]] = []
+        self._idle = self._workload.idle
+        self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
+        self._route_changes = RouteChanges()
         self._followed: set[bytes] = set()
         self._follower: int | None = None
         self._add_feeds()
@@ -159,6 +180,8 @@ class NdnNode:
         for prefix, nodes in context.prefixes.items():
             self._sources.append(((from_uri(prefix),), dict.fromkeys(nodes, 0)))
         self.reroute(context.network, context.routing)
+        if context.since is None:
+            self._route_changes = RouteChanges()  # what is there from the start is no change
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Have the routes over links that are best now, and no others."""
@@ -169,11 +192,26 @@ class NdnNode:
         for feed, sources in self._multicasts:
             self._lead_multicast(feed, sources, network, routing)
         fib = self.host.forwarder.fib
+        changes = self._route_changes
         for prefix, face in before.keys() - self._over_links.keys():
             fib.remove(prefix, face)
+            changes.note((prefix,))
         for (prefix, face), cost in self._over_links.items():
             if before.get((prefix, face)) != cost:
                 fib.add(prefix, face, cost)
+                changes.note((prefix,))
+        for home, prefixes in self._idle.items():
+            known = self._to_idle.get(home, {})
+            found = ways(network, self.name, {home: 0}, routing)
+            faces = {self._face_toward[peer]: cost for peer, cost in found.items()}
+            for face in known.keys() - faces.keys():
+                fib.remove_many(prefixes, face)
+                changes.note(prefixes)
+            for face, cost in faces.items():
+                if known.get(face) != cost:
+                    fib.add_many(prefixes, face, cost)
+                    changes.note(prefixes)
+            self._to_idle[home] = faces
 
     def _forwarder(self) -> Forwarder:
         workload, kind = self._workload, self._layering
@@ -205,14 +243,18 @@ class NdnNode:
         for feed in workload.feeds:
             sources = workload.sources(feed)
             own = self._publish(published[feed.key]) if feed.key in published else None
-            name = log_name(feed.key)
-            if own is not None:
-                self._route((name, SHA256), own)
-            else:
-                if self.name == workload.archive and self._follower is not None:
-                    self._route((name,), self._follower)
-                self._sources.append(((name, SHA256), sources))
+            self._route_feed(feed, own)
             self._route_multicast(feed, sources, own)
+
+    def _route_feed(self, feed: Feed, own: int | None) -> None:
+        """Route to a feed; `own` is the face of the application that publishes it here, if one does."""
+        name = log_name(feed.key)
+        if own is not None:
+            self._route((name, SHA256), own)
+            return
+        if self.name == self._workload.archive and self._follower is not None:
+            self._route((name,), self._follower)
+        self._sources.append(((name, SHA256), self._workload.sources(feed)))
 
     def _publish(self, feed: Feed) -> int:
         application = self._layering.publisher(
@@ -242,12 +284,16 @@ class NdnNode:
         }
         self._followed = {*subscriptions}
         if self.name != self._workload.archive:
-            self._follower = self._attach(Subscriber(subscriptions, plan))
+            self._follower = self._attach(self._subscriber(subscriptions, plan))
             return
         (feed,) = feeds
         kept = feed.messages[: self.state.delivered[feed.key]]
         ((name, subscription),) = subscriptions.items()
         self._follower = self._attach(Archivist(name, subscription, plan, kept))
+
+    def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
+        """Return the application that follows feeds."""
+        return Subscriber(subscriptions, plan)
 
     def _add_bulk(self) -> None:
         """Attach the ends of cross traffic, and route to where it comes from."""
@@ -341,6 +387,9 @@ class NdnNode:
             "pit_satisfied": forwarder.pit_satisfied,
             "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
+            "fib_entries": len(forwarder.fib),
+            "route_changes": self._route_changes.routes,
+            "route_change_bytes": self._route_changes.name_bytes,
             **forwarder.counters.as_dict(),
         }
         if forwarder.feeds is not None:

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from testbed.errors import UserError
 from testbed.layerings.ladder import RUNGS
+from testbed.layerings.link import LINK
 from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
@@ -34,6 +35,7 @@ def _load(point: EntryPoint) -> Layering:
 
 _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
+    "link": LINK,
     "ndn": PLAIN_NDN,
     **RUNGS,
     "ssb": SsbLayering(),

@@ -21,6 +21,8 @@ from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.peer_role import Role, peer_identity
 from testbed.layerings.workload import Feature
 from topologies.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
+from topologies.model import Hop, Topology
+from topologies.routing import Routing, routes
 
 CONNECTION_BYTES = 40 + 2 * 56 + 32
 """State of a connection: TCP's 40, key and nonce of both directions, the remote's key."""
@@ -106,6 +108,9 @@ class SsbNode:
             replication=self._replication(context, role, store),
         )
         self._seed, self._network = context.seed, network
+        self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
+        self._next_hops = self._hops_to_ends(network, context.routing)
+        self._route_changes = 0
         self._calls = self._addresses(role.called)
         self._calls_at, self._joins_at, self._stops_at = role.calls_at, role.joins_at, role.stops_at
         self.programs = [Program(self, {1: StreamPort(PORT)})]
@@ -186,8 +191,16 @@ class SsbNode:
         return held_by(self._peer, self._store, self._role.own)
 
     def counters(self) -> dict[str, Any]:
-        """Return how many connections were closed for a fault."""
-        return {"refused": self._peer.refused.total()}
+        """Return how many connections were closed for a fault, and IP routes to peers that have changed."""
+        return {"refused": self._peer.refused.total(), "route_changes": self._route_changes}
+
+    def reroute(self, network: Topology, routing: Routing) -> None:
+        """Count the routes that change: IP goes its own ways, and this is what its routers are told."""
+        before, self._next_hops = self._next_hops, self._hops_to_ends(network, routing)
+        self._route_changes += sum(before[end] != hop for end, hop in self._next_hops.items())
+
+    def _hops_to_ends(self, network: Topology, routing: Routing) -> dict[str, Hop | None]:
+        return {end: routes(network, end, routing).get(self.name) for end in self._ends}
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
         """Return the protocol by which the peer replicates; None for EBT."""

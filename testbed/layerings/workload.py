@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ssb.keys import Identity
 from ssb.message import Message
 
 _LAST_RESORT = 1 << 62  # more than any path costs
@@ -17,11 +18,13 @@ class Feed:
         publisher: the node.
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
+        author: whose feed it is; None if nobody here has the key, as of a feed that was exported elsewhere.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
+    author: Identity | None = None
 
     @property
     def key(self) -> str:
@@ -61,6 +64,8 @@ class Workload:
         replicated: node -> feeds whose authors the node's user follows, if `follows` has what it asks for.
         requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
             are complete by then. Empty if feeds are followed as they grow.
+        idle: node -> prefixes of feeds that nobody writes or reads meanwhile, and that lead there.
+        idle_feeds: how many feeds these are.
     """
 
     feeds: tuple[Feed, ...]
@@ -72,6 +77,8 @@ class Workload:
     bulk: tuple[Feed, ...] = ()
     replicated: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    idle_feeds: int = 0
 
     @property
     def items(self) -> int:

@@ -18,6 +18,7 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
 from testbed.errors import UserError, shown
+from testbed.layerings.link import candidates
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
 from testbed.layerings.registry import LAYERINGS
@@ -374,6 +375,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_gateways(whole)
     _check_stock_peers(whole)
     _check_providers(whole)
+    _check_services(whole)
     _check_hub(whole)
     for number, program in enumerate(whole.programs, start=1):
         _check_nodes(f"[[programs]] number {number}:", [program.node], nodes, ("programs",))
@@ -426,6 +428,22 @@ def _check_providers(scenario: Scenario) -> None:
         if not neighbours - ends:
             said = f"ndn-over-ssb: {node!r} is next to no provider, a node that neither publishes nor asks"
             raise InvalidScenario(said, ("layerings",), ("topology",))
+
+
+def _check_services(scenario: Scenario) -> None:
+    """Check that `link` has a node for its services, and the keys that its records are signed with."""
+    if "link" not in scenario.layerings:
+        return
+    if not candidates(scenario.network, {*scenario.sources, *scenario.subscribers}):
+        said = "link: its services need a node that neither publishes nor follows"
+        raise InvalidScenario(said, ("layerings",), ("topology",), ("subscribers",))
+    if scenario.workload.feed is not None:
+        said = "workload.feed: under link an author signs where its feed is, and an export has no secret key"
+        raise InvalidScenario(said, ("workload", "feed"), ("layerings",))
+    if scenario.gateways:
+        node = next(iter(scenario.gateways))
+        said = f"nodes.{node}.gateway: gateways do not know link; leave one of both out"
+        raise InvalidScenario(said, ("nodes", node, "gateway"), ("layerings",))
 
 
 def _check_hub(scenario: Scenario) -> None:

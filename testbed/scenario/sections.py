@@ -254,6 +254,9 @@ class Workload(Section):
             anyway.
         fetch: who asks for what instead; all is published at the end of the warm-up.
         schedule: when items are published.
+        idle_feeds: how many feeds there are besides, at the publishers in turn, that nobody writes or reads
+            meanwhile. NDN's forwarders have routes to them as to all others; under `link` the name service
+            has their records; IP knows no feeds.
     """
 
     feed: str | None = None
@@ -264,6 +267,7 @@ class Workload(Section):
     graph: FollowGraph | None = None
     fetch: Fetch | None = None
     schedule: Schedule = Schedule()
+    idle_feeds: int = Field(default=0, ge=0, le=1_000_000)
 
 
 class Change(Section):
@@ -376,12 +380,15 @@ class RoutingSpec(Section):
         paths: which of the ways forwarders get; `k` is for "k-shortest".
         converge_ms: how long after each thing that happens all nodes have the routes that are best then, as a
             routing protocol would make them; without it, routes stay as they are.
+        idle_names: what leads to idle feeds. Ids are "flat": a route a feed. If names began with their
+            publisher's place, routes would be "aggregated": one a publisher.
     """
 
     metric: Metric = "delay"
     paths: Paths = "all"
     k: int = Field(default=3, ge=1, le=100)
     converge_ms: Milliseconds | None = None
+    idle_names: Literal["flat", "aggregated"] = "flat"
 
     @property
     def routing(self) -> Routing:

@@ -6,10 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+from forwarder.wire.feed import feed_name
+from forwarder.wire.name import GENERIC, component, from_uri
 from ssb.export import read_export
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
 from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
@@ -61,7 +64,21 @@ def load(scenario: Scenario) -> Workload:
         bulk=tuple(bulk),
         replicated=replicated,
         requests=requests,
+        idle=_idle(scenario),
+        idle_feeds=scenario.workload.idle_feeds,
     )
+
+
+def _idle(scenario: Scenario) -> dict[str, tuple[bytes, ...]]:
+    """Return what leads to idle feeds: Workload.idle. A million names take about a second."""
+    count, homes = scenario.workload.idle_feeds, scenario.sources
+    if not count:
+        return {}
+    if scenario.routing.idle_names == "aggregated":
+        return {home: (from_uri("/at") + component(GENERIC, home.encode()),) for home in homes[:count]}
+    rng = Random(f"{scenario.seed} idle feeds")
+    names = [feed_name(LOGS, rng.randbytes(32)) for _ in range(count)]
+    return {home: tuple(names[number :: len(homes)]) for number, home in enumerate(homes[:count])}
 
 
 def _by_popularity(feeds: Sequence[Feed], follows: Mapping[str, Sequence[Feed]]) -> list[Feed]:
@@ -168,13 +185,14 @@ def _made(scenario: Scenario, index: int, items: int) -> Feed:
         segments = _bulk(f"{scenario.seed} object {index}", items, "." * size)
         return Feed(publisher, segments, (scenario.warmup_ms * MS,) * items)
     rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
-    messages = tuple(generate_feed(rng, items, Identity.from_seed(rng.randbytes(32))))
+    author = Identity.from_seed(rng.randbytes(32))
+    messages = tuple(generate_feed(rng, items, author))
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
         # Feeds do not begin at once: each somewhere in its first, longest gap.
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
-    return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness))
+    return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness), author)
 
 
 def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:

@@ -57,6 +57,7 @@ class Model:
 
     def __init__(self, run: Path, layering: str) -> None:
         self.manifest = json.loads((run / "manifest.json").read_text())
+        self.run = run
         self.layering, self.turn = layering, self.manifest["runs"][layering]
         self.start, self.end = self.turn["start_ns"], self.turn["end_ns"]
         first, last = self.turn["first_ns"], self.turn["last_ns"]
@@ -338,6 +339,49 @@ class Model:
             if at in out.index
         }
 
+    def finding(self) -> dict[str, Any]:
+        """How feeds are found: routes and records from counters.jsonl, messages of the name service."""
+        lines = (self.run / self.layering / "counters.jsonl").read_text().splitlines()
+        rows = pd.DataFrame(map(json.loads, lines))
+        begun = self.publishing[0]
+
+        def peak(name: str) -> float | None:
+            return None if name not in rows or rows[name].isna().all() else float(rows[name].max())
+
+        changes = 0.0
+        for _, of_node in rows.groupby("node"):
+            counts = of_node.sort_values("time")
+            grown = counts["route_changes"].diff()
+            grown = grown.where(grown >= 0, counts["route_changes"])  # started anew
+            changes += grown.iloc[1:][(counts["time"] > begun).iloc[1:]].sum()
+        is_map = [
+            row["direction"] == "out"
+            and row["time"] >= begun
+            and row["name"][:2] == (b"\x08\x03ssb", b"\x08\x03map")
+            for row in self.packets
+        ]
+        messages = sum(is_map) if peak("map_records") is not None else None
+        moves = sum(x["event"] == "link-up" and self.start + x["time_ns"] >= begun for x in self.timeline)
+        stale = []
+        of = {kind: self.events[self.events["event"] == kind] for kind in ("mapped", "resolved")}
+        for feed, records in of["mapped"].groupby("feed"):
+            for time, seq in sorted(zip(records["time"], records["seq"], strict=True))[1:]:
+                for _, uses in of["resolved"][of["resolved"]["feed"] == feed].groupby("node"):
+                    if uses["time"].min() <= time:
+                        used = uses["time"][uses["seq"] >= seq].min()
+                        used = self.turn["stop_ns"] if pd.isna(used) else int(used)
+                        stale.append(max(used - time, 0) / 1e6)
+        return {
+            "fib_entries_mean": float(rows["fib_entries"].mean()),
+            **{name: peak(name) for name in ("map_records", "resolver_entries", "stored_bytes")},
+            "route_changes": changes,
+            "map_messages": messages,
+            "moves": moves or None,
+            "signalling_per_move": per(changes + (messages or 0), moves),
+            "stale_p50": quantile(stale, 0.5),
+            "stale_max": max(stale, default=None),
+        }
+
     def sharing(self, busiest: str | None, step_ns: int) -> dict[str, Any]:
         names = ("throughput", "fairness", "queue_p50", "queue_p99", "queue_max")
         result: dict[str, Any] = {"link_use": max(self.use.values(), default=None), **dict.fromkeys(names)}
@@ -399,6 +443,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.state()
         | model.lives()
         | model.wire()
+        | model.finding()
         | model.sharing(busiest, step_ns)
         for layering, model in models.items()
     }

@@ -42,6 +42,17 @@ class FibAgainstList(RuleBasedStateMachine):
         self.fib.add(prefix, face, cost, above)
         self.routes[prefix, face] = cost, above
 
+    @rule(prefixes=st.lists(NAMES, max_size=4), face=FACES, cost=st.integers(0, 2))
+    def add_many(self, prefixes: list[bytes], face: int, cost: int) -> None:
+        self.fib.add_many(prefixes, face, cost)
+        self.routes |= {(prefix, face): (cost, 0) for prefix in prefixes}
+
+    @rule(prefixes=st.lists(NAMES, max_size=4), face=FACES)
+    def remove_many(self, prefixes: list[bytes], face: int) -> None:
+        self.fib.remove_many(prefixes, face)
+        for prefix in prefixes:
+            self.routes.pop((prefix, face), None)
+
     @rule(prefix=NAMES, face=FACES)
     def remove(self, prefix: bytes, face: int) -> None:
         self.fib.remove(prefix, face)

@@ -22,6 +22,7 @@ from testbed.verify.fuzz.reading import (
 )
 
 _SMALL_MTU = 256
+_HINT = from_uri("/hint")
 
 
 class Finding(AssertionError):
@@ -80,6 +81,8 @@ def _check_interest(interest: Interest) -> None:
     changed = [parse_interest(interest.with_nonce(7)), parse_interest(interest.without_hint())]
     expect("a nonce is set", holds=changed[0].nonce == 7)
     expect("a hint is taken out", holds=not changed[1].forwarding_hint)
+    changed.append(parse_interest(interest.with_hint((_HINT,))))
+    expect("a hint is set", holds=changed[-1].forwarding_hint == (_HINT,))
     if interest.hop_limit != 0:
         lowered = parse_interest(interest.next_hop_wire())
         hop_limit = None if interest.hop_limit is None else interest.hop_limit - 1

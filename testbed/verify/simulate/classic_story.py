@@ -23,7 +23,7 @@ _STRATEGIES = (
     *("best-route", "best-route", "multicast", "multicast", "random", "access", "self-learning"),
     *("asf", "asf/probing-interval~1000"),
 )
-_LAYERINGS = ("pull", "pull", "poll", "long-lived", "notify", "persistent", "sync")
+_LAYERINGS = ("pull", "sync-log", "poll", "long-lived", "notify", "persistent", "sync")
 _MANNERS = (*("answers",) * 6, "never", "nacks", "nacks-first", "nacks-first")
 _SELECTORS = (*("",) * 6, "p", "P", "f", "f", "pf", "Pf", "d", "x", "h", "hf")
 

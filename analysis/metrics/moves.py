@@ -1,0 +1,153 @@
+"""What it takes that feeds are found, and that they are found again when their authors move.
+
+Routes and records are counted by the nodes that hold them (counters.jsonl). A change of a route counts as one
+message, to the node that has it: a routing protocol needs no less. Messages of a name service are those over
+links, in packets. Both are counted from the first publication on, so that what was there from the start is no
+change.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.files import Rows
+from analysis.run.context import Cases
+
+MAP = "/ssb/map/"
+"""What the names of a name service's packets begin with (ssb_over_ndn/mapping)."""
+
+_HELD = ("fib_entries", "map_records", "resolver_entries", "stored_bytes")
+
+COUNTERS = pa.schema(
+    [("time", pa.int64()), ("node", pa.string())] + [(name, pa.int64()) for name in (*_HELD, "route_changes")]
+)
+"""The columns of counters.jsonl that this is about, null at nodes and layerings that do not count them."""
+
+TOLD = pa.schema([("layering", pa.string()), ("messages", pa.int64())])
+"""Messages of a name service over links."""
+
+FOUND = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "feed")),
+        ("mapped", pa.int64()),
+        ("stale_ns", pa.int64()),
+    ]
+)
+"""A row for each change of a feed's record, and each reader of the feed: when the name service took the new
+record (ns), and how long the reader went on with an older one, to the end of its subscriptions if it never
+used the new one."""
+
+
+def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return TOLD of packets with layering, time, direction and name; `runs` has layering and from_ns."""
+    return (
+        packets.where((F.col("direction") == "out") & F.col("name").startswith(MAP))
+        .join(F.broadcast(runs.select("layering", "from_ns")), "layering")
+        .where(F.col("time") >= F.col("from_ns"))
+        .groupBy("layering")
+        .agg(F.count("*").alias("messages"))
+    )
+
+
+def found(events: pa.Table, cases: Cases) -> pa.Table:
+    """Return FOUND; `events` has layering, time, node, event, feed and seq.
+
+    "mapped", of a name service, and "resolved", of a reader, name the record by its sequence number.
+    """
+    mapped: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    resolved: defaultdict[tuple[str, str], dict[str, list[tuple[int, int]]]] = defaultdict(dict)
+    for row in events.select(["layering", "time", "node", "event", "feed", "seq"]).to_pylist():
+        place = row["layering"], row["feed"]
+        if row["event"] == "mapped":
+            mapped[place].append((row["time"], row["seq"]))
+        elif row["event"] == "resolved":
+            resolved[place].setdefault(row["node"], []).append((row["time"], row["seq"]))
+    rows = []
+    for (layering, feed), records in sorted(mapped.items()):
+        case = cases[layering]
+        stop = case.manifest.runs[case.layering].stop_ns
+        for time, seq in sorted(records)[1:]:  # nobody was misled before the first
+            for node, uses in sorted(resolved[layering, feed].items()):
+                if min(uses)[0] > time:
+                    continue  # it has not followed the feed before
+                used = min((at for at, number in uses if number >= seq), default=stop)
+                rows.append(
+                    {
+                        "layering": layering,
+                        "node": node,
+                        "feed": feed,
+                        "mapped": time,
+                        "stale_ns": max(used - time, 0),
+                    }
+                )
+    return pa.Table.from_pylist(rows, FOUND)
+
+
+def totals(
+    counters: pa.Table, told_rows: pa.Table, found_rows: pa.Table, timeline: pa.Table, runs: pa.Table
+) -> dict[str, dict[str, Any]]:
+    """Return by layering: fib_entries_mean, map_records, resolver_entries, stored_bytes, route_changes,
+    map_messages, moves, stale_p50, stale_max.
+
+    `counters` is COUNTERS with layering; `timeline` and `runs` are those of analysis.run.context. A move is a
+    link that comes up.
+    """
+    from numpy import median
+
+    begun = {row["layering"]: row["from_ns"] for row in runs.to_pylist()}
+    messages = {row["layering"]: row["messages"] for row in told_rows.to_pylist()}
+    moves: defaultdict[str, int] = defaultdict(int)
+    for row in timeline.to_pylist():
+        moves[row["layering"]] += row["event"] == "link-up" and row["time"] >= begun[row["layering"]]
+    late: defaultdict[str, list[int]] = defaultdict(list)
+    for row in found_rows.to_pylist():
+        late[row["layering"]].append(row["stale_ns"])
+    known: dict[str, dict[str, Any]] = {}
+    for layering, rows in _by_layering(counters).items():
+        fib = [row["fib_entries"] for row in rows if row["fib_entries"] is not None]
+        peaks = {name: _peak(rows, name) for name in ("map_records", "resolver_entries", "stored_bytes")}
+        has_names = peaks["map_records"] is not None
+        stale = late[layering]
+        known[layering] = {
+            "fib_entries_mean": sum(fib) / len(fib) if fib else None,
+            **peaks,
+            "route_changes": _changes(rows, begun[layering]),
+            "map_messages": messages.get(layering, 0) if has_names else None,
+            "moves": moves[layering] or None,
+            "stale_p50": float(median(stale)) / 1e6 if stale else None,
+            "stale_max": max(stale) / 1e6 if stale else None,
+        }
+    return known
+
+
+def _by_layering(counters: pa.Table) -> dict[str, Rows]:
+    grouped: defaultdict[str, Rows] = defaultdict(list)
+    for row in counters.select(["layering", *COUNTERS.names]).to_pylist():
+        grouped[row["layering"]].append(row)
+    return grouped
+
+
+def _peak(rows: Rows, name: str) -> int | None:
+    return max((row[name] for row in rows if row[name] is not None), default=None)
+
+
+def _changes(rows: Rows, begun: int) -> int | None:
+    """Return how many routes have changed since a time, ns: a node that starts anew counts from 0."""
+    nodes: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in rows:
+        if row["route_changes"] is not None:
+            nodes[row["node"]].append((row["time"], row["route_changes"]))
+    if not nodes:
+        return None
+    return sum(sum(_grown(sorted(counts), begun)) for counts in nodes.values())
+
+
+def _grown(counts: Iterable[tuple[int, int]], begun: int) -> Iterator[int]:
+    for (_, before), (time, after) in pairwise(counts):
+        if time > begun:
+            yield after - before if after >= before else after

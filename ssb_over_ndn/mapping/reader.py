@@ -1,0 +1,151 @@
+"""The reader's side: subscriptions whose Interests go where the name service says that the feed is."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from forwarder.feedcache.items import Item
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.packet import INTEREST, parse_interest
+from ssb.application import Event, Plan
+from ssb_over_ndn.mapping.resolver import Resolver
+from ssb_over_ndn.naming import log_key, log_name
+from ssb_over_ndn.subscriber import Subscriber
+from ssb_over_ndn.subscriptions import Subscription
+
+
+class Directed:
+    """A Subscription of another layering, begun when the feed's place is known, with hints to that place.
+
+    Args:
+        feed: the feed's name.
+        inner: the other layering's.
+        resolver: of the node.
+    """
+
+    def __init__(self, feed: bytes, inner: Subscription, resolver: Resolver) -> None:
+        self._author = log_key(feed)
+        self._inner = inner
+        self._resolver = resolver
+        self._is_open = False
+        self._place: tuple[bytes, ...] = ()
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._inner.forked_at
+
+    def start(self, now: int) -> None:
+        """See Subscription."""
+        self._is_open = True
+        self._resolver.want(self._author, now)
+        self._look(now)
+
+    def stop(self, now: int) -> None:
+        """See Subscription."""
+        if self._is_open:
+            self._is_open = False
+            self._resolver.forget(self._author)
+            if self._place:
+                self._inner.stop(now)
+
+    def receive(self, header: LpPacket, now: int) -> None:
+        """See Subscription; what refuses an Interest may be a place where the feed is no more."""
+        if header.nack_reason is not None:
+            self._resolver.doubt(self._author, now)
+        self._inner.receive(header, now)
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._inner.take_items(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        return self._inner.take_errors()
+
+    def take_outputs(self) -> list[bytes]:
+        """See Subscription."""
+        return [self._directed(packet) for packet in self._inner.take_outputs()]
+
+    def next_deadline(self) -> int | None:
+        """See Subscription."""
+        return self._inner.next_deadline() if self._place else None
+
+    def wake(self, now: int) -> None:
+        """See Subscription."""
+        self._look(now)
+        if self._place:
+            self._inner.wake(now)
+
+    def _look(self, now: int) -> None:
+        """Begin when the place is known, and anew if it is another one."""
+        place = self._resolver.place(self._author)
+        if not self._is_open or place == self._place:
+            return
+        if self._place:
+            self._inner.stop(now)
+        self._place = place
+        self._inner.start(now)
+
+    def _directed(self, packet: bytes) -> bytes:
+        return parse_interest(packet).with_hint(self._place) if packet[:1] == bytes((INTEREST,)) else packet
+
+
+class ReaderCounts(NamedTuple):
+    """What a reader's resolver has done: questions sent, records refused; and the records that it holds."""
+
+    queries: int
+    refused: int
+    records: int
+
+
+class Reader:
+    """An application that follows feeds wherever they are: a Subscriber and a resolver behind one face.
+
+    Args:
+        subscriptions: of another layering, by the feeds' names.
+        plan: when and how fast.
+        resolver: of the node.
+    """
+
+    def __init__(self, subscriptions: Mapping[bytes, Subscription], plan: Plan, resolver: Resolver) -> None:
+        directed = {feed: Directed(feed, inner, resolver) for feed, inner in subscriptions.items()}
+        self._subscriber = Subscriber(directed, plan)
+        self._resolver = resolver
+        self._events: list[Event] = []
+
+    @property
+    def counts(self) -> ReaderCounts:
+        """See ReaderCounts."""
+        resolver = self._resolver
+        return ReaderCounts(resolver.counters["queries"], resolver.refused.total(), len(resolver))
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in a record, or what a subscription gets."""
+        if self._resolver.receive(packet, now):
+            self._follow_up(now)
+        else:
+            self._subscriber.receive(packet, now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return self._resolver.take_outputs() + self._subscriber.take_outputs()
+
+    def take_events(self) -> list[Event]:
+        """Return what the subscriber reports, and "resolved" for each feed that is found elsewhere."""
+        events, self._events = self._events + self._subscriber.take_events(), []
+        return sorted(events, key=lambda event: event.time)
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = (self._subscriber.next_deadline(), self._resolver.next_deadline())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Let both act."""
+        self._resolver.wake(now)
+        self._subscriber.wake(now)
+
+    def _follow_up(self, now: int) -> None:
+        for record in self._resolver.take_changed():
+            self._events.append(Event(now, "resolved", record.author, record.seq))
+            self._subscriber.nudge(log_name(record.author), now)

@@ -1,0 +1,163 @@
+"""The resolver of a node: it finds out where feeds are, and asks again when what it knows is old."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.packet import DATA, parse_data
+from forwarder.wire.tlv import MalformedPacket
+from ssb_over_ndn.mapping.messages import NACK, make_query, server_of
+from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
+from ssb_over_ndn.timeout import Timeout
+
+MS: Final = 1_000_000
+_SHORTEST_PAUSE: Final = 100 * MS
+_LONGEST_PAUSE: Final = 2_000 * MS
+_LEAST_TTL: Final = 100 * MS
+_CAPACITY: Final = 65_536
+
+
+class _Question:
+    """What is asked about an id: when again (ns), and how the server has let wait.
+
+    Attributes:
+        sent: when the Interest that waits for an answer was sent, ns; None if none does.
+    """
+
+    __slots__ = ("due", "is_again", "pause", "sent")
+
+    def __init__(self, now: int) -> None:
+        self.due = now
+        self.pause = _SHORTEST_PAUSE
+        self.sent: int | None = None
+        self.is_again = False
+
+
+class Resolver:
+    """Keeps the places of feeds that somebody on its node wants, each by the newest record that is known.
+
+    A record is asked for again when its time to live is over. Until there is a newer one it is used as long
+    as it counts, and after that as the best guess: the name service may be out of reach.
+
+    Args:
+        servers: the names of the name service's servers.
+        rng: source of nonces.
+
+    Attributes:
+        counters: "queries" sent, "answers" with a record, "denials".
+    """
+
+    def __init__(self, servers: Sequence[bytes], *, rng: Random) -> None:
+        self._servers = servers
+        self._rng = rng
+        self._ledger = Ledger(_CAPACITY)
+        self._wanted: dict[str, _Question] = {}
+        self._timeout = Timeout()
+        self._changed: list[Record] = []
+        self._outputs: list[bytes] = []
+        self.counters: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._ledger)
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Answers that were no records that count, by reason: see Ledger."""
+        return self._ledger.refused
+
+    @property
+    def waiting(self) -> int:
+        """Feeds that are wanted."""
+        return len(self._wanted)
+
+    def want(self, author: str, now: int) -> None:
+        """Keep the place of a feed up to date from now on."""
+        if author not in self._wanted:
+            self._wanted[author] = _Question(now)
+            self.wake(now)
+
+    def forget(self, author: str) -> None:
+        """Ask for a feed's place no more, and forget it."""
+        self._wanted.pop(author, None)
+        self._ledger.remove(author)
+
+    def doubt(self, author: str, now: int) -> None:
+        """Ask again soon: the place that is known did not answer."""
+        question = self._wanted.get(author)
+        if question is not None and question.sent is None:
+            question.due = min(question.due, now + question.pause)
+            question.pause = min(2 * question.pause, _LONGEST_PAUSE)
+
+    def place(self, author: str) -> tuple[bytes, ...]:
+        """Return where a feed is, as a forwarding hint; empty if that is not known."""
+        record = self._ledger.newest(author)
+        return () if record is None else record.storages
+
+    def take_changed(self) -> list[Record]:
+        """Return the records that say of feeds that they are elsewhere than before, since the last call."""
+        changed, self._changed = self._changed, []
+        return changed
+
+    def receive(self, packet: bytes, now: int) -> bool:
+        """Take in a packet; tell whether it was for the resolver."""
+        try:
+            header = parse_lp(packet)
+            is_data = header.fragment[:1] == bytes((DATA,))
+            data = parse_data(header.fragment) if is_data and header.nack_reason is None else None
+        except MalformedPacket:
+            return False
+        if data is None:
+            return False
+        named = split_map_name(data.name)
+        if named is None:
+            return False
+        author = named[0]
+        question = self._wanted.get(author)
+        if question is None or question.sent is None:
+            return True
+        if data.content_type == NACK:
+            self.counters["denials"] += 1
+            self._pause(question, now)
+            return True
+        before = self._ledger.newest(author)
+        record = self._ledger.take(data, author, now)
+        if record is None:
+            self._pause(question, now)
+            return True
+        self.counters["answers"] += 1
+        self._timeout.answered(None if question.is_again else now - question.sent)
+        question.sent, question.is_again, question.pause = None, False, _SHORTEST_PAUSE
+        question.due = now + max(min(record.ttl, record.expires - now), _LEAST_TTL)
+        if before is None or before.storages != record.storages:
+            self._changed.append(record)
+        return True
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the Interests to be sent."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return min((question.due for question in self._wanted.values()), default=None)
+
+    def wake(self, now: int) -> None:
+        """Ask what is due."""
+        for author, question in self._wanted.items():
+            if question.due <= now:
+                if question.sent is not None:
+                    self._timeout.missed(now)
+                    question.is_again = True
+                self.counters["queries"] += 1
+                question.sent = now
+                question.due = now + self._timeout.length
+                server = server_of(author, self._servers)
+                self._outputs.append(make_query(author, server, self._rng.getrandbits(32)))
+
+    def _pause(self, question: _Question, now: int) -> None:
+        """Wait before asking again: the answer was of no use, and caches would give it again."""
+        question.sent, question.is_again = None, False
+        question.due = now + question.pause
+        question.pause = min(2 * question.pause, _LONGEST_PAUSE)

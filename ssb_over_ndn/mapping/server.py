@@ -1,0 +1,101 @@
+"""A server of the name service: it keeps, and tells, the newest record of each id."""
+
+from collections import Counter
+from typing import Final
+
+from forwarder.wire.lp import open_interest
+from forwarder.wire.packet import Interest, parse_data
+from forwarder.wire.parameters import parameters_of
+from forwarder.wire.tlv import MalformedPacket
+from ssb.application import Event
+from ssb_over_ndn.mapping.messages import is_update, make_answer, make_denial
+from ssb_over_ndn.mapping.record import Ledger, split_map_name
+
+MOST_IDS: Final = 10_000_000
+_SWEEP: Final = 10_000_000_000
+"""Time between two looks for what has expired, ns."""
+
+
+class NameServer:
+    """An application that serves a part of the name service.
+
+    Anybody may ask; only an id's key can change what is said of it. Records are soft state: after a restart
+    they come again as devices renew them.
+
+    Args:
+        capacity: ids whose records are kept at most.
+
+    Attributes:
+        ledger: the records, and how many were refused.
+        counters: "updates", "queries", and "unknown" for those of them about ids without a record.
+    """
+
+    def __init__(self, capacity: int = MOST_IDS) -> None:
+        self.ledger = Ledger(capacity)
+        self.counters: Counter[str] = Counter()
+        self._sweep: int | None = None
+        self._outputs: list[bytes] = []
+        self._events: list[Event] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in an update or a question."""
+        interest = open_interest(packet)
+        if interest is None:
+            return
+        named = split_map_name(interest.name)
+        if named is None:
+            return
+        author, rest = named
+        if not rest:
+            self._answer(author, now)
+        elif is_update(rest):
+            self._update(author, interest, now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def take_events(self) -> list[Event]:
+        """Return "mapped" for each feed that is elsewhere since the last call; seq is the record's."""
+        events, self._events = self._events, []
+        return events
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._sweep
+
+    def wake(self, now: int) -> None:
+        """Forget what has expired."""
+        if self._sweep is not None and self._sweep <= now:
+            self.ledger.drop_expired(now)
+            self._sweep = now + _SWEEP if len(self.ledger) else None
+
+    def _answer(self, author: str, now: int) -> None:
+        self.counters["queries"] += 1
+        record = self.ledger.get(author, now)
+        if record is None:
+            self.counters["unknown"] += 1
+            self._outputs.append(make_denial(author))
+        else:
+            self._outputs.append(record.wire)
+
+    def _update(self, author: str, interest: Interest, now: int) -> None:
+        self.counters["updates"] += 1
+        parameters = parameters_of(interest)
+        try:
+            data = None if parameters is None else parse_data(parameters)
+        except MalformedPacket:
+            data = None
+        if data is None:
+            self.ledger.refused["format"] += 1
+            self._outputs.append(make_answer(interest, b""))
+            return
+        before = self.ledger.newest(author)
+        taken = self.ledger.take(data, author, now)
+        if taken is not None and (before is None or before.storages != taken.storages):
+            self._events.append(Event(now, "mapped", author, taken.seq))
+        if self._sweep is None and len(self.ledger):
+            self._sweep = now + _SWEEP
+        record = self.ledger.get(author, now)
+        self._outputs.append(make_answer(interest, b"" if record is None else record.wire))

@@ -1,0 +1,148 @@
+"""A storage provider: devices upload their logs to it, and it serves them under the logs' own names."""
+
+from collections import Counter
+from typing import Final
+
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import open_interest
+from forwarder.wire.packet import Data, Interest, parse_data
+from forwarder.wire.parameters import parameters_of
+from forwarder.wire.tlv import MalformedPacket
+from ssb_over_ndn.inbox import Inbox
+from ssb_over_ndn.mapping.messages import encode_tip, make_answer, read_put_name
+from ssb_over_ndn.naming import log_name, read_log_name
+from ssb_over_ndn.server import FeedServer
+
+MOST_FEEDS: Final = 100_000
+_AHEAD: Final = 64
+"""Items that may come before those that they follow."""
+
+
+class _Log:
+    """One feed: what is stored, and who waits for more."""
+
+    def __init__(self, feed: bytes) -> None:
+        self.items: list[Data] = []
+        self.size = 0
+        self.server = FeedServer(feed, self._get, lambda: len(self.items))
+        self._inbox = Inbox(feed, _AHEAD)
+
+    def put(self, seq: int, data: Data, now: int) -> str:
+        """Take in an item's packet; return why it is refused, "" if it is not."""
+        if self._inbox.forked_at is not None:
+            return "forked"
+        if seq <= len(self.items):
+            return "" if self.items[seq - 1].content == data.content else self._refuse_other(seq, data)
+        item = self._inbox.open(seq, data)
+        if item is None:
+            return "forged"
+        if seq > self._inbox.limit:
+            return "ahead"
+        self._inbox.put(item)
+        for each in self._inbox.take():
+            self.items.append(each.data)
+            self.size += len(each.message)
+            self.server.appended(each.seq, each.data, now)
+        return ""
+
+    def _refuse_other(self, seq: int, data: Data) -> str:
+        return "forged" if self._inbox.open(seq, data) is None else "forked"
+
+    def _get(self, seq: int) -> Data | None:
+        return self.items[seq - 1] if 1 <= seq <= len(self.items) else None
+
+
+class Storage:
+    """An application that keeps the logs of devices, and serves them.
+
+    An item proves by itself whose it is, so anybody may upload it. Each log is whole: what is stored has all
+    items from the first on. What an author forks stays as it was first uploaded.
+
+    Args:
+        capacity: feeds at most.
+
+    Attributes:
+        refused: uploads that were refused, by reason: "format", "forged", "forked", "ahead" of what is
+            missing, "full".
+    """
+
+    def __init__(self, capacity: int = MOST_FEEDS) -> None:
+        self._capacity = capacity
+        self._logs: dict[str, _Log] = {}
+        self.refused: Counter[str] = Counter()
+        self._outputs: list[bytes] = []
+
+    @property
+    def messages(self) -> int:
+        """Items that are stored."""
+        return sum(len(log.items) for log in self._logs.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the messages that are stored."""
+        return sum(log.size for log in self._logs.values())
+
+    def tip(self, author: str) -> int:
+        """Return the last item of a feed that is stored, 0 if there is none."""
+        log = self._logs.get(author)
+        return 0 if log is None else len(log.items)
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Take in an upload, or an Interest for a feed."""
+        interest = open_interest(packet)
+        if interest is None:
+            return
+        author = read_put_name(interest.name)
+        if author is not None:
+            self._on_put(author, interest, now)
+            return
+        author = read_log_name(interest.name)
+        log = None if author is None else self._logs.get(author)
+        if log is not None:
+            log.server.on_interest(interest, now)
+            self._outputs += log.server.take_outputs()
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = (log.server.next_deadline() for log in self._logs.values())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Forget who waits no more."""
+        for log in self._logs.values():
+            log.server.wake(now)
+
+    def _on_put(self, author: str, interest: Interest, now: int) -> None:
+        reason = self._take(author, parameters_of(interest), now)
+        if reason:
+            self.refused[reason] += 1
+        if reason != "forged":  # whoever forges learns nothing
+            self._outputs.append(make_answer(interest, encode_tip(self.tip(author))))
+
+    def _take(self, author: str, packet: bytes | None, now: int) -> str:
+        if packet is None:
+            return "format"
+        if not packet:
+            return ""  # how far is it?
+        try:
+            data = parse_data(packet)
+        except MalformedPacket:
+            return "format"
+        parts = split_item(data.name)
+        if parts is None or parts[0] != log_name(author):
+            return "format"
+        log = self._logs.get(author)
+        if log is None:
+            if len(self._logs) >= self._capacity:
+                return "full"
+            log = _Log(parts[0])
+        reason = log.put(parts[1], data, now)
+        if not reason:
+            self._logs[author] = log
+            self._outputs += log.server.take_outputs()
+        return reason

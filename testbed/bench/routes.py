@@ -1,0 +1,204 @@
+"""What routes cost a forwarder when each feed needs one: `python -m testbed.bench.routes [--json] [COUNT]...`
+
+Theory of operation. SSB's ids are flat, so no prefix covers two feeds: a forwarder holds a route
+`/ssb/logs/<id>` for each. Each count is measured in a process of its own, by its resident memory and its
+processor time: what the routes take, their names included; loading them at once; looking up the items of
+random feeds; what a whole Interest costs; and what it costs when producers move: one feed's route led to
+another face, and the link to all of them going down and up again. One prefix that covers all feeds is the
+count 1: then nothing depends on how many feeds there are.
+
+`FEEDNET_COMPILE=1` builds are measured by running this with their modules first on the path, see the
+Makefile.
+"""
+
+import gc
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from forwarder.forwarder import Forwarder
+from forwarder.wire.feed import feed_name, item_name
+from forwarder.wire.name import prefix_ends
+from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+from ssb_over_ndn.naming import LOGS
+from testbed.bench.load import DOWN, UP, BenchError
+from testbed.bench.pit import resident_bytes
+
+COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+_LOOKUPS = 20_000
+_ELSEWHERE = 3
+_PATIENCE_S = 300
+
+
+class Costs(NamedTuple):
+    """What so many routes cost.
+
+    Attributes:
+        routes: how many.
+        bytes: resident memory that they take, with their names.
+        load_s: processor time to load them at once.
+        lookup_ns: of an item's name that has a route, among all feeds at random; components are known.
+        miss_ns: of a name under no route.
+        interest_us: of a whole Interest for such an item, from receiving to sending on.
+        move_us: of leading one feed's route to another face.
+        down_s, up_s: of the link to all feeds going down, and up again.
+    """
+
+    routes: int
+    bytes: int
+    load_s: float
+    lookup_ns: float
+    miss_ns: float
+    interest_us: float
+    move_us: float
+    down_s: float
+    up_s: float
+
+
+def feed_names(count: int) -> Iterator[bytes]:
+    """Yield the names of so many feeds, always the same."""
+    for number in range(count):
+        yield _feed(number)
+
+
+def _feed(number: int) -> bytes:
+    return feed_name(LOGS, hashlib.sha256(b"feed %d" % number).digest())
+
+
+def measure(count: int) -> Costs:
+    """Load routes for so many feeds into a new forwarder, and measure."""
+    node = Forwarder(rng=Random(0), controlled_push=False)
+    for face in (DOWN, UP, _ELSEWHERE):
+        node.add_face(face)
+    rng = Random(1)
+    feeds = [_feed(rng.randrange(count)) for _ in range(_LOOKUPS)]
+    known = [(name, prefix_ends(name)) for name in (item_name(feed, 1000) for feed in feeds)]
+    others = [(name, prefix_ends(name)) for name in (item_name(_feed(-1 - k), 1) for k in range(_LOOKUPS))]
+    interests = [
+        make_interest(item_name(feed, 1001 + k), nonce=k, hop_limit=SENT_HOP_LIMIT)
+        for k, feed in enumerate(feeds)
+    ]
+    gc.collect()
+    gc.disable()  # there is no garbage: it would only take its time
+    before = resident_bytes()
+    load_s = _timed(lambda: node.fib.add_many(feed_names(count), UP, 5))
+    taken = resident_bytes() - before
+    load_s -= _timed(lambda: sum(1 for _ in feed_names(count)))  # making the names is the bench's own work
+    if len(node.fib) != count:
+        raise BenchError(f"of {count} routes {len(node.fib)} are there")
+
+    def look_up(names: list[tuple[bytes, list[int]]]) -> float:
+        lookup = node.fib.lookup
+
+        def all_of_them() -> None:
+            for name, ends in names:
+                lookup(name, ends)
+
+        return min(_timed(all_of_them) for _ in range(5)) / len(names) * 1e9
+
+    def forward() -> None:
+        for number, interest in enumerate(interests):
+            node.receive(DOWN, interest, number)
+            node.take_outputs()
+
+    def move() -> None:
+        for feed in feeds:
+            node.fib.remove(feed, UP)
+            node.fib.add(feed, _ELSEWHERE, 5)
+
+    lookup_ns, miss_ns = look_up(known), look_up(others)
+    interest_us = _timed(forward) / len(interests) * 1e6
+    if len(node.pit) != len(interests):
+        raise BenchError(f"of {len(interests)} Interests {len(node.pit)} were sent on")
+    down_s = _timed(lambda: node.fib.suspend(UP))
+    up_s = _timed(lambda: node.fib.resume(UP))
+    move_us = _timed(move) / len(feeds) * 1e6
+    return Costs(count, taken, load_s, lookup_ns, miss_ns, interest_us, move_us, down_s, up_s)
+
+
+def _timed(action: Callable[[], object]) -> float:
+    begun = time.process_time_ns()
+    action()
+    return (time.process_time_ns() - begun) / 1e9
+
+
+def in_a_fresh_process(count: int) -> Costs:
+    """Measure where nothing that has been freed before is used again; raise BenchError."""
+    command = [sys.executable, "-m", "testbed.bench.routes", "--inside", str(count)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_PATIENCE_S)
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.strip().splitlines()
+        raise BenchError(lines[-1] if lines else f"exit status {error.returncode}") from error
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"it took longer than {_PATIENCE_S} s") from error
+    return Costs(**json.loads(done.stdout))
+
+
+def table(costs: list[Costs]) -> Table:
+    """Lay out costs for reading."""
+    shown = Table("routes", "memory", "a route", "loading", "look-up", "no route", "Interest", "a move")
+    shown.add_column("link down, up")
+    for each in costs:
+        shown.add_row(
+            f"{each.routes:,}",
+            f"{each.bytes / 1e6:,.1f} MB",
+            f"{each.bytes / each.routes:,.0f} bytes" if each.routes >= COUNTS[4] else "",
+            f"{each.load_s:.3f} s",
+            f"{each.lookup_ns:,.0f} ns",
+            f"{each.miss_ns:,.0f} ns",
+            f"{each.interest_us:.1f} us",
+            f"{each.move_us:.1f} us",
+            f"{each.down_s:.2f} s, {each.up_s:.2f} s",
+        )
+    return shown
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("counts", nargs=-1, type=click.IntRange(1, 10_000_000))
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--inside", is_flag=True, hidden=True)
+def bench(counts: tuple[int, ...], as_json: bool, inside: bool) -> None:
+    """Measure what routes cost a forwarder: COUNTS of them, by default 1 to 1,000,000."""
+    if inside:
+        click.echo(json.dumps(measure(counts[0])._asdict()))
+        return
+    kind = "plain" if (sys.modules[Forwarder.__module__].__file__ or "").endswith(".py") else "compiled"
+    costs = [in_a_fresh_process(count) for count in counts or COUNTS]
+    if as_json:
+        click.echo(json.dumps({"kind": kind, "costs": [each._asdict() for each in costs]}))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 150
+    console.print(f"{kind} Python {platform.python_version()}; processor time, resident memory")
+    console.print(table(costs))
+
+
+def main() -> None:
+    """Run the command; what keeps it from measuring is one line and exit status 1."""
+    try:
+        bench.main(prog_name="python -m testbed.bench.routes", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (BenchError, OSError) as error:
+        click.echo(f"feednet: {error}", err=True)
+        sys.exit(1)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("feednet: interrupted", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
