@@ -133,7 +133,7 @@ class Forwarder:
         self._now = 0
         self.feeds = (
             FeedTable(
-                self.fib,
+                self._feed_hops,
                 self._send,
                 self._fetch,
                 self._is_asked,
@@ -345,6 +345,12 @@ class Forwarder:
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
+
+    def _feed_hops(self, feed: bytes, past: bool) -> Sequence[NextHop]:
+        """Return the next hops that a feed may come from; see forwarder.strategy.Strategy.feed_hops."""
+        hops = self.fib.lookup(feed)
+        strategy = self.strategies.find(feed, prefix_ends(feed))
+        return strategy.feed_hops(feed, hops, past=past) if strategy.LEADS_FEEDS else hops
 
     def _is_asked(self, name: bytes) -> bool:
         return self.pit.may_match(name)
