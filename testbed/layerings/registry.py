@@ -11,6 +11,7 @@ from testbed.layerings.ladder import RUNGS
 from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
+from testbed.layerings.social import SOCIAL_LAYERINGS
 from testbed.layerings.ssb import SsbLayering
 
 ENTRY_POINTS = "feednet.layerings"
@@ -35,6 +36,7 @@ def _load(point: EntryPoint) -> Layering:
 _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
     "ndn": PLAIN_NDN,
+    **SOCIAL_LAYERINGS,
     **RUNGS,
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ssb.keys import Identity
 from ssb.message import Message
 
 _LAST_RESORT = 1 << 62  # more than any path costs
@@ -17,11 +18,13 @@ class Feed:
         publisher: the node.
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
+        identity: its author's keys; None if nobody here has them.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
+    identity: Identity | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -44,6 +47,7 @@ class Feature(Enum):
     MEDIUM = "a broadcast medium"
     FOLLOWING = "items that come into being while a feed is followed"
     REQUESTS = "objects that are asked for one by one"
+    EXPORT = "an exported feed"
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Workload:
         replicated: node -> feeds whose authors the node's user follows, if `follows` has what it asks for.
         requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
             are complete by then. Empty if feeds are followed as they grow.
+        blocks: node -> feeds whose authors the node's user blocks.
     """
 
     feeds: tuple[Feed, ...]
@@ -72,6 +77,7 @@ class Workload:
     bulk: tuple[Feed, ...] = ()
     replicated: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -97,7 +103,7 @@ class Workload:
 
     def within(self, node: str, hops: int) -> list[Feed]:
         """Return the feeds that so many follows lead to from a node: those that it follows, those that their
-        publishers follow, and so on; not its own."""
+        publishers follow, and so on; not its own, and none that it blocks."""
         follows = self.replicated or self.follows
         found: dict[str, Feed] = {}
         asked: set[str] = set()
@@ -107,7 +113,8 @@ class Workload:
             feeds = [feed for each in sorted(nodes) for feed in follows.get(each, ())]
             found |= {feed.key: feed for feed in feeds if feed.publisher != node}
             nodes = {feed.publisher for feed in feeds} - asked
-        return list(found.values())
+        blocked = {feed.key for feed in self.blocks.get(node, ())}
+        return [feed for key, feed in found.items() if key not in blocked]
 
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""
