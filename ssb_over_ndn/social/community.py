@@ -76,6 +76,8 @@ class Community:
         if not isinstance(content, dict) or content.get("type") != CONTACT:
             return
         said = self._said[message.author]
+        if said and said[-1].sequence >= message.sequence:
+            return  # it is read again, from a replica
         if message.author not in self._carried or len(said) >= _STATEMENTS:
             self.counters["statements"] += 1
             return
@@ -91,6 +93,13 @@ class Community:
         """Whether a feed is on the graph of a user who is attached."""
         graph = self._graphs.get(user)
         return graph is not None and feed in graph.replicated()
+
+    def holders(self, user: str, feed: str) -> list[str]:
+        """Return a feed's author, and those on the graph of a user who is attached who follow the author."""
+        graph = self._graphs.get(user)
+        if graph is None:
+            return [feed]
+        return [feed, *(other for other in graph.replicated() if graph.is_following(other, feed))]
 
     def take_changes(self) -> Changes:
         """How the set of carried feeds differs from that at the last call; at first from no feeds."""

@@ -55,6 +55,10 @@ class Carrier(Protocol):
 
     def place(self, user: str) -> int | None: ...  # noqa: D102
 
+    def reaches(self, user: str, feed: str) -> bool: ...  # noqa: D102
+
+    def holders(self, user: str, feed: str) -> list[str]: ...  # noqa: D102
+
 
 class Quota:
     """How often something may happen: a token bucket.

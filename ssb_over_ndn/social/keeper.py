@@ -34,6 +34,7 @@ MOST_USERS: Final = 1_024
 MOST_USERS_OF_FACE: Final = 64
 
 _SOON: Final = 50 * MS  # changes within so short a time are told, and acted upon, together
+_AGAIN: Final = 250 * MS  # between two times that what was refused is asked for again
 _HELLOS_MISSED: Final = 3  # before a neighbour counts as gone
 _CONTACT: Final = b'"type": "contact"'
 
@@ -60,20 +61,24 @@ class Terms(NamedTuple):
         hello_ms: time between two hellos.
         serves_neighbours: the users at neighbours are served, too: this node has none of its own.
         spreads: attachments are passed on to all, and whoever is attached anywhere is a user of every node
-            that serves neighbours: it inspects all logs, and knows the way to every user. Their feeds are
-            carried, and not what they lead to.
+            that serves neighbours: it inspects all logs, and knows the way to every user.
+        keeps: logs are kept, and served; else they are inspected only, but for those of users of this node.
     """
 
     hops: int
     hello_ms: int
     serves_neighbours: bool
     spreads: bool = False
+    keeps: bool = True
 
 
 class Surroundings(Protocol):
     """What a keeper sees of its forwarder, and does to it besides sending it packets."""
 
-    faces: Mapping[int, Face]
+    @property
+    def faces(self) -> Mapping[int, Face]:
+        """All faces by number."""
+        ...
 
     def drop(self, feed: bytes, now: int) -> None:
         """Let caches forget a feed, and refuse whoever follows it here."""
@@ -155,11 +160,15 @@ class Keeper:
         self._generation = rng.getrandbits(48)
         self._hello_at: int | None = start
         self._review_at: int | None = None
+        self._stuck: set[bytes] = set()  # feeds that neighbours have refused, and nothing has come since
+        self._again_at: int | None = None
+        self._asked_again = start - _AGAIN
         self._joins_at = plan.start if plan is not None and self._follows else None
         self._leaves_at = plan.stop if plan is not None and self._follows else None
         self._has_joined = False
         self._up: set[int] = set()
         self._now = start
+        self._own: dict[str, Attachment] = {}
         self._spread: dict[str, int] = {}  # user -> time of the attachment that was passed on last
         self._outputs: list[bytes] = []
         self._events: list[Event] = []
@@ -199,6 +208,14 @@ class Keeper:
         place = self._places.get(user)
         return None if place is None else place.face
 
+    def reaches(self, user: str, feed: str) -> bool:
+        """Whether a feed is on the graph of a user who is attached."""
+        return self._stop is not None and self.community.reaches(user, feed)
+
+    def holders(self, user: str, feed: str) -> list[str]:
+        """Return a feed's author, and who on the graph of a user replicates it."""
+        return self.community.holders(user, feed)
+
     # Application
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -235,7 +252,13 @@ class Keeper:
 
     def next_deadline(self) -> int | None:
         """See Application."""
-        due = [self._subscriptions.next_deadline(), self._hello_at, self._review_at, self._stop]
+        due = [
+            self._subscriptions.next_deadline(),
+            self._hello_at,
+            self._review_at,
+            self._again_at,
+            self._stop,
+        ]
         due += [self._joins_at, self._leaves_at]
         due += [waiting[0][0] for waiting in self._due.values() if waiting]
         due += [server.next_deadline() for server in self._servers.values()]
@@ -262,6 +285,8 @@ class Keeper:
         self._take_in(now)
         if self._review_at is not None and now >= self._review_at:
             self._review(now)
+        if self._again_at is not None and now >= self._again_at:
+            self._ask_again(now)
 
     # Users of this node
 
@@ -306,7 +331,7 @@ class Keeper:
 
     def _end(self, now: int) -> None:
         """Ask for nothing more, and say so to neighbours; what is here is served."""
-        self._stop = self._hello_at = self._review_at = None
+        self._stop = self._hello_at = self._review_at = self._again_at = None
         for feed in list(self._subscriptions):
             self._subscriptions.stop(feed, now)
         self._outputs.append(make_hello(Hello(self._generation, ()), self._rng.getrandbits(32)))
@@ -316,12 +341,14 @@ class Keeper:
 
     def _say_hello(self, now: int) -> None:
         self._hello_at = now + self._terms.hello_ms * MS
-        attachments = [Attachment.sign(home.identity, now) for home in self._homes.values()]
+        for user, home in self._homes.items():
+            if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
+                self._own[user] = Attachment.sign(home.identity, now)
+        attachments = [*self._own.values()]
         if self._terms.spreads:
-            for user, place in self._places.items():
-                if place.attachment.time > self._spread.get(user, -1):
-                    self._spread[user] = place.attachment.time
-                    attachments.append(place.attachment)
+            attachments += [place.attachment for place in self._places.values()]
+            attachments = [each for each in attachments if each.time > self._spread.get(each.user, -1)]
+            self._spread |= {each.user: each.time for each in attachments}
         for begin in range(0, max(len(attachments), 1), MOST_ATTACHMENTS):
             hello = Hello(self._generation, tuple(attachments[begin : begin + MOST_ATTACHMENTS]))
             self._outputs.append(make_hello(hello, self._rng.getrandbits(32)))
@@ -336,8 +363,13 @@ class Keeper:
         face = header.incoming_face
         if self._stop is None or face is None or face not in self._surroundings.faces:
             return
-        neighbour = self._neighbours.setdefault(face, _Neighbour())
-        neighbour.generation = hello.generation
+        if face not in self._neighbours:
+            self._neighbours[face] = _Neighbour()
+            self._spread.clear()  # it knows of nobody yet
+        neighbour = self._neighbours[face]
+        if neighbour.generation != hello.generation:
+            neighbour.generation = hello.generation
+            self._again_at = max(self._asked_again + _AGAIN, now + _SOON)
         neighbour.until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
         if not self._terms.serves_neighbours and not self._terms.spreads:
             neighbour.users = {each.user: None for each in hello.attachments[:MOST_USERS_OF_FACE]}
@@ -350,8 +382,7 @@ class Keeper:
             for user in [user for user in neighbour.users if user not in named]:
                 self._detach(user, face)
             self._review_soon(now)
-        elif is_new:
-            assert self._hello_at is not None
+        elif is_new and self._hello_at is not None:
             self._hello_at = min(self._hello_at, now + _SOON)
 
     def _attach(self, face: int, attachment: Attachment, now: int) -> bool:
@@ -376,7 +407,7 @@ class Keeper:
         until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
         self._places[user] = _Place(face, attachment, until)
         if place is None and self._terms.serves_neighbours:
-            self.community.attach(user, 0 if self._terms.spreads else self._terms.hops)
+            self.community.attach(user, self._terms.hops)
             self._review_soon(now)
         return True
 
@@ -432,7 +463,17 @@ class Keeper:
             return
         for item in self._items(feed):  # of before a restart
             self._inspect(author, item.message)
-        self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), author), now)
+        receiver = next((user for user in self._homes if self.community.reaches(user, author)), author)
+        self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), receiver), now)
+
+    def _ask_again(self, now: int) -> None:
+        """Follow anew what was refused: a neighbour is there, or carries other feeds, since then."""
+        self._again_at, self._asked_again = None, now
+        stuck, self._stuck = sorted(self._stuck), set()
+        for feed in stuck:
+            if feed in self._subscriptions:
+                self._subscriptions.stop(feed, now)
+                self._follow(log_key(feed), now)
 
     def _take_in(self, now: int) -> None:
         """Store what has come."""
@@ -440,14 +481,19 @@ class Keeper:
         while offering:
             feed = next(iter(offering))
             author = log_key(feed)
-            for item in self._subscriptions.take_items(feed, now):
+            items = self._subscriptions.take_items(feed, now)
+            if items:
+                self._stuck.discard(feed)
+            for item in items:
                 if not self._store(feed, author, item, now):
                     self._closed.add(feed)
                     self._subscriptions.stop(feed, now)
                     break
         for feed, word in self._subscriptions.take_errors():
             self.counters[word] += 1
-            if word == "fork" and feed in self._subscriptions:
+            if word != "fork":
+                self._stuck.add(feed)
+            elif feed in self._subscriptions:
                 self._closed.add(feed)
                 if log_key(feed) in self._follows and self._has_joined:
                     forked = self._subscriptions[feed].forked_at or 0
@@ -459,6 +505,8 @@ class Keeper:
             self.counters["a feed with something else than its messages"] += 1
             return False
         self.replicas.append(feed, item.data)
+        if not self._terms.keeps:
+            self.replicas.forget_items(feed)
         if self._has_joined and author in self._follows:
             self._deliver(author, item.seq, len(item.message), now)
         return True

@@ -90,15 +90,24 @@ class Replicas:
             largest = max(self._logs.values(), key=lambda log: log.bytes)
             if not largest.bytes:
                 break
-            before = largest.bytes
-            largest.drop_oldest()
-            self.bytes += largest.bytes - before
+            self._drop_oldest(largest)
+
+    def forget_items(self, feed: bytes) -> None:
+        """Let go of the items of a feed; what the newest was stays known."""
+        log = self._logs[feed]
+        while len(log):
+            self._drop_oldest(log)
 
     def drop(self, feed: bytes) -> None:
         """Let go of a feed."""
         log = self._logs.pop(feed, None)
         if log is not None:
             self.bytes -= log.bytes
+
+    def _drop_oldest(self, log: Log) -> None:
+        before = log.bytes
+        log.drop_oldest()
+        self.bytes += log.bytes - before
 
     def held(self, but: set[bytes]) -> tuple[int, int]:
         """Return how many items are held, and their bytes, of all feeds but some."""

@@ -21,6 +21,7 @@ from ssb_over_ndn.social.community import CONTACT, STATEMENT_BYTES
 from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import HELLO
 from ssb_over_ndn.social.keeper import Home, Keeper, Terms
+from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint
 from ssb_over_ndn.subscriptions import Subscription
 from testbed.layerings.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.node import Context, Node
@@ -37,7 +38,7 @@ class AwareParameters(FollowParameters):
     """Parameters of all SSB-aware layerings."""
 
     hops: int = Field(default=2, ge=1, le=10)
-    """How many follows lead to the feeds that a forwarder carries for a user. 1: those that the user follows."""
+    """How many follows lead to the feeds that a forwarder carries for a user. 1: those that they follow."""
     hello_ms: int = Field(default=2000, ge=10, le=_HOUR_MS)
     """Time between two hellos, by which neighbours know each other and their users."""
     quota: int = Field(default=500, ge=1, le=1_000_000)
@@ -47,7 +48,7 @@ class AwareParameters(FollowParameters):
 class AwarePollParameters(AwareParameters):
     """Parameters of `ssb-aware-poll`: the next item is asked for again and again."""
 
-    window: int = Field(default=1, ge=1, le=64)
+    window: int = Field(default=4, ge=1, le=64)
     """Items polled for at a time."""
     lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
     """InterestLifetime: an Interest without an answer is repeated then."""
@@ -68,10 +69,14 @@ class SocialLayering(NamedTuple):
     Attributes:
         ndn: what its nodes are to NDN.
         subscribe: (feed's name, rng=, after=, receiver=, and the parameters) -> how a keeper follows a feed.
+        strategy: where its forwarders send Interests.
+        by_receiver: they know of every user of the network, and keep no logs but those of their own users.
     """
 
     ndn: NdnLayering
     subscribe: Callable[..., Subscription]
+    strategy: type[SocialFlood] = SocialFlood
+    by_receiver: bool = False
 
     @property
     def title(self) -> str:
@@ -137,7 +142,14 @@ class SocialNode(NdnNode):
             author = home.identity.ref
             held[author] = list(home.messages[: self.state.published[author]])
         parameters = dict(context.parameters)
-        terms = Terms(parameters.pop("hops"), parameters.pop("hello_ms"), serves_neighbours=not homes)
+        by_receiver = self._social.by_receiver
+        terms = Terms(
+            parameters.pop("hops"),
+            parameters.pop("hello_ms"),
+            serves_neighbours=not homes,
+            spreads=by_receiver,
+            keeps=bool(homes) or not by_receiver,
+        )
         quota = parameters.pop("quota")
         plan = context.plan
         if plan is not None and context.since is not None:
@@ -156,7 +168,7 @@ class SocialNode(NdnNode):
         )
         face = self._attach(self._keeper)
         forwarder.faces[face].local_fields = True
-        self._strategy = SocialFlood(forwarder, self._keeper, face, quota)
+        self._strategy = self._social.strategy(forwarder, self._keeper, face, quota)
         for prefix in (LOGS, HELLO):
             forwarder.strategies.set(prefix, self._strategy)
         if forwarder.feeds is not None:
@@ -183,7 +195,7 @@ class _Surroundings:
 
 
 def homes_of(context: Context) -> list[Home]:
-    """Return the users of a node: the authors that publish there, and one more if that one has a log to write.
+    """Return the users of a node: the authors that publish there, and one more if need be.
 
     Who follows without a feed that says so has a log of their own, of messages of type contact.
     """
@@ -246,12 +258,30 @@ def _fill(forwarder: Forwarder, held: Mapping[str, list[Message]]) -> None:
             store.close(feed)
 
 
-def _poll(feed: bytes, *, rng: Random, after: int, receiver: str, **parameters: int) -> Subscription:
-    return Lookahead(feed, rng=rng, after=after, is_patient=False, **parameters)
+def _poll(
+    feed: bytes, *, rng: Random, after: int, receiver: str, window: int, lifetime_ms: int
+) -> Subscription:
+    return Lookahead(feed, rng=rng, window=window, lifetime_ms=lifetime_ms, is_patient=False, after=after)
 
 
-def _lli(feed: bytes, *, rng: Random, after: int, receiver: str, **parameters: int) -> Subscription:
-    return LliSubscription(feed, rng=rng, after=after, **parameters)
+def _lli(
+    feed: bytes, *, rng: Random, after: int, receiver: str, credit: int, lifetime_ms: int
+) -> Subscription:
+    return LliSubscription(feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms)
+
+
+def _routed(
+    feed: bytes, *, rng: Random, after: int, receiver: str, window: int, lifetime_ms: int
+) -> Subscription:
+    return Lookahead(
+        feed,
+        rng=rng,
+        window=window,
+        lifetime_ms=lifetime_ms,
+        is_patient=False,
+        after=after,
+        hint=receiver_hint(receiver),
+    )
 
 
 SOCIAL_LAYERINGS: dict[str, SocialLayering] = {
@@ -261,6 +291,12 @@ SOCIAL_LAYERINGS: dict[str, SocialLayering] = {
     "ssb-aware": SocialLayering(
         NdnLayering("SSB-aware NDN with controlled push", AwareLliParameters, _lli, controlled_push=True),
         _lli,
+    ),
+    "social-routing": SocialLayering(
+        NdnLayering("SSB over NDN, Interests along their receiver's graph", AwarePollParameters, _routed),
+        _routed,
+        SocialRouting,
+        by_receiver=True,
     ),
 }
 """The SSB-aware layerings by name."""
