@@ -588,6 +588,9 @@ class Forwarder:
             feeds.on_data(number, data, header, now) if feeds is not None and len(feeds.store) else _FOREIGN
         )
         entries = self.pit.match(data) if verdict is not _FORGED else []
+        if entries and not self._is_accepted(entries, number, data, now):
+            face.in_data += 1
+            return
         counters = self.counters
         may_keep = header is None or header.cache_policy is None
         if not entries:
@@ -632,6 +635,14 @@ class Forwarder:
             if out != _FEEDS:  # they have seen it come in
                 self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
+    def _is_accepted(self, entries: list[PitEntry], face: int, data: Data, now: int) -> bool:
+        """Tell whether no strategy refuses Data that would answer the Interests of some entries."""
+        for entry in entries:
+            strategy: Strategy = entry.strategy
+            if strategy.JUDGES_DATA and not strategy.accepts(entry, face, data, now):
+                return False
+        return True
+
     def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int, is_lasting: bool) -> None:
         """Remove an entry, or keep it without its in-records for `stay` ns."""
         if not is_lasting or (entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME):
@@ -672,7 +683,10 @@ class Forwarder:
         routed = self.fib.lookup(asking.name, ends)
         hops = self._next_hops(entry, origin, asking, routed, asking.name.startswith(_SCOPED))
         expiry = now + min(asking.lifetime_ms, MOST_LIFETIME_MS) * MS
-        for out in strategy.after_nack(entry, face.number, reason, hops, now):
+        others = strategy.after_nack(entry, face.number, reason, hops, now)
+        if others is None:
+            return
+        for out in others:
             self._send_interest(entry, asking, newest.nonce, out, expiry, now)
         if all(record.nacked is not None for record in entry.out_records):
             self._refuse(entry, _least_severe(entry.out_records), now)

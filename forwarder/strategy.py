@@ -57,8 +57,9 @@ class Strategy:
         NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
         PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
             takes numbers from 0 on.
-        PROBES, HEARS_DATA, LEADS_FEEDS: whether it has a probe(), an after_data() and a feed_hops() of its
-            own, which is found out by itself: most have none, and all would be called for every exchange.
+        PROBES, HEARS_DATA, JUDGES_DATA, LEADS_FEEDS: whether it has a probe(), an after_data(), an accepts()
+            and a feed_hops() of its own, which is found out by itself: most have none, and all would be called
+            for every exchange.
 
     Args:
         node: the forwarder.
@@ -75,6 +76,7 @@ class Strategy:
     PARAMETERS: ClassVar[Mapping[str, float]] = {}
     PROBES: ClassVar[bool] = False
     HEARS_DATA: ClassVar[bool] = False
+    JUDGES_DATA: ClassVar[bool] = False
     LEADS_FEEDS: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -82,6 +84,7 @@ class Strategy:
         super().__init_subclass__()
         cls.PROBES = cls.probe is not Strategy.probe
         cls.HEARS_DATA = cls.after_data is not Strategy.after_data
+        cls.JUDGES_DATA = cls.accepts is not Strategy.accepts
         cls.LEADS_FEEDS = cls.feed_hops is not Strategy.feed_hops
 
     def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
@@ -125,6 +128,10 @@ class Strategy:
         """
         return ()
 
+    def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
+        """Tell whether Data that came in on `face` answer an Interest; those that answer none are dropped."""
+        return True
+
     def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
         """Learn from Data that came in on `face`, before it goes to whoever waits for it.
 
@@ -136,11 +143,12 @@ class Strategy:
 
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
-    ) -> Sequence[int]:
+    ) -> Sequence[int] | None:
         """Learn from a Nack that came in on `face`; return faces to try instead.
 
         Once all faces that were asked have refused, downstream is refused, with the least severe of their
-        reasons. If nobody waits any more there are no `hops`, and nothing to try.
+        reasons; None: it goes on waiting all the same. If nobody waits any more there are no `hops`, and
+        nothing to try.
         """
         return ()
 

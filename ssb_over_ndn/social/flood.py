@@ -120,7 +120,7 @@ class SocialFlood(Strategy):
         self._per_s = quota
         self._quotas: dict[int, Quota] = {}
         self._suppression = Suppression(PARAMETERS)
-        self._refused: Measurements[int] = Measurements(_REMEMBERED, most=65536)
+        self._refused: Measurements[tuple[int, int]] = Measurements(_REMEMBERED, most=65536)
 
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
@@ -145,13 +145,17 @@ class SocialFlood(Strategy):
 
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
-    ) -> Sequence[int]:
-        """See Strategy: who has no way to a feed does not carry it."""
+    ) -> Sequence[int] | None:
+        """See Strategy: who refuses does not carry the feed. Neighbours go on waiting: the log may grow."""
         parts = split_item(entry.name)
         generation = self._keeper.generation(face)
         if reason == NO_ROUTE and parts is not None and generation is not None:
-            self._refused.set(_key(face, parts[0]), generation, now)
-        return ()
+            self._refused.set(_key(face, parts[0]), (generation, now + _REMEMBERED), now)
+        return self._after_refusal(entry)
+
+    def _after_refusal(self, entry: PitEntry) -> Sequence[int] | None:
+        """Let this node's keeper know if nobody else waits; it asks again when there is news."""
+        return () if all(record.face == self._face for record in entry.in_records) else None
 
     def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop]:
         """See Strategy: the neighbour where the author is attached comes first, then the others.
@@ -213,7 +217,8 @@ class SocialFlood(Strategy):
         found = []
         for out in self.node.neighbours(entry, face):
             generation = self._keeper.generation(out)
-            if generation is not None and self._refused.get(_key(out, feed), now) != generation:
+            refused, until = self._refused.get(_key(out, feed), now) or (None, 0)
+            if generation is not None and (generation != refused or now >= until):
                 found.append(out)
         return found
 

@@ -277,7 +277,7 @@ class Keeper:
         if self._leaves_at is not None and now >= self._leaves_at:
             self._leave(now)
         if self._stop is not None and now >= self._stop:
-            self._end(now)
+            self.end(now)
         self._subscriptions.wake(now)
         if self._hello_at is not None and now >= self._hello_at:
             self._expire(now)
@@ -329,8 +329,8 @@ class Keeper:
     def _deliver(self, author: str, seq: int, size: int, now: int) -> None:
         self._events.append(Event(now, "delivered", author, seq, size))
 
-    def _end(self, now: int) -> None:
-        """Ask for nothing more, and say so to neighbours; what is here is served."""
+    def end(self, now: int) -> None:
+        """Ask for nothing more, serve nobody any more, and say so to neighbours."""
         self._stop = self._hello_at = self._review_at = self._again_at = None
         for feed in list(self._subscriptions):
             self._subscriptions.stop(feed, now)

@@ -56,9 +56,9 @@ class SocialRouting(SocialFlood):
 
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
-    ) -> Sequence[int]:
+    ) -> Sequence[int] | None:
         """See Strategy: a refusal is about a receiver, and says nothing of others."""
-        return ()
+        return self._after_refusal(entry)
 
     def _is_admitted(self, entry: PitEntry, face: int, feed: bytes, seq: int) -> bool:
         receiver = _receiver(entry)

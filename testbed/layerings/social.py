@@ -108,8 +108,10 @@ class SocialNode(NdnNode):
 
     A node that publishes or follows has a user; any other serves the users at its neighbours.
 
-    Attributes: see Node.
+    Attributes: see Node. keeper: the program beside the forwarder.
     """
+
+    keeper: Keeper
 
     def __init__(self, context: Context, layering: SocialLayering) -> None:
         self._social = layering
@@ -120,8 +122,8 @@ class SocialNode(NdnNode):
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters, and what the keeper holds, by name."""
-        items, size = self._keeper.replicas.held(set())
-        statements = self._keeper.community.statements
+        items, size = self.keeper.replicas.held(set())
+        statements = self.keeper.community.statements
         return super().counters() | {
             "log_items": items,
             "log_bytes": size,
@@ -154,7 +156,7 @@ class SocialNode(NdnNode):
         plan = context.plan
         if plan is not None and context.since is not None:
             plan = None if context.since >= plan.stop else plan._replace(start=max(plan.start, context.since))
-        self._keeper = Keeper(
+        self.keeper = Keeper(
             terms,
             homes,
             partial(_subscribe, self._social.subscribe, self._rng, parameters),
@@ -166,9 +168,9 @@ class SocialNode(NdnNode):
             start=max(context.start, context.since or 0),
             stop=context.stop,
         )
-        face = self._attach(self._keeper)
+        face = self._attach(self.keeper)
         forwarder.faces[face].local_fields = True
-        self._strategy = self._social.strategy(forwarder, self._keeper, face, quota)
+        self._strategy = self._social.strategy(forwarder, self.keeper, face, quota)
         for prefix in (LOGS, HELLO):
             forwarder.strategies.set(prefix, self._strategy)
         if forwarder.feeds is not None:
