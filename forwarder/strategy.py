@@ -58,8 +58,8 @@ class Strategy:
         PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
             takes numbers from 0 on.
         PROBES, HEARS_DATA, JUDGES_DATA, LEADS_FEEDS: whether it has a probe(), an after_data(), an accepts()
-            and a feed_hops() of its own, which is found out by itself: most have none, and all would be called
-            for every exchange.
+            and a feed_hops() of its own, which is found out by itself: most have none, and all would be
+            called for every exchange.
 
     Args:
         node: the forwarder.

@@ -12,6 +12,9 @@ grows by one item after the other; an Interest goes to a neighbour once in its l
 unless this node's own keeper does; and what comes from a face floods so many times a second at most. HopLimit
 and nonces do their part as everywhere (forwarder.forwarder).
 
+Every item is verified before it goes on. A neighbour that brings another's forgery is asked for nothing for a
+while, since a keeper passes none on.
+
 Long-lived Interests take the same ways, to one neighbour at a time: see feed_hops().
 """
 
@@ -19,6 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from forwarder.feedcache.items import RejectedItem, open_item
 from forwarder.fib import NextHop
 from forwarder.measurements import Measurements
 from forwarder.pit import PitEntry
@@ -26,6 +30,7 @@ from forwarder.strategy import Node, Strategy
 from forwarder.suppression import PARAMETERS, Suppression
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import NO_ROUTE
+from forwarder.wire.packet import Data
 from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.social.hello import HELLO
 
@@ -37,7 +42,7 @@ AHEAD: Final = 64
 QUOTA: Final = 500
 """Interests a second from one face that are flooded; as many may come at once."""
 
-_REMEMBERED: Final = 16 * SECOND  # that a neighbour does not carry a feed
+_REMEMBERED: Final = 16 * SECOND  # that a neighbour does not carry a feed, or has brought a forgery
 
 
 class Carrier(Protocol):
@@ -106,7 +111,7 @@ class SocialFlood(Strategy):
 
     Attributes:
         counters: `flooded` and `waiting` Interests for carried feeds; `refused` ones for others, `ahead` of
-            the log, and beyond the `quota`.
+            the log, and beyond the `quota`; `forged` items.
     """
 
     NAME = "ssb-aware"
@@ -120,6 +125,7 @@ class SocialFlood(Strategy):
         self._per_s = quota
         self._quotas: dict[int, Quota] = {}
         self._suppression = Suppression(PARAMETERS)
+        self._shunned: dict[int, int] = {}  # face that has brought a forgery -> until when, ns
         self._refused: Measurements[tuple[int, int]] = Measurements(_REMEMBERED, most=65536)
 
     def after_interest(
@@ -142,6 +148,19 @@ class SocialFlood(Strategy):
             return None
         self.counters["flooded" if faces else "waiting"] += 1
         return faces
+
+    def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
+        """See Strategy: items must be their authors'."""
+        parts = split_item(data.name)
+        if parts is None:
+            return True
+        try:
+            open_item(*parts, data)
+        except RejectedItem:
+            self.counters["forged"] += 1
+            self._shunned[face] = now + _REMEMBERED
+            return False
+        return True
 
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
@@ -218,7 +237,8 @@ class SocialFlood(Strategy):
         for out in self.node.neighbours(entry, face):
             generation = self._keeper.generation(out)
             refused, until = self._refused.get(_key(out, feed), now) or (None, 0)
-            if generation is not None and (generation != refused or now >= until):
+            is_shunned = now < self._shunned.get(out, 0)
+            if generation is not None and not is_shunned and (generation != refused or now >= until):
                 found.append(out)
         return found
 

@@ -166,6 +166,7 @@ class Keeper:
         self._joins_at = plan.start if plan is not None and self._follows else None
         self._leaves_at = plan.stop if plan is not None and self._follows else None
         self._has_joined = False
+        self._given: Counter[str] = Counter()  # author -> the last message that the application has
         self._up: set[int] = set()
         self._now = start
         self._own: dict[str, Attachment] = {}
@@ -327,7 +328,9 @@ class Keeper:
         self._has_joined = False
 
     def _deliver(self, author: str, seq: int, size: int, now: int) -> None:
-        self._events.append(Event(now, "delivered", author, seq, size))
+        if seq > self._given[author]:  # a log that has left the graph, and is back, comes again
+            self._given[author] = seq
+            self._events.append(Event(now, "delivered", author, seq, size))
 
     def end(self, now: int) -> None:
         """Ask for nothing more, serve nobody any more, and say so to neighbours."""
