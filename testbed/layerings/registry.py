@@ -12,6 +12,7 @@ from testbed.layerings.link import LINK
 from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
+from testbed.layerings.social import SOCIAL_LAYERINGS
 from testbed.layerings.ssb import SsbLayering
 
 ENTRY_POINTS = "feednet.layerings"
@@ -37,6 +38,7 @@ _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
     "link": LINK,
     "ndn": PLAIN_NDN,
+    **SOCIAL_LAYERINGS,
     **RUNGS,
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),

@@ -573,6 +573,7 @@ def _check_features(scenario: Scenario) -> None:
         ),
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
+        Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
     for layering in scenario.layerings:

@@ -215,12 +215,17 @@ class FollowGraph(Section):
         mutual: probability that a follow is returned.
         hubs: probability that anybody is the more likely chosen the more followers they have; else all are
             equally likely.
+        blocks: whom each blocks whom they do not follow.
+        stated: feeds begin with messages of type contact, by which their authors follow and block. They come
+            on top of the workload's items. Without them nobody can learn the graph from feeds.
     """
 
     follows: int = Field(default=2, ge=1, le=10_000)
     closure: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     mutual: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     hubs: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+    blocks: int = Field(default=0, ge=0, le=10_000)
+    stated: bool = False
 
 
 class Fetch(Section):
