@@ -1,8 +1,6 @@
-"""The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
-here.
+"""The command line: `feednet` with its commands, of which run, report, compare and export are here.
 
-The others (analyze, decrypt, dissect, doctor, forward, model, selftest, serve, simulate, ssb, status,
-topology, watch) have modules of their own.
+The others have modules of their own; those of list and describe are in testbed/cli/library.py.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -34,16 +32,15 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 from analysis.errors import of_system
-from forwarder.strategies import STRATEGIES
 from testbed.cli import interrupts, ndn_over_ssb  # noqa: F401 - adds commands to ssb
 from testbed.cli.analyze import analyze
 from testbed.cli.decrypt import decrypt
 from testbed.cli.dissect import dissect
 from testbed.cli.doctor import doctor
 from testbed.cli.forward import forward
+from testbed.cli.library import describe, list_
 from testbed.cli.model import model
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.selftest import selftest
@@ -60,8 +57,6 @@ from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
 from testbed.scenario import workload
-from topologies.generate import GENERATORS
-from topologies.library import networks
 
 console = Console(highlight=False, soft_wrap=True)
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -308,56 +303,6 @@ def export(directory: Path, form: str, period: float, out: Path | None) -> None:
         console.print(str(path))
 
 
-@feednet.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def list_(as_json: bool) -> None:
-    """List scenarios, layerings, topologies and forwarding strategies."""
-    known = {name: scenarios.load(name).title for name in scenarios.available()}
-    titles = {name: layering.title for name, layering in LAYERINGS.items()}
-    if as_json:
-        names = {
-            "topologies": sorted(GENERATORS),
-            "networks": {name: network.title for name, network in networks().items()},
-            "strategies": sorted(STRATEGIES),
-        }
-        click.echo(json.dumps({"scenarios": known, "layerings": titles, **names}))
-        return
-    for heading, rows in (("scenarios", known), ("layerings", titles)):
-        console.print(f"[bold]{heading}[/]")
-        width = max(map(len, rows))
-        for name, title in rows.items():
-            console.print(f"  {name:{width}}  {title}")
-    console.print("  (feednet describe LAYERING: its parameters)")
-    console.print("[bold]topologies[/]")
-    console.print(f"  {', '.join(sorted(GENERATORS))}")
-    console.print("  with --topology a Mini-NDN or GraphML file, or a real network:")
-    width = max(map(len, networks()))
-    for name, network in networks().items():
-        console.print(f"  {name:{width}}  {network.title}")
-    console.print("[bold]strategies[/]")
-    console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
-
-
-@feednet.command()
-@click.argument("layering", type=click.Choice([*LAYERINGS]), metavar="LAYERING")
-def describe(layering: str) -> None:
-    """Show the parameters of LAYERING (a name from `feednet list`) for --set and --sweep: default, bounds,
-    meaning.
-    """
-    described = LAYERINGS[layering]
-    console.print(f"[bold]{layering}[/]  {described.title}")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("parameter", no_wrap=True)
-    for heading in ("default", "from", "to"):
-        table.add_column(heading, justify="right")
-    table.add_column()
-    for name, of in described.parameters.model_json_schema()["properties"].items():
-        values = of.get("enum", [False, True] if of.get("type") == "boolean" else [""])
-        bounds = (of["default"], of.get("minimum", values[0]), of.get("maximum", values[-1]))
-        table.add_row(f"{layering}.{name}", *(str(each).lower() for each in bounds), of["description"])
-    console.print(table)
-
-
 _HOW = {"out", "master", "engine", "all_tables", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
 """Parameters of `run` that say how it is run, and not what."""
 
@@ -526,9 +471,11 @@ def _stages() -> Iterator[Callable[[str, float | None], None]]:
 for _command in (
     analyze,
     decrypt,
+    describe,
     dissect,
     doctor,
     forward,
+    list_,
     model,
     selftest,
     serve,
