@@ -196,8 +196,9 @@ class _Head(BaseModel):
 class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
-    `command` repeats the run; `titles` say what layerings are, `protocols` what they use; `strategies` are
-    by name prefix, where they are not the usual one; `files` are by path in the run's directory.
+    `command` repeats the run; `about` says what to look at; `titles` say what layerings are, `protocols` what
+    they use; `strategies` are by name prefix, where they are not the usual one; `files` are by path in the
+    run's directory.
     """
 
     feednet: str
@@ -205,6 +206,7 @@ class Manifest(BaseModel):
     command: str | None = None
     scenario: str
     title: str = ""
+    about: str = ""
     seed: int
     net: str
     net_reason: str = ""

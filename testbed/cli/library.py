@@ -129,9 +129,11 @@ def describe_scenario(name: str) -> None:
 def print_synopsis(scenario: scenarios.Scenario, load: Workload) -> None:
     """Print the network, the roles, the layerings, and what will happen."""
     console.print("\n[bold]the network[/]")
+    beside: list[str] = []
     if len(scenario.network.nodes) <= synopsis.MOST_DRAWN:
-        console.print(Padding(synopsis.drawn(scenario), (0, 0, 0, 2), expand=False))
-    for line in synopsis.network_lines(scenario):
+        tree, beside = synopsis.drawn(scenario)
+        console.print(Padding(tree, (0, 0, 0, 2), expand=False))
+    for line in (*beside, *synopsis.network_lines(scenario)):
         console.print(f"  {line}", markup=False)
     console.print("[bold]who does what[/]")
     for line in synopsis.role_lines(scenario):

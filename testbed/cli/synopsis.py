@@ -49,10 +49,10 @@ def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     return f"{', '.join(names[: most - 1])} ... {names[-1]}"
 
 
-def drawn(scenario: Scenario) -> Tree:
-    """Draw a network as a tree of nodes from the first publisher, with the links that close rings below.
+def drawn(scenario: Scenario) -> tuple[Tree, list[str]]:
+    """Draw a network as a tree of nodes from the first publisher; return it and what it has no place for.
 
-    Leaves that are alike stand on one line.
+    Leaves that are alike stand on one line. The lines beside it name the links that close rings.
     """
     network, roles = scenario.network, scenario.roles
     usual = Counter(_kind(link) for link in network.links).most_common(1)
@@ -96,11 +96,9 @@ def drawn(scenario: Scenario) -> Tree:
         for group in leaves.values():
             reached[node].add(label([name for name, _ in group], group[0][1]))
     apart = [node for node in network.nodes if node not in seen]
-    if closing:
-        tree.add(f"[dim]also linked: {', '.join(dict.fromkeys(closing))}[/]")
-    if apart:
-        tree.add(f"[dim]without a way: {listed(apart)}[/]")
-    return tree
+    beside = [f"and       {link}" for link in dict.fromkeys(closing)]
+    beside += [f"apart     {listed(apart)}"] if apart else []
+    return tree, beside
 
 
 def _kind(link: LinkParameters) -> str:

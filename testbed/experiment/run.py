@@ -162,6 +162,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "commit": provenance.commit(),
         "scenario": scenario.name,
         "title": scenario.title,
+        "about": scenario.about,
         "seed": scenario.seed,
         "net": net,
         "net_reason": net_reason,

@@ -1,5 +1,6 @@
 """What there is to run, and what it means: `feednet list`, `feednet describe`, docs/reference.md."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -90,7 +91,7 @@ def test_a_network_is_drawn_with_the_links_that_close_rings() -> None:
     text = said("describe", "cut-tree")
     assert "author  publisher\n" in re.sub(" +\n", "\n", text)
     assert "p1, p3, p5, p7, p9 ... p15  8 subscribers" in text
-    assert "also linked: east -- west" in text
+    assert "  and       east -- west\n" in text
     assert "1.37 s  author--west breaks, and no node notices" in text
 
 
@@ -121,3 +122,12 @@ def test_the_comment_of_a_file_says_what_it_is_about(tmp_path: Path) -> None:
     assert load(str(path)).about == "One line, and another."
     assert load(str(path)).group == "others"
     assert "feednet run" in said("describe", str(path))
+
+
+def test_the_page_of_the_library_is_what_the_scenarios_say() -> None:
+    spec = importlib.util.spec_from_file_location("library_page", ROOT / "docs" / "library.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    written = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    assert module.document() == written, "run python docs/library.py"
+    assert sum(path.stat().st_size for path in (ROOT / "docs" / "scenarios").glob("*.png")) < 1_500_000
