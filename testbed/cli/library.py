@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -18,7 +17,7 @@ from rich.text import Text
 from analysis.run.keys import words
 from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
-from testbed.cli import synopsis
+from testbed.cli import completion, synopsis
 from testbed.errors import shown
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
@@ -76,15 +75,8 @@ def _print_rows(heading: str, rows: Mapping[str, str]) -> None:
         console.print(title, markup=False)
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a scenario, a layering, a table or a key; else a file."""
-    known = dict.fromkeys([*scenarios.available(), *LAYERINGS, *_table_names(), *reference.entries()])
-    found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
-
-
 @click.command()
-@click.argument("what", metavar="WHAT", shell_complete=_complete)
+@click.argument("what", metavar="WHAT", shell_complete=completion.anything)
 def describe(what: str) -> None:
     """Explain WHAT: a scenario (or a .toml file), a layering, a key of scenario files, or a table of them.
 

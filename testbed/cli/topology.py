@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.files import write_whole
+from testbed.cli.completion import network
 from testbed.errors import UserError, shown
 from testbed.scenario import model as scenarios
 from topologies import library
@@ -18,7 +19,7 @@ from topologies.routing import path_delay_ns, routes
 
 
 @click.command()
-@click.argument("source", metavar="NETWORK")
+@click.argument("source", metavar="NETWORK", shell_complete=network)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="File to write: GraphML (.graphml), or Mini-NDN's (.conf)."
 )

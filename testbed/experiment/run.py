@@ -78,10 +78,12 @@ def run(
     impairment: Impairment = "auto",
     command: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
-    `command` is what the user would type to have this run again, None if nothing would do.
+    `command` is what the user would type to have this run again, None if nothing would do. `progress` is told
+    the layering that begins, `advance` how much of it is done, from 0 to 1, in the emulator only.
     The directory appears under its name only when it is complete; until then, and after a failure over
     Mininet, it is `<directory>.partial`.
     """
@@ -97,7 +99,7 @@ def run(
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     try:
         with whole_directory(directory, keep=(_InBox,)) as partial:
-            _run(scenario, load, net, net_reason, partial, impairment, command, progress)
+            _run(scenario, load, net, net_reason, partial, impairment, command, progress, advance)
     except OSError as error:
         raise UserError(f"{of_system(error)}; or choose another --out") from error
 
@@ -111,6 +113,7 @@ def _run(
     impairment: Impairment,
     command: str | None,
     progress: Callable[[str], None],
+    advance: Callable[[float], None],
 ) -> None:
     write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
     write_load(partial / FEED, load)
@@ -119,7 +122,7 @@ def _run(
         progress(layering)
         (partial / layering).mkdir()
         if net == "emulated":
-            result = emulated_run.run(scenario, layering, load, partial / layering)
+            result = emulated_run.run(scenario, layering, load, partial / layering, advance)
         else:
             result = _run_over_mininet(partial, layering, impairment)
             manifest["impairment"] = result.pop("impairment")
