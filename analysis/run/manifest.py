@@ -205,9 +205,10 @@ class _Head(BaseModel):
 class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
-    `command` repeats the run; `titles` say what layerings are, `protocols` what they use; `strategies` are
-    by name prefix, where they are not the usual one; `files` are by path in the run's directory. `scripted`:
-    whether a script has changed the network, `held`: whether somebody has said when the run ends.
+    `command` repeats the run; `about` says what to look at; `titles` say what layerings are, `protocols` what
+    they use; `strategies` are by name prefix, where they are not the usual one; `files` are by path in the
+    run's directory. `scripted`: whether a script has changed the network, `held`: whether somebody has said
+    when the run ends.
     """
 
     feednet: str
@@ -217,6 +218,7 @@ class Manifest(BaseModel):
     held: bool = False
     scenario: str
     title: str = ""
+    about: str = ""
     seed: int
     net: str
     net_reason: str = ""

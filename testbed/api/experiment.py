@@ -114,12 +114,13 @@ class Experiment:
         command: str | None = None,
         is_held: bool = False,
         progress: Callable[[str], None] = lambda _: None,
+        advance: Callable[[float], None] = lambda _: None,
     ) -> Results:
         """Run all layerings into a new directory, runs/NAME-TIME if none is given; raise UserError.
 
         `net` is "emulated", "mininet", or "auto" for Mininet where it can run. `script` is called for each
-        layering with a LiveRun, once its nodes run. `command`, `is_held` and `progress` are those of
-        testbed.experiment.run.run().
+        layering with a LiveRun, once its nodes run. `command`, `is_held`, `progress` and `advance` are
+        those of testbed.experiment.run.run().
         """
         where, why = running.choose_net(net, impairment)
         place = self.directory() if directory is None else Path(directory)
@@ -134,6 +135,7 @@ class Experiment:
             script=script,
             is_held=is_held,
             progress=progress,
+            advance=advance,
         )
         return Results(place)
 

@@ -21,15 +21,17 @@ _PLACES = {
     "analyze": "testbed.cli.analyze:analyze",
     "bundle": "testbed.cli.artifact:bundle",
     "compare": "testbed.cli.runs:compare",
+    "completion": "testbed.cli.completion:completion",
     "decrypt": "testbed.cli.decrypt:decrypt",
-    "describe": "testbed.cli.runs:describe",
+    "describe": "testbed.cli.library:describe",
     "dissect": "testbed.cli.dissect:dissect",
     "doctor": "testbed.cli.doctor:doctor",
     "exec": "testbed.cli.enter:exec_",
     "export": "testbed.cli.runs:export",
+    "figures": "testbed.cli.figures:figures",
     "forward": "testbed.cli.forward:forward",
     "isp": "testbed.cli.tiny:isp",
-    "list": "testbed.cli.runs:list_",
+    "list": "testbed.cli.library:list_",
     "model": "testbed.cli.model:model",
     "new": "testbed.cli.new:new",
     "open": "testbed.cli.artifact:open_",
@@ -60,7 +62,7 @@ def main() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         with interrupts.stopping():
-            feednet.main(standalone_mode=False)
+            feednet.main(prog_name="feednet", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

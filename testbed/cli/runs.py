@@ -1,12 +1,11 @@
-"""`feednet run`, `report`, `compare`, `export`, `list` and `describe`: scenarios, and runs of them."""
+"""`feednet run`, `report`, `compare` and `export`: runs of scenarios, and their reports."""
 
 import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,36 +14,24 @@ from typing import Any, Literal
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
-from forwarder.strategies import STRATEGIES
 from testbed.api import Experiment
+from testbed.cli import completion as completing
+from testbed.cli.dry_run import tell_run, tell_sweep
 from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.progress import counted, staged
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
 from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import model as scenarios
-from topologies.generate import GENERATORS
-from topologies.library import networks
 
 console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=completing.scenario)
 @click.option("--feed", type=click.Path(path_type=Path), help="Feed export to publish (ssb-server log).")
 @click.option("--items", type=click.IntRange(min=1), help="Items of the generated feed.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
@@ -67,6 +54,7 @@ console = Console(highlight=False, soft_wrap=True)
     "--topology",
     "topology_file",
     type=click.Path(path_type=Path),
+    shell_complete=completing.network,
     help="Mini-NDN or GraphML file, or a network of `feednet list`.",
 )
 @click.option("--publisher", metavar="NODE", help="Node that publishes, in place of all that do.")
@@ -75,15 +63,27 @@ console = Console(highlight=False, soft_wrap=True)
     metavar="all|N|NODE,...",
     help="Nodes that follow; default what the scenario says, or leaves.",
 )
-@click.option("--layering", "layerings", multiple=True, help="Layering to run (repeatable).")
+@click.option(
+    "--layering",
+    "layerings",
+    multiple=True,
+    shell_complete=completing.layering,
+    help="Layering to run (repeatable).",
+)
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="LAYERING.NAME=VALUE",
+    shell_complete=completing.parameter,
     help="Layering parameter (repeatable); `feednet describe LAYERING` has them.",
 )
-@click.option("--strategy", metavar="NAME[/PARAMETER~VALUE...]", help="Forwarding strategy of all nodes.")
+@click.option(
+    "--strategy",
+    metavar="NAME[/PARAMETER~VALUE...]",
+    shell_complete=completing.strategy,
+    help="Forwarding strategy of all nodes.",
+)
 @click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
 @click.option("--master", help="Spark master; default local.")
@@ -98,12 +98,14 @@ console = Console(highlight=False, soft_wrap=True)
     "sweeps",
     multiple=True,
     metavar="KEY=VALUE,...",
+    shell_complete=completing.axis,
     help="Run once for each value of loss, items, seed, strategy, LAYERING.PARAMETER or a key path"
     " (repeatable).",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Run each with so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
 @click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
+@click.option("--dry-run", is_flag=True, help="Say what would be run, how long, how large; write nothing.")
 def run(
     scenario: str,
     feed: Path | None,
@@ -129,6 +131,7 @@ def run(
     repeat: int,
     jobs: int | None,
     on_spark: bool,
+    dry_run: bool,
 ) -> None:
     """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report.
 
@@ -178,15 +181,21 @@ def run(
         chosen = scenarios.load(scenario, **planned[0].options)
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         workers = jobs or os.cpu_count() or 1
+        if dry_run:
+            tell_sweep(console, planned, where, workers, directory, not no_report)
+            return
         _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
         return
     experiment = Experiment.load(scenario, **options)
     chosen, load = experiment.scenario, experiment.workload
     seconds = experiment.duration_s
     where, why = running.choose_net(net, impairment)
-    if not no_report:
+    if not no_report and not dry_run:
         _check_analysis(engine, master, "; or run with --no-report")
     directory = out or experiment.directory()
+    if dry_run:
+        tell_run(console, chosen, load, where, why, directory, not no_report)
+        return
     console.print(f"[bold]{chosen.title}[/]")
     console.print(f"network   {where} ({why})")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
@@ -202,7 +211,9 @@ def run(
     if hold:
         console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {directory} NODE")
     width = max(map(len, chosen.layerings))
-    with _stages() as stage:
+    count = len(chosen.layerings)
+    numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
+    with staged(console) as stage:
         experiment.run(
             directory,
             net=net,
@@ -210,8 +221,10 @@ def run(
             command=shlex.join([*_words({"net"}), "--net", where]),
             is_held=hold,
             progress=lambda name: stage(
-                f"{name:{width}} {LAYERINGS[name].title}", seconds if where == "mininet" else None
+                f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
+                seconds if where == "mininet" else None,
             ),
+            advance=stage.advance,
         )
     if no_report:
         console.print(f"captures  {directory}")
@@ -252,7 +265,7 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
     _check_analysis(engine, master)
     out = out or directories[0].absolute().parent / f"study-{datetime.now():%Y%m%d-%H%M%S}.html"
     try:
-        with _stages() as stage:
+        with staged(console) as stage:
             compared = compare_runs(
                 directories, out, master, lambda name: stage(f"analysis  {name}", None), engine
             )
@@ -282,57 +295,19 @@ def export(directory: Path, form: str, period: float, out: Path | None) -> None:
         console.print(str(path))
 
 
-@click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def list_(as_json: bool) -> None:
-    """List scenarios, layerings, topologies and forwarding strategies."""
-    known = {name: scenarios.load(name).title for name in scenarios.available()}
-    titles = {name: layering.title for name, layering in LAYERINGS.items()}
-    if as_json:
-        names = {
-            "topologies": sorted(GENERATORS),
-            "networks": {name: network.title for name, network in networks().items()},
-            "strategies": sorted(STRATEGIES),
-        }
-        click.echo(json.dumps({"scenarios": known, "layerings": titles, **names}))
-        return
-    for heading, rows in (("scenarios", known), ("layerings", titles)):
-        console.print(f"[bold]{heading}[/]")
-        width = max(map(len, rows))
-        for name, title in rows.items():
-            console.print(f"  {name:{width}}  {title}")
-    console.print("  (feednet describe LAYERING: its parameters)")
-    console.print("[bold]topologies[/]")
-    console.print(f"  {', '.join(sorted(GENERATORS))}")
-    console.print("  with --topology a Mini-NDN or GraphML file, or a real network:")
-    width = max(map(len, networks()))
-    for name, network in networks().items():
-        console.print(f"  {name:{width}}  {network.title}")
-    console.print("[bold]strategies[/]")
-    console.print(f"  {', '.join(sorted(STRATEGIES))}, or your own with --strategy-file")
-
-
-@click.command()
-@click.argument("layering", type=click.Choice([*LAYERINGS]), metavar="LAYERING")
-def describe(layering: str) -> None:
-    """Show the parameters of LAYERING (a name from `feednet list`) for --set and --sweep: default, bounds,
-    meaning.
-    """
-    described = LAYERINGS[layering]
-    console.print(f"[bold]{layering}[/]  {described.title}")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("parameter", no_wrap=True)
-    for heading in ("default", "from", "to"):
-        table.add_column(heading, justify="right")
-    table.add_column()
-    for name, of in described.parameters.model_json_schema()["properties"].items():
-        values = of.get("enum", [False, True] if of.get("type") == "boolean" else [""])
-        bounds = (of["default"], of.get("minimum", values[0]), of.get("maximum", values[-1]))
-        table.add_row(f"{layering}.{name}", *(str(each).lower() for each in bounds), of["description"])
-    console.print(table)
-
-
-_HOW = {"out", "hold", "master", "engine", "all_tables", "no_report", "sweeps", "repeat", "jobs", "on_spark"}
+_HOW = {
+    "out",
+    "hold",
+    "master",
+    "engine",
+    "all_tables",
+    "no_report",
+    "sweeps",
+    "repeat",
+    "jobs",
+    "on_spark",
+    "dry_run",
+}
 """Parameters of `run` that say how it is run, and not what."""
 
 
@@ -370,21 +345,15 @@ def _sweep(
         _check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
     where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
-    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with (
             opened(planned, directory, "mininet" if boxed else "emulated") as left,
-            Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+            counted(console, "sweep") as show,
         ):
             console.print(f"[bold]{title}[/]")
             console.print(f"sweep     {len(planned)} runs {where}")
             if len(left) < len(planned):
                 console.print(f"kept      {len(planned) - len(left)} runs that are there already")
-            task = progress.add_task("running", total=len(left))
-
-            def show(done: int, of: int, what: str) -> None:
-                progress.update(task, completed=done, total=of, description=what)
-
             since = time.monotonic()
             if boxed is not None and left:
                 boxed(left, directory, progress=show)
@@ -411,7 +380,7 @@ def _report(directory: Path, master: str | None, engine: str, all_tables: bool) 
     from analysis.pipelines.run import analyze, read_comparison
 
     try:
-        with _stages() as stage:
+        with staged(console) as stage:
             page = analyze(
                 directory,
                 master,
@@ -454,44 +423,3 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
             raise UserError(f"--set {shown(setting)}: {layering}.{name} is set twice")
         parameters[layering][name] = value
     return parameters
-
-
-class _TimeBar(ProgressColumn):
-    """Shows how far the time of a stage has gone; pulses where it is not known."""
-
-    max_refresh = 0.1
-
-    def render(self, task: Task) -> ProgressBar:
-        """Draw the bar."""
-        return ProgressBar(total=task.total, completed=task.elapsed or 0, width=24, pulse=task.total is None)
-
-
-@contextmanager
-def _stages() -> Iterator[Callable[[str, float | None], None]]:
-    """Show stages one after the other: a bar where the duration is known, then a line with the time taken.
-
-    Yields stage(text, seconds or None).
-    """
-    columns = (
-        SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description}"),
-        _TimeBar(),
-        TimeElapsedColumn(),
-    )
-    begun: list[tuple[str, float]] = []
-
-    def finish() -> None:
-        if begun:
-            text, since = begun.pop()
-            console.print(f"{text}  [dim]{time.monotonic() - since:.1f} s[/]")
-
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=None)
-
-        def stage(text: str, seconds: float | None) -> None:
-            finish()
-            begun.append((text, time.monotonic()))
-            progress.reset(task, description=text, total=seconds)
-
-        yield stage
-        finish()

@@ -1,5 +1,6 @@
 """Running one layering of a scenario in the emulator."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,9 +167,17 @@ class Emulation:
 
 
 def run(
-    scenario: Scenario, layering: str, load: Workload, directory: Path, script: Script | None = None
+    scenario: Scenario,
+    layering: str,
+    load: Workload,
+    directory: Path,
+    script: Script | None = None,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run a layering and write its files; return its entry in the manifest."""
+    """Run a layering and write its files; return its entry in the manifest.
+
+    `advance` is told the share of the run's time that has passed, whenever states are sampled.
+    """
     samples: list[dict[str, Any]] = []
     with (directory / CAPTURE).open("wb") as file:
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
@@ -177,6 +186,7 @@ def run(
 
         def observe() -> None:
             samples.extend(sample(node, network.now) for node in emulation.nodes.values())
+            advance(network.now / timeline.end)
 
         for time in sample_times(scenario, timeline):
             network.observe(time, observe)

@@ -90,12 +90,14 @@ def run(
     script: Script | None = None,
     is_held: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
     `command` is what the user would type to have this run again, None if nothing would do. `script` is called
     for each layering, once its nodes run. A run over Mininet that is held goes on after its end, until it is
-    told to end (testbed.experiment.control) or interrupted.
+    told to end (testbed.experiment.control) or interrupted. `progress` is told the layering that begins,
+    `advance` how much of it is done, from 0 to 1, in the emulator only.
     The directory appears under its name only when it is complete; until then, and after a failure over
     Mininet, it is `<directory>.partial`.
     """
@@ -122,7 +124,7 @@ def run(
 
             def run_one(layering: str) -> dict[str, Any]:
                 if net == "emulated":
-                    return emulated_run.run(scenario, layering, load, partial / layering, script)
+                    return emulated_run.run(scenario, layering, load, partial / layering, script, advance)
                 return _run_over_mininet(
                     partial, layering, impairment, is_held, script, (scenario, layering, load)
                 )
@@ -199,6 +201,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "commit": provenance.commit(),
         "scenario": scenario.name,
         "title": scenario.title,
+        "about": scenario.about,
         "seed": scenario.seed,
         "net": net,
         "net_reason": net_reason,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -63,51 +64,82 @@ BUILT_IN = Path(__file__).parent / "files"
 STARTING_FILE = Path(__file__).with_name("starting_file.toml")
 """A scenario with a comment at every line, for `feednet new scenario`."""
 
+OTHER = "others"
+"""The group of scenarios that name none."""
+
 
 class Scenario(Section):
     """A scenario, complete and checked.
 
     Times: subscribers start at 0, the publishers after `warmup_ms`; subscriptions end `settle_ms` after
     the last item and the last thing that `events` and `plans` name, and the run another `drain_ms` later.
-
-    `subscribers` may be "all", or a number: as many nodes from all over the network, the same for every seed.
-    Left out, they are the nodes with one link. Publishers, archive and a fork's second device do not count.
-
-    `strategies` are those of all nodes' forwarders: name prefix -> strategy and parameters, as
-    forwarder.strategies.parse() reads them. `strategy_files` define more of them than there are.
-
-    `hosts` says how nodes run in Mininet: each as a process of its own, or many packed into one process a
-    processor, each with its sockets in its own network namespace; "auto" packs more than 64 nodes.
     """
 
     name: str = Field(min_length=1, pattern=r"^[^/\x00]*$")
+    """What the scenario is called. Left out: its file's name without the ending."""
     title: str
+    """What it is about, in a few words: `feednet list`, and the title of its report."""
+    group: str = OTHER
+    """The heading under which `feednet list` has it."""
+    about: str = ""
+    """What it asks, and what to look at. Left out: the comment at the beginning of the file."""
     layerings: tuple[str, ...]
+    """The layerings that are compared, in this order: `feednet list` has their names."""
     seed: int = Field(default=1, ge=0)
+    """Seed of all that is drawn at random, but for a generator's own."""
     topology: TopologySpec
+    """The network."""
     routing: RoutingSpec = RoutingSpec()
+    """How routes are chosen."""
     hosts: Literal["auto", "processes", "packed"] = "auto"
+    """How nodes run in Mininet: each as a process of its own, or many packed into one process a processor,
+    each with its sockets in its own network namespace; "auto" packs more than 64 nodes."""
     publisher: str = "pub"
+    """The node that publishes. Left out: `pub`, or the network's first node if it has no `pub`."""
     publishers: tuple[str, ...] = ()
+    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A node
+    that also subscribes is a peer."""
     subscribers: tuple[str, ...] = ()
+    """The nodes that follow feeds: names, "all", or a number: as many nodes from all over the network, the
+    same for every seed. Left out: the nodes with one link; if there are none, all. Publishers, the archive
+    and a fork's second device do not count."""
     workload: Workload = Workload()
+    """What is published, and who follows it."""
     events: tuple[Change, ...] = ()
+    """What happens to links and nodes."""
     plans: dict[str, PlanSpec] = Field(default_factory=dict)
+    """How single subscribers go about it."""
     arrivals: Arrivals | None = None
+    """A crowd that joins."""
     sessions: Sessions | None = None
+    """People who come and go."""
     mobility: Mobility | None = None
+    """Nodes that move."""
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
+    """What runs on single nodes."""
     programs: tuple[ProgramSpec, ...] = ()
+    """Programs of your own on nodes, in Mininet only."""
     fork: Fork | None = None
+    """A feed that forks."""
     archive: Archive | None = None
+    """A node that keeps what the publisher forgets."""
     cross_traffic: tuple[CrossTraffic, ...] = ()
+    """Bulk fetches beside the feeds."""
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Parameters of layerings, by layering."""
     strategy_files: tuple[str, ...] = ()
+    """Python files with forwarding strategies of your own; relative to the scenario."""
     strategies: dict[str, str] = Field(default_factory=dict)
+    """The forwarding strategies of all nodes: name prefix to strategy and parameters, such as
+    "/" = "asf" or "random/seed~3"."""
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
+    """Time from the run's start, when subscribers subscribe, to the first item."""
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    """Time from the last item, and the last thing that happens, to the end of subscriptions."""
     drain_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    """Time from the end of subscriptions to that of the run."""
     sample_interval_ms: float = Field(default=20.0, ge=0.1, le=DAY_MS, allow_inf_nan=False)
+    """Time between two samples of every node's state. Many nodes make many samples: raise it for them."""
 
     @field_validator("layerings")
     @classmethod
@@ -198,6 +230,12 @@ def available() -> dict[str, Path]:
     return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
 
 
+def first_comment(text: bytes) -> str:
+    """Return the comment at the beginning of a TOML file, as one paragraph; "" if there is none."""
+    lines = takewhile(lambda line: line.startswith("#"), text.decode(errors="replace").splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in lines).strip()
+
+
 def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
     """Read a scenario's file by name or path; return its table, with paths as they are from here, and where
     it is. Raises UserError."""
@@ -211,7 +249,7 @@ def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
             " or give a .toml file's path"
         ) from error
     try:
-        table = {"name": path.stem, **parse_toml(text)}
+        table = {"name": path.stem, "about": first_comment(text), **parse_toml(text)}
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
     _resolve_files(table, path.parent)

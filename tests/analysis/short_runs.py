@@ -38,12 +38,16 @@ LONGER = {
 
 ONLY = {
     "bottleneck": ("pull", "lli"),
+    "commuter": ("poll", "lli"),
     "cut-tree": ("ebt",),
+    "flash-crowd": ("poll",),
+    "geant-news": ("lli",),
     "hot-author": ("append-poll", "gossip-skip"),
     "intermittent": ("gossip-skip",),
     "ladder": ("gossip", "flood", "ebt", "hub"),
     "many-feeds": ("poll", "persistent", "sync", "lli"),
     "offline-author": ("gossip",),
+    "testbed-pubsub": ("lli",),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
 bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs.

@@ -176,6 +176,14 @@ BAD = [
     (GOOD + '[archive]\nnode = "r1"\nretain = 0', r"archive\.retain: .*equal to 1 \(got 0\)"),
     (GOOD + '[[cross_traffic]]\nfrom = "s1"\nto = "s1"', r"cross_traffic\.0: from and to are both s1"),
     (GOOD + '[[cross_traffic]]\nfrom = "s1"\nto = "s2"', r"cross_traffic\]\] number 1: 's2' is not a node"),
+    (GOOD + "[topology.users]\nnumber = 0", r"topology\.users\.number: .*equal to 1 \(got 0\)"),
+    (GOOD + '[topology.users]\nnumber = 1\nat = ["x"]', r"users\] at: 'x' is not a node; there are pub, r1"),
+    (
+        GOOD.replace('"line"', '"ring"').replace(
+            "length = 2", "nodes = 3\nusers = { number = 2, at = ['u1'] }"
+        ),
+        r"\[topology\.users\] at: 'u1' is not a node",
+    ),
     (
         GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlinks = [{ a = "pub" }]',
         r"\[\[topology.links\]\] number 1: a and b must name the two nodes",
@@ -272,6 +280,18 @@ def test_a_loss_that_some_links_would_not_have_is_refused(tmp_path: Path) -> Non
     ):
         load(write(tmp_path, links), loss_percent=1.0)
     assert load(write(tmp_path, links.replace("loss", "duplicate")), loss_percent=1.0)
+
+
+def test_users_join_a_network_in_turn(tmp_path: Path) -> None:
+    text = GOOD + '[topology.users]\nnumber = 3\nat = ["r1", "s1"]\nlink = { delay_ms = 9.0 }'
+    mine = load(write(tmp_path, text))
+    assert [str(link) for link in mine.network.links] == ["pub:r1", "r1:s1", "r1:u1", "s1:u2", "r1:u3"]
+    assert {link.delay_ms for link in mine.network.links[2:]} == {9.0}
+    assert mine.subscribers == ("u1", "u2", "u3")
+    taken = GOOD.split("[topology]", maxsplit=1)[0]
+    taken += '[topology]\nlinks = [{ a = "pub", b = "u1" }]\nusers = { number = 1 }'
+    with pytest.raises(UserError, match=r"mine\.toml: \[topology\.users\] the network has a node u1 already"):
+        load(write(tmp_path, taken))
 
 
 MESH = "[nodes]\n" + "".join(f"n_{k}: _\n" for k in range(6)) + "[links]\n"
