@@ -7,6 +7,7 @@ the network, all before anything is written.
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -244,9 +245,10 @@ def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
     try:
         text = path.read_bytes()
     except (OSError, ValueError) as error:
+        near = get_close_matches(name_or_path, known, 3) or sorted(known)[:3]
         raise UserError(
-            f"{shown(name_or_path)}: no such scenario; there are {', '.join(known)},"
-            " or give a .toml file's path"
+            f"{shown(name_or_path)}: no such scenario; there are {', '.join(near)} and others"
+            " (feednet list), or give a .toml file's path"
         ) from error
     try:
         table = {"name": path.stem, "about": first_comment(text), **parse_toml(text)}

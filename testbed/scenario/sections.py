@@ -107,7 +107,7 @@ class TopologySpec(Section):
     media: tuple[dict[str, Any], ...] = ()
     """Broadcast media. Each has `name`, `members`, what differs from `link`, and `losses`: the loss_percent
     of receivers that have another."""
-    nodes: dict[str, dict[str, str]] = Field(default_factory=dict)
+    attributes: dict[str, dict[str, str]] = Field(default_factory=dict)
     """What is said of single nodes, such as their coordinates. It also puts them in another order than that
     in which links name them, which decides on addresses."""
     link: LinkParameters = LinkParameters()
@@ -121,8 +121,8 @@ class TopologySpec(Section):
         plain = asdict(LinkParameters())
         links = [_differing(asdict(link), plain) for link in topology.links]
         media = [_differing(asdict(medium), plain) for medium in topology.media]
-        nodes = {node: dict(topology.attributes.get(node, {})) for node in topology.nodes}
-        return {"links": links, "media": media, "nodes": nodes}
+        attributes = {node: dict(topology.attributes.get(node, {})) for node in topology.nodes}
+        return {"links": links, "media": media, "attributes": attributes}
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
@@ -137,8 +137,8 @@ class TopologySpec(Section):
             names = ", ".join(GENERATORS)
             said = f"one of generator ({names}), file, library ({', '.join(library.networks())})"
             raise TopologyError(f"[topology] needs {said}, or links and media")
-        if self.nodes and given != ["links"]:
-            raise TopologyError("[topology] nodes: belongs to links and media")
+        if self.attributes and given != ["links"]:
+            raise TopologyError("[topology] attributes: belongs to links and media")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         changed = {
@@ -176,8 +176,8 @@ class TopologySpec(Section):
             media.append(self._made(Medium, {**fields, "members": tuple(members)}, known))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
-        nodes = tuple(dict.fromkeys([*self.nodes, *joined]))
-        attributes = {node: said for node, said in self.nodes.items() if said}
+        nodes = tuple(dict.fromkeys([*self.attributes, *joined]))
+        attributes = {node: said for node, said in self.attributes.items() if said}
         return Topology(nodes, tuple(links), tuple(media), attributes=attributes)
 
     def _made(self, kind: type[_Carrier], fields: dict[str, Any], known: str) -> _Carrier:
