@@ -238,6 +238,8 @@ class Sockets:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
+            # asyncio would do so, but not where a socket's protocol is 0. Who accepts inherits it.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if port:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((self._address, port))

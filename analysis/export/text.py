@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from analysis.files import Rows
+from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.registry import METRICS, shown, why_unranked
 from analysis.metrics.study import Estimate, Point, Study, has_star, studied
 
@@ -94,6 +95,30 @@ def _estimate(value: Estimate | None) -> str:
     if value is None or value.half is None:
         return number(value and value.mean)
     return f"{number(value.mean)} ± {number(value.half, 2)}"
+
+
+def agreement_text(study: Study) -> str:
+    """Write how the emulator and Mininet compare, a line a layering and metric; "" if nobody asked that."""
+    judged = agreement(study)
+    if not judged:
+        return ""
+    lines = [["emulator against Mininet", "", "emulator", "Mininet", "differs by", "", ""]]
+    for each in judged:
+        name = ", ".join(filter(None, (each.layering, each.group)))
+        metric = f"{each.metric.title}, {each.metric.unit}"
+        verdict = "agrees" if each.agrees else "DISAGREES"
+        lines.append(
+            [
+                name,
+                metric,
+                number(each.emulated),
+                number(each.real),
+                difference_text(each),
+                each.bound,
+                verdict,
+            ]
+        )
+    return aligned(lines, left=2)
 
 
 def aligned(lines: list[list[str]], left: int) -> str:

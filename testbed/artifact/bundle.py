@@ -127,6 +127,7 @@ def unpack(file: Path, directory: Path | None = None) -> Results:
                 raise UserError(f"{file}: it takes {needed:,} bytes, and {free:,} are free at {target}")
             with whole_directory(target) as new:
                 _unpack(file, archive, places, new)
+                Results(new)
     except _DAMAGES as error:
         raise UserError(f"{file}: no bundle, or damaged: {str(error) or type(error).__name__}") from error
     except FileExistsError as error:

@@ -259,7 +259,7 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
     RUN is the directory of a run or of a sweep.
     """
     from analysis.errors import AnalysisError
-    from analysis.export.text import study_text
+    from analysis.export.text import agreement_text, study_text
     from analysis.pipelines.compare import compare_runs
 
     _check_analysis(engine, master)
@@ -272,6 +272,8 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
     except AnalysisError as error:
         raise UserError(str(error)) from error
     click.echo(study_text(compared))
+    if agreement := agreement_text(compared):
+        click.echo(agreement)
     console.print(f"[bold green]page[/]      {out}")
 
 
