@@ -17,13 +17,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
+from ssb.tiny.outbox import Outbox
 from ssb.tiny.replica import Heard, Limit, Replica
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
@@ -34,8 +35,6 @@ PORT: Final = 1558
 """UDP multicast group and port of tinySSB nodes."""
 CHECKSUM: Final = 4
 """Bytes of the CRC-32 behind each packet over UDP, the most significant first."""
-MOST_QUEUED: Final = 256
-"""Packets that may wait to be sent; more answers are not given."""
 
 
 class Program(Protocol):
@@ -44,17 +43,14 @@ class Program(Protocol):
     def take(self, feed: bytes, now: int) -> None:
         """Take in new whole entries of a feed."""
 
+    def on_fork(self, feed: bytes, now: int) -> None:
+        """Take note that the author of a feed has forked it; the store has the proof."""
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""
-
-
-class _Queued(NamedTuple):
-    due: int
-    priority: int
-    order: int
 
 
 class Node:
@@ -86,7 +82,6 @@ class Node:
         self.store = store
         self.taken: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
         self.program: Program | None = None
         self._random = random
         self._timing = timing
@@ -97,8 +92,8 @@ class Node:
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
-        self._queue: dict[bytes, _Queued] = {}
-        self._order = 0
+        self._outbox = Outbox()
+        self.sent = self._outbox.sent
         self._now = 0
 
     # Sets
@@ -179,13 +174,16 @@ class Node:
         elif len(packet) <= DEMUX:
             self.dropped["truncated"] += 1
         else:
-            self._queue.pop(packet, None)  # another has said it
+            self._outbox.discard(packet)  # another has said it
             try:
                 self._take(packet, now)
             except InvalidEntry as error:
                 self.dropped[error.kind] += 1
-            except ForkedFeed:
+            except ForkedFeed as error:
                 self.dropped["forked"] += 1
+                if self.program is not None:
+                    with self.store.transaction():
+                        self.program.on_fork(error.feed, now)
             except (MalformedClaim, MalformedVector):
                 self.dropped["malformed"] += 1
 
@@ -194,18 +192,14 @@ class Node:
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint."""
-        due = sorted((queued, packet) for packet, queued in self._queue.items() if queued.due <= self._now)
-        due.sort(key=lambda item: (item[0].priority, item[0].order))
-        for _, packet in due:
-            del self._queue[packet]
-        packets = [packet for _, packet in due]
+        packets = self._outbox.take(self._now)
         if self._checksum:
             packets = [packet + zlib.crc32(packet).to_bytes(CHECKSUM) for packet in packets]
         return [(port, packet, None) for packet in packets for port in self._ports]
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines: list[int | None] = [queued.due for queued in self._queue.values()]
+        deadlines: list[int | None] = [self._outbox.next_deadline()]
         for each in self._sets.values():
             deadlines += [each.wants.due, each.chunks.due, each.beacon_at]
         if self.program is not None:
@@ -369,14 +363,8 @@ class Node:
         self._send(packet, kind, which.priority, now + wait)
 
     def _send(self, packet: bytes, kind: str, priority: int, due: int) -> None:
-        if packet in self._queue:
-            return
-        if len(self._queue) >= MOST_QUEUED:
+        if not self._outbox.put(packet, kind, priority, due):
             self.dropped["not sent"] += 1
-            return
-        self._order += 1
-        self.sent[kind] += 1
-        self._queue[packet] = _Queued(due, priority, self._order)
 
     # Tables
 

@@ -338,7 +338,7 @@ class _World:
         if isinstance(party, Provider):
             for route in party.routes.values():
                 for side in (route.a, route.b):
-                    waiting = party._backlog(side.feed)
+                    waiting = party._waiting(side)
                     if waiting > contract.terms.held:
                         raise Violation("bounded", name, f"holds {waiting} entries for one receiver")
 
