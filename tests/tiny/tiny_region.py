@@ -13,7 +13,7 @@ from ssb.tiny.isp.terms import Terms
 
 
 class Region:
-    """Providers, clients of each, and pairs of providers of which the first asks the second for a contract."""
+    """Providers, clients of each, and pairs of providers: the first asks the second for a contract."""
 
     def __init__(
         self,

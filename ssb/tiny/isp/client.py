@@ -36,6 +36,7 @@ from ssb.tiny.isp.subscription import (
     ENDED,
     INVITED,
     MOST_MEMBERS,
+    SPOILT,
     STANDS,
     WANTED,
     Group,
@@ -304,7 +305,12 @@ class Client(Exchange):
         ):
             self._accuse_of_forgery(contract, entry, contact, own, now)
             feed = FORGED
-        if isinstance(feed, bytes) and self._is_new(feed):
+        if isinstance(feed, bytes) and not self._is_new(feed):
+            subscription.state, subscription.is_leaving = SPOILT, True
+            self._save(subscription)
+            self._settle(subscription)
+            self._dirty[contract.id] = None
+        elif isinstance(feed, bytes):
             self._store.add(feed)
             subscription.other, subscription.state = feed, STANDS
             self._save(subscription)

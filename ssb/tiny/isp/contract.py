@@ -185,8 +185,8 @@ class Contract(Lines):
                     self._on_control(entry, message, now)
                 if self.is_over:
                     return
-            # The last one stays: without its id, nothing proves what is wrong with the next one.
-            self._store.prune(control, page[-1].sequence - 1)
+            # Two stay: without the id of the entry before, nothing proves what is wrong with an entry.
+            self._store.prune(control, page[-1].sequence - 2)
 
     def _on_control(self, entry: Whole, message: Message, now: int) -> None:
         facts = self.facts

@@ -26,7 +26,7 @@ from ssb.tiny.isp.messages import (
     write,
 )
 from ssb.tiny.isp.party import BaseParty, Event, Line
-from ssb.tiny.isp.subscription import ENDED, INVITED, STANDS, WANTED, Group, Subscription
+from ssb.tiny.isp.subscription import ENDED, INVITED, SPOILT, STANDS, WANTED, Group, Subscription
 
 
 class Exchange(BaseParty):
@@ -44,7 +44,7 @@ class Exchange(BaseParty):
 
     def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
         """See Party."""
-        flowing = {one.ref: one for one in self._of(contract) if one.state == STANDS}
+        flowing = {one.ref: one for one in self._of(contract) if one.state in (STANDS, SPOILT)}
         message = None if is_tunnelled(content) else read(content)
         if isinstance(message, SubResponseIsp) and not message.ok and message.ref in flowing:
             self._on_end(flowing[message.ref], message)
@@ -58,10 +58,13 @@ class Exchange(BaseParty):
                 self._events.append(Event("received", flowing[line.ref].contact, line.ref))
             return True
         if not is_tunnelled(content) and not isinstance(message, SubResponseIsp):
-            self.fault("what does not belong into a line")
+            contract.accuse("what does not belong into a line", now)
             return True
         if contract.is_ending:
             self.fault("an entry of nobody's")
+            return True
+        if any(one.state == SPOILT for one in flowing.values()):
+            self.fault("an entry of a feed that cannot be taken")
             return True
         contract.puzzle(now)
         return False
@@ -112,7 +115,7 @@ class Exchange(BaseParty):
         """Yield the subscriptions that have an entry or their end to send."""
         gathering = {group.own for group in self.groups.values() if group.pending}
         for one in self._of(contract):
-            flows = one.state in (STANDS, ENDED) and not one.end_said
+            flows = one.state in (STANDS, ENDED, SPOILT) and not one.end_said
             waits = self._backlog(one.own) and one.own not in gathering
             if flows and (one.is_leaving or waits):
                 yield one
@@ -272,7 +275,7 @@ class Exchange(BaseParty):
             if one.state in (WANTED, INVITED):
                 self._delete(one)
                 continue
-            if one.state == STANDS:
+            if one.state in (STANDS, SPOILT):
                 self._events.append(Event("ended", one.contact, one.ref))
             one.state = ENDED
             self._save(one)

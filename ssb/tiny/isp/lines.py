@@ -129,9 +129,15 @@ class Lines(ABC):
         return self._puzzled_at + self.terms.patience
 
     def _lose_patience(self, now: int) -> None:
+        self.accuse(NOBODYS, now)
+        self.facts.is_broken = True
+        self.save()
+
+    def accuse(self, reason: str, now: int) -> None:
+        """Hold the next entry of the other's line against him."""
         feed = self.facts.other_data
-        if feed is not None:
-            self._break(NOBODYS, feed, self._store.feeds[feed].mark + 1, now)
+        assert feed is not None
+        self._party.accuse(self, reason, feed, self._store.feeds[feed].mark + 1, now)
 
     # The other's line
 

@@ -292,10 +292,7 @@ class BaseParty(Party, ABC):
         try:
             self._store.append_whole(line.feed, packets[0], packets[1:], contract.terms.largest)
         except InvalidEntry as error:
-            data = contract.facts.other_data
-            assert data is not None
-            place = self._store.feeds[data].mark + 1
-            self.accuse(contract, f"a tunnelled entry that is {error.kind}", data, place, now)
+            contract.accuse(f"a tunnelled entry that is {error.kind}", now)
             return False
         return True
 

@@ -92,12 +92,6 @@ class Provider(Switch):
         if client not in listed:
             self._store.put("whitelist", [*listed, client])
 
-    @property
-    def peers(self) -> list[bytes]:
-        """The providers whose clients are reached through them, and who reach others through this one."""
-        listed = self._store.get("peers")
-        return [key for key in listed if isinstance(key, bytes)] if isinstance(listed, list) else []
-
     def peer(self, other: bytes, now: int) -> None:
         """Exchange root feeds with another provider and believe its news; one of the two has to ask."""
         if other not in self.peers:

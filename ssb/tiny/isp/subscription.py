@@ -7,7 +7,9 @@ WANTED: Final = "wanted"
 INVITED: Final = "invited"
 STANDS: Final = "stands"
 ENDED: Final = "ended"
-"""States of a subscription: asked for here; asked for by the other; feeds flow; the other sends no more."""
+SPOILT: Final = "spoilt"
+"""States of a subscription: asked for here; asked for by the other; feeds flow; the other sends no more; the
+other has named a feed that cannot be taken, so what comes is thrown away until it ends."""
 
 MOST_MEMBERS: Final = 16
 """Of a group."""

@@ -47,6 +47,12 @@ class Switch(BaseParty):
 
     routes: dict[bytes, Route]
 
+    @property
+    def peers(self) -> list[bytes]:
+        """The providers whose clients are reached through them, and who reach others through this one."""
+        listed = self._store.get("peers")
+        return [key for key in listed if isinstance(key, bytes)] if isinstance(listed, list) else []
+
     # What comes
 
     def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
@@ -69,7 +75,7 @@ class Switch(BaseParty):
         if line is not None:
             return self._switch(contract, line, content, now)
         if not is_tunnelled(content) and not isinstance(message, SubResponse | SubResponseIsp):
-            self.fault("what does not belong into a line")
+            contract.accuse("what does not belong into a line", now)
             return True
         if contract.is_ending:  # so nothing that would explain it is under way
             self.fault("an entry of nobody's")
@@ -218,11 +224,13 @@ class Switch(BaseParty):
         """A client takes no new entries: let the other side of a route pause, or take back a request.
 
         Who leaves itself must get rid of what it has: nobody lets it pause but a slow receiver that stays.
+        Whether a client of another provider leaves, too, is not known here, so that one must not pause.
         """
         to = self.contracts.get(other.contract) if other.contract is not None else None
         if route.is_open:
             is_staying = to is not None and to.facts.state == OPEN
-            if to is not None and is_staying and len(self._siblings(other)) == 1:
+            is_alone = len(self._siblings(other)) == 1
+            if to is not None and is_staying and is_alone and to.other not in self.peers:
                 self._pause(to, other, now)
             elif to is not None:
                 self._resume(to, other, now)
