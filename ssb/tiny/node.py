@@ -6,6 +6,9 @@ most `CREDIT` packets a vector. Who has asked for an entry that nobody has writt
 as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
 node sends it first.
 
+A node may have several ports, to several media. What is said of an open set goes out of all of them. What is
+said of a fixed set goes where others have spoken of it; out of all, until somebody has.
+
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
 
@@ -55,6 +58,8 @@ class _Queued(NamedTuple):
     due: int
     priority: int
     order: int
+    kind: str
+    ports: tuple[int, ...]
 
 
 class Node:
@@ -64,8 +69,9 @@ class Node:
         store: its feeds; sets and what is heard are in memory.
         random: for the times that answers wait.
         timing: how often it asks.
-        ports: numbers of its ports; everything goes out of all of them.
-        checksum: whether a CRC-32 follows each packet, as over UDP.
+        ports: numbers of its ports.
+        checksum: whether a CRC-32 follows each packet, as over UDP and LoRa.
+        is_server: whether it answers for feeds that others write, too.
 
     Attributes:
         taken: how many packets of each kind were taken.
@@ -82,6 +88,7 @@ class Node:
         *,
         ports: Collection[int] = (1,),
         checksum: bool = True,
+        is_server: bool = True,
     ) -> None:
         self.store = store
         self.taken: Counter[str] = Counter()
@@ -92,6 +99,7 @@ class Node:
         self._timing = timing
         self._ports = tuple(ports)
         self._checksum = checksum
+        self._is_server = is_server
         self._sets: dict[str, Replica] = {}
         self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int], None], Replica]] = {}
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
@@ -100,6 +108,7 @@ class Node:
         self._queue: dict[bytes, _Queued] = {}
         self._order = 0
         self._now = 0
+        self._free_at = 0  # when the next packet may be sent
 
     # Sets
 
@@ -158,7 +167,7 @@ class Node:
         for each in self._members.get(feed, ()):
             if each.waiting.get(feed, 0) > 0 and not is_sent:
                 each.waiting[feed] -= 1
-                self._send(entry.packet, "entry", each.priority, now)
+                self._send(entry.packet, "entry", each, now)
                 is_sent = True
             each.wants.remind(now)
         return entry
@@ -179,9 +188,9 @@ class Node:
         elif len(packet) <= DEMUX:
             self.dropped["truncated"] += 1
         else:
-            self._queue.pop(packet, None)  # another has said it
+            self._hush(packet, port)
             try:
-                self._take(packet, now)
+                self._take(packet, port, now)
             except InvalidEntry as error:
                 self.dropped[error.kind] += 1
             except ForkedFeed:
@@ -194,18 +203,26 @@ class Node:
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint."""
-        due = sorted((queued, packet) for packet, queued in self._queue.items() if queued.due <= self._now)
+        due = [(queued, packet) for packet, queued in self._queue.items() if queued.due <= self._now]
         due.sort(key=lambda item: (item[0].priority, item[0].order))
-        for _, packet in due:
+        if self._timing.gap and due:
+            due = due[: self._free_at <= self._now]
+            if due:
+                self._free_at = self._now + round(self._timing.gap * (1 + self._random.random()))
+        outputs: list[tuple[int, bytes, Address | None]] = []
+        for queued, packet in due:
             del self._queue[packet]
-        packets = [packet for _, packet in due]
-        if self._checksum:
-            packets = [packet + zlib.crc32(packet).to_bytes(CHECKSUM) for packet in packets]
-        return [(port, packet, None) for packet in packets for port in self._ports]
+            self.sent[queued.kind] += 1
+            whole = packet + zlib.crc32(packet).to_bytes(CHECKSUM) if self._checksum else packet
+            outputs += [(port, whole, None) for port in queued.ports]
+        return outputs
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines: list[int | None] = [queued.due for queued in self._queue.values()]
+        deadlines: list[int | None] = []
+        if self._queue:
+            first = min(queued.due for queued in self._queue.values())
+            deadlines.append(max(first, self._free_at) if self._timing.gap else first)
         for each in self._sets.values():
             deadlines += [each.wants.due, each.chunks.due, each.beacon_at]
         if self.program is not None:
@@ -225,7 +242,7 @@ class Node:
                 each.beacon_at = now + self._timing.claims
                 for packet in each.keys.beacon():
                     kind = "novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"
-                    self._send(packet, kind, each.priority, now)
+                    self._send(packet, kind, each, now)
             if each.chunks.is_due(now):
                 self._ask_for_chunks(each, now)
             if each.wants.is_due(now):
@@ -233,7 +250,17 @@ class Node:
 
     # What comes
 
-    def _take(self, packet: bytes, now: int) -> None:
+    def _hush(self, packet: bytes, port: int) -> None:
+        """Another has said it there: do not say it again."""
+        queued = self._queue.get(packet)
+        if queued is not None and port in queued.ports:
+            left = tuple(each for each in queued.ports if each != port)
+            if left:
+                self._queue[packet] = queued._replace(ports=left)
+            else:
+                del self._queue[packet]
+
+    def _take(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
@@ -245,6 +272,7 @@ class Node:
         elif demux in self._routes:
             take, which = self._routes[demux]
             take(which, packet, now)
+            which.ports[port] = None
         elif demux in self._expected:
             feed = self._expected[demux]
             self._check_limit(feed, packet)
@@ -252,6 +280,7 @@ class Node:
                 entry = self.store.append(feed, packet)
                 self._arm(feed)
                 for each in self._members[feed]:
+                    each.ports[port] = None
                     each.wants.progress(now)
                     if entry.chain is not None:
                         each.chunks.progress(now)
@@ -299,7 +328,8 @@ class Node:
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
             held = self.store.feeds[key]
-            while credit and sequence <= held.sequence:
+            answers = self._is_server or held.identity is not None
+            while answers and credit and sequence <= held.sequence:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
@@ -318,6 +348,8 @@ class Node:
         keys = which.keys.keys
         credit = CREDIT
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
+            if not self._is_server and self.store.feeds[keys[place]].identity is None:
+                continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
                 credit -= 1
@@ -339,7 +371,7 @@ class Node:
             which.keys.state, which.offset, (feeds[key].sequence + 1 for key in turned)
         )
         if keys:
-            self._send(packet, "want", which.priority, now)
+            self._send(packet, "want", which, now)
             which.offset = (which.offset + max(count, 1)) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
@@ -361,22 +393,23 @@ class Node:
             which.chunks.due = None
             return
         packet, _ = vectors.make_chunk_vector(which.keys.state, missing)
-        self._send(packet, "chunk vector", which.priority, now)
+        self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
 
     def _answer(self, packet: bytes, kind: str, which: Replica, now: int) -> None:
         wait = round(self._random.random() * self._timing.spread)
-        self._send(packet, kind, which.priority, now + wait)
+        self._send(packet, kind, which, now + wait)
 
-    def _send(self, packet: bytes, kind: str, priority: int, due: int) -> None:
-        if packet in self._queue:
-            return
-        if len(self._queue) >= MOST_QUEUED:
+    def _send(self, packet: bytes, kind: str, which: Replica, due: int) -> None:
+        ports = tuple(which.ports) if which.keys.is_fixed and which.ports else self._ports
+        queued = self._queue.get(packet)
+        if queued is not None:
+            self._queue[packet] = queued._replace(ports=tuple({*queued.ports, *ports}))
+        elif len(self._queue) >= MOST_QUEUED:
             self.dropped["not sent"] += 1
-            return
-        self._order += 1
-        self.sent[kind] += 1
-        self._queue[packet] = _Queued(due, priority, self._order)
+        else:
+            self._order += 1
+            self._queue[packet] = _Queued(due, which.priority, self._order, kind, ports)
 
     # Tables
 

@@ -34,6 +34,7 @@ class TinyStore(Database):
 
     Args:
         path: the file; None for a store in memory, for simulations.
+        image: what a store in memory begins with: what `image()` of another one has returned.
 
     Raises StoreError, as all methods do if the disk fails.
     """
@@ -73,9 +74,10 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
 CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path | None = None, image: bytes = b"") -> None:
         if path is not None:
             make_private(path)
+        self._image = image
         self._depth = 0
         super().__init__(path)
 
@@ -379,7 +381,13 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
     # Inside
 
+    def image(self) -> bytes:
+        """Return all of it, as a file would have it."""
+        return self._database.serialize()
+
     def _open(self) -> None:
+        if self._image:
+            self._database.deserialize(self._image)
         super()._open()
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten

@@ -487,6 +487,12 @@ def _check_events(scenario: Scenario) -> None:
             if not any((link.a in some) != (link.b in some) for link in scenario.network.links):
                 said = f"{place}: partition: no link joins {' '.join(some) or 'nothing'} with the others"
                 raise InvalidScenario(said, ("events",), ("topology",))
+        elif change.membership is not None:
+            try:
+                scenario.network.attachment_of(*change.membership)
+            except TopologyError as error:
+                said = f"{place}: {change.event}: {error}"
+                raise InvalidScenario(said, ("events",), ("topology",)) from None
         elif not change.heal:
             try:
                 link = scenario.network.links[scenario.network.link_between(*change.ends)]
@@ -525,6 +531,7 @@ def _check_features(scenario: Scenario) -> None:
             (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
         ),
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
+        Feature.RADIO: ("topology", "radio") if any(each.radio for each in scenario.network.media) else None,
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
