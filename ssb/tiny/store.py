@@ -315,7 +315,10 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     def size(self, keys: Collection[bytes] | None = None) -> int:
         """Bytes of packets in feeds, of all if none are named."""
         total = 0
-        for key in self._feeds if keys is None else keys:
+        if keys is None:
+            counted = "SELECT (SELECT count(*) FROM entries) + (SELECT count(*) FROM chunks)"
+            return entries.PACKET * int(self._query(counted)[0][0])
+        for key in keys:
             if key in self._feeds:
                 for table in ("entries", "chunks"):
                     counted = f"SELECT count(*) FROM {table} WHERE feed = ?"
