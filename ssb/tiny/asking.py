@@ -16,6 +16,8 @@ class Timing(NamedTuple):
         retry: after which it asks again for what is known to be missing; doubles up to `round`.
         pause: of silence after which the packets of an answer count as over, and it asks for the next ones.
         spread: an answer waits for a random time up to this, so that one of those who know it gives it.
+        gap: the least time from one packet to the next that a node sends; at random up to twice as long.
+            So what others say meanwhile is not said again.
     """
 
     round: int = 5000 * MS
@@ -23,6 +25,7 @@ class Timing(NamedTuple):
     retry: int = 500 * MS
     pause: int = 20 * MS
     spread: int = 5 * MS
+    gap: int = 0
 
 
 class Asking:

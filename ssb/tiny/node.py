@@ -6,6 +6,9 @@ most `CREDIT` packets a vector. Who has asked for an entry that nobody has writt
 as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
 node sends it first.
 
+A node may have several ports, to several media. What is said of an open set goes out of all of them. What is
+said of a fixed set goes where others have spoken of it; out of all, until somebody has.
+
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
 
@@ -60,8 +63,9 @@ class Node:
         store: its feeds; sets and what is heard are in memory.
         random: for the times that answers wait.
         timing: how often it asks.
-        ports: numbers of its ports; everything goes out of all of them.
-        checksum: whether a CRC-32 follows each packet, as over UDP.
+        ports: numbers of its ports.
+        checksum: whether a CRC-32 follows each packet, as over UDP and LoRa.
+        is_server: whether it answers for feeds that others write, too.
 
     Attributes:
         taken: how many packets of each kind were taken.
@@ -78,6 +82,7 @@ class Node:
         *,
         ports: Collection[int] = (1,),
         checksum: bool = True,
+        is_server: bool = True,
     ) -> None:
         self.store = store
         self.taken: Counter[str] = Counter()
@@ -87,12 +92,13 @@ class Node:
         self._timing = timing
         self._ports = tuple(ports)
         self._checksum = checksum
+        self._is_server = is_server
         self._sets: dict[str, Replica] = {}
         self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int], None], Replica]] = {}
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
-        self._outbox = Outbox()
+        self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
 
@@ -153,7 +159,7 @@ class Node:
         for each in self._members.get(feed, ()):
             if each.waiting.get(feed, 0) > 0 and not is_sent:
                 each.waiting[feed] -= 1
-                self._send(entry.packet, "entry", each.priority, now)
+                self._send(entry.packet, "entry", each, now)
                 is_sent = True
             each.wants.remind(now)
         return entry
@@ -174,9 +180,9 @@ class Node:
         elif len(packet) <= DEMUX:
             self.dropped["truncated"] += 1
         else:
-            self._outbox.discard(packet)  # another has said it
+            self._outbox.hush(packet, port)
             try:
-                self._take(packet, now)
+                self._take(packet, port, now)
             except InvalidEntry as error:
                 self.dropped[error.kind] += 1
             except ForkedFeed as error:
@@ -192,10 +198,11 @@ class Node:
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint."""
-        packets = self._outbox.take(self._now)
-        if self._checksum:
-            packets = [packet + zlib.crc32(packet).to_bytes(CHECKSUM) for packet in packets]
-        return [(port, packet, None) for packet in packets for port in self._ports]
+        outputs: list[tuple[int, bytes, Address | None]] = []
+        for packet, ports in self._outbox.take(self._now):
+            whole = packet + zlib.crc32(packet).to_bytes(CHECKSUM) if self._checksum else packet
+            outputs += [(port, whole, None) for port in ports]
+        return outputs
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -219,7 +226,7 @@ class Node:
                 each.beacon_at = now + self._timing.claims
                 for packet in each.keys.beacon():
                     kind = "novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"
-                    self._send(packet, kind, each.priority, now)
+                    self._send(packet, kind, each, now)
             if each.chunks.is_due(now):
                 self._ask_for_chunks(each, now)
             if each.wants.is_due(now):
@@ -227,7 +234,7 @@ class Node:
 
     # What comes
 
-    def _take(self, packet: bytes, now: int) -> None:
+    def _take(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
@@ -239,6 +246,7 @@ class Node:
         elif demux in self._routes:
             take, which = self._routes[demux]
             take(which, packet, now)
+            which.ports[port] = None
         elif demux in self._expected:
             feed = self._expected[demux]
             self._check_limit(feed, packet)
@@ -246,6 +254,7 @@ class Node:
                 entry = self.store.append(feed, packet)
                 self._arm(feed)
                 for each in self._members[feed]:
+                    each.ports[port] = None
                     each.wants.progress(now)
                     if entry.chain is not None:
                         each.chunks.progress(now)
@@ -293,7 +302,8 @@ class Node:
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
             held = self.store.feeds[key]
-            while credit and sequence <= held.sequence:
+            answers = self._is_server or held.identity is not None
+            while answers and credit and sequence <= held.sequence:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
@@ -312,6 +322,8 @@ class Node:
         keys = which.keys.keys
         credit = CREDIT
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
+            if not self._is_server and self.store.feeds[keys[place]].identity is None:
+                continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
                 credit -= 1
@@ -333,7 +345,7 @@ class Node:
             which.keys.state, which.offset, (feeds[key].sequence + 1 for key in turned)
         )
         if keys:
-            self._send(packet, "want", which.priority, now)
+            self._send(packet, "want", which, now)
             which.offset = (which.offset + max(count, 1)) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
@@ -355,15 +367,16 @@ class Node:
             which.chunks.due = None
             return
         packet, _ = vectors.make_chunk_vector(which.keys.state, missing)
-        self._send(packet, "chunk vector", which.priority, now)
+        self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
 
     def _answer(self, packet: bytes, kind: str, which: Replica, now: int) -> None:
         wait = round(self._random.random() * self._timing.spread)
-        self._send(packet, kind, which.priority, now + wait)
+        self._send(packet, kind, which, now + wait)
 
-    def _send(self, packet: bytes, kind: str, priority: int, due: int) -> None:
-        if not self._outbox.put(packet, kind, priority, due):
+    def _send(self, packet: bytes, kind: str, which: Replica, due: int) -> None:
+        ports = tuple(which.ports) if which.keys.is_fixed and which.ports else self._ports
+        if not self._outbox.put(packet, kind, which.priority, due, ports):
             self.dropped["not sent"] += 1
 
     # Tables

@@ -38,6 +38,7 @@ class Replica:
         offset: the place of the first feed of the next want vector.
         heard: what others have wanted.
         waiting: own feed -> how many entries that are not yet written somebody has asked for.
+        ports: where others have spoken of it.
     """
 
     def __init__(
@@ -52,3 +53,4 @@ class Replica:
         self.offset = 0
         self.heard = Heard(now, {})
         self.waiting: dict[bytes, int] = {}
+        self.ports: dict[int, None] = {}

@@ -13,6 +13,7 @@ Records are values by names, for the programs above: the state of a contract, fo
 """
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -31,6 +32,7 @@ class TinyStore(Records):
 
     Args:
         path: the file; None for a store in memory, for simulations.
+        image: what a store in memory begins with: what `image()` of another one has returned.
 
     Raises StoreError, as all methods do if the disk fails.
     """
@@ -71,6 +73,10 @@ CREATE TABLE chunks (
 CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB NOT NULL);
 """
     )
+
+    def __init__(self, path: str | Path | None = None, image: bytes = b"") -> None:
+        self._image = image
+        super().__init__(path)
 
     # Feeds
 
@@ -281,7 +287,10 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
     def size(self, keys: Collection[bytes] | None = None) -> int:
         """Bytes of packets in feeds, of all if none are named."""
         total = 0
-        for key in self._feeds if keys is None else keys:
+        if keys is None:
+            counted = "SELECT (SELECT count(*) FROM entries) + (SELECT count(*) FROM chunks)"
+            return entries.PACKET * int(self._query(counted)[0][0])
+        for key in keys:
             if key in self._feeds:
                 for table in ("entries", "chunks"):
                     counted = f"SELECT count(*) FROM {table} WHERE feed = ?"
@@ -320,7 +329,13 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
 
     # Inside
 
+    def image(self) -> bytes:
+        """Return all of it, as a file would have it."""
+        return self._database.serialize()
+
     def _open(self) -> None:
+        if self._image:
+            self._database.deserialize(self._image)
         super()._open()
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten

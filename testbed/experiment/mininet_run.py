@@ -89,6 +89,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         "processes": nodes.most_processes,
         "capture": capture,
         "happened": described(nodes.happened, timeline.start, scenario.network),
+        "cells": (network.relay_counters or {}).pop("cells", {}),
     }
     write_json(output / RESULT, result)
 
@@ -235,6 +236,10 @@ class _Nodes:
         """Let a change happen; without a timeline, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
+        if change.membership is not None:
+            interface = self._scenario.network.attachment_of(*change.membership)
+            self._network.set_present(interface, change.join is not None)
+            return
         if name is None:
             network = self._scenario.network
             link = network.link_between(*change.ends)

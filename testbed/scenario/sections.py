@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from topologies import library
 from topologies.conf import read_conf
@@ -17,6 +17,7 @@ from topologies.generate import GENERATORS, generate
 from topologies.graphs import is_graphml, read_graphml
 from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
+from topologies.radio import RADIO_PARAMETERS, Radio, RadioError
 from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
@@ -32,15 +33,16 @@ class Section(BaseModel):
 
 
 def table_keys(table: type) -> dict[str, Any]:
-    """Return the keys of a table, a Section or LinkParameters, each with the type of its value."""
+    """Return the keys of a table, a Section or LinkParameters or Radio, each with the type of its value."""
     if issubclass(table, Section):
         return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
-    return {name: LinkParameters.__annotations__[name] for name in PARAMETERS}
+    names = RADIO_PARAMETERS if table is Radio else PARAMETERS
+    return {name: table.__annotations__[name] for name in names}
 
 
 def tables_in(annotation: Any) -> Iterator[type]:
     """Yield the tables that a key's type allows, one or many of each."""
-    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters):
+    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters | Radio):
         yield annotation
     for inner in get_args(annotation):
         yield from tables_in(inner)
@@ -60,7 +62,8 @@ class TopologySpec(Section):
     A file is Mini-NDN's, or GraphML if its name ends in `.graphml` or `.xml`. What `link` says replaces what
     a GraphML file or the library says of links. Each of `links` has `a`, `b`, `cost`, `cost_back`, and what
     differs from `link`; each of `media` has `name`, `members`, what differs from `link`, and `losses`: the
-    loss_percent of receivers that have another.
+    loss_percent of receivers that have another. With `radio` all media are radio cells, but those that say
+    `radio = false`; a table of that name has what differs.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -71,6 +74,12 @@ class TopologySpec(Section):
     links: tuple[dict[str, Any], ...] = ()
     media: tuple[dict[str, Any], ...] = ()
     link: LinkParameters = LinkParameters()
+    radio: Radio | None = None
+
+    @field_validator("radio", mode="before")
+    @classmethod
+    def _in_range(cls, value: Any) -> Any:
+        return _radio(Radio(), value) if isinstance(value, dict) else value
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
@@ -81,6 +90,8 @@ class TopologySpec(Section):
             names = ", ".join(GENERATORS)
             said = f"one of generator ({names}), file, library ({', '.join(library.networks())})"
             raise TopologyError(f"[topology] needs {said}, or links and media")
+        if self.radio is not None and not self.media:
+            raise TopologyError("[topology.radio]: there are no media that could be radio cells")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         changed = {
@@ -114,8 +125,21 @@ class TopologySpec(Section):
                 raise TopologyError(f"{place}: name must be a text, and members name the nodes on it")
             if not isinstance(losses, dict):
                 raise TopologyError(f"{place}: losses must be a table of members and percentages")
-            known = f"{place}: it has name, members, losses"
-            media.append(self._made(Medium, {**fields, "members": tuple(members)}, known))
+            known = f"{place}: it has name, members, losses, radio"
+            radio = self.radio
+            if fields.get("radio") is False:
+                radio = None
+            elif isinstance(fields.get("radio"), dict):
+                try:
+                    radio = _radio(self.radio or Radio(), fields["radio"])
+                except RadioError as error:
+                    raise TopologyError(f"{place}: radio: {error}") from None
+            elif "radio" in fields:
+                raise TopologyError(f"{place}: radio must be a table, or false")
+            own = fields
+            if radio is not None:  # a rate that links have is not meant for it
+                own = {"bw_mbit": None, "mark_threshold": None, **fields}
+            media.append(self._made(Medium, {**own, "members": tuple(members), "radio": radio}, known))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
         return Topology(tuple(dict.fromkeys(joined)), tuple(links), tuple(media))
@@ -125,6 +149,14 @@ class TopologySpec(Section):
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
             raise TopologyError(f"{known} and the parameters {', '.join(PARAMETERS)}") from None
+
+
+def _radio(common: Radio, different: dict[str, Any]) -> Radio:
+    """Return a radio with what differs from another. Raises RadioError."""
+    for name in different:
+        if name not in RADIO_PARAMETERS:
+            raise RadioError(f"{name}: unknown key; there are {', '.join(RADIO_PARAMETERS)}")
+    return replace(common, **different)
 
 
 class Schedule(Section):
@@ -222,6 +254,7 @@ class Change(Section):
         stop, start: a node's programs end, and start anew later. The node goes on forwarding IP meanwhile.
         partition: nodes, with spaces between: all links from them to the others break.
         heal: all links that partitions have broken are mended.
+        join, leave: a member of a medium comes into its reach, or goes out of it; "node medium".
         set: parameters of the link, as in [topology.link].
         signalled: whether a link's two nodes notice that it breaks, or is mended; else frames just vanish.
     """
@@ -237,6 +270,8 @@ class Change(Section):
     start: str | None = None
     partition: str | None = None
     heal: Literal[True] | None = None
+    join: str | None = None
+    leave: str | None = None
     set: dict[str, float | str] | None = None
     signalled: bool | None = None
 
@@ -257,6 +292,8 @@ class Change(Section):
             raise ValueError("set belongs to link_change, and says what the link is like from then on")
         if name.startswith("link_") and len(getattr(self, name).split()) != 2:
             raise ValueError(f'{getattr(self, name)!r} is no link; write it as "a b"')
+        if name in ("join", "leave") and len(getattr(self, name).split()) != 2:
+            raise ValueError(f'{getattr(self, name)!r} is no member of a medium; write it as "node medium"')
         return self
 
     @property
@@ -266,7 +303,7 @@ class Change(Section):
 
     @property
     def node(self) -> str | None:
-        """The node that starts anew, stops or starts; None if it is about links."""
+        """The node that starts anew, stops or starts; None if it is about links or media."""
         return self.restart or self.stop or self.start
 
     @property
@@ -283,6 +320,15 @@ class Change(Section):
         """Tell whether it is about a link of a node that the node's link layer would notice."""
         is_break = self.link_down is not None or self.link_up is not None
         return is_break and self.is_signalled and node in self.ends
+
+    @property
+    def membership(self) -> tuple[str, str] | None:
+        """The node and the medium that it joins or leaves; None if it is about something else."""
+        said = self.join or self.leave
+        if said is None:
+            return None
+        node, medium = said.split()
+        return node, medium
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -307,7 +353,10 @@ class Change(Section):
         return replace(link, **whole)  # type: ignore[arg-type]
 
 
-_EVENTS = ("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal")
+_EVENTS = (
+    *("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal"),
+    *("join", "leave"),
+)
 """The keys of a Change that say what happens."""
 
 
