@@ -19,6 +19,7 @@ disk fails, StoreError ends the call, and the node must be made again on its sto
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from heapq import heappop, heappush
 from random import Random
 from typing import Final, Protocol
 
@@ -101,6 +102,9 @@ class Node:
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
+        self._agenda: list[tuple[int, int, Replica]] = []  # a heap; what is not so any more is passed over
+        self._planned = 0
+        self._changed: dict[Replica, None] = {}  # sets whose times are to be put there
 
     # Sets
 
@@ -207,8 +211,9 @@ class Node:
     def next_deadline(self) -> int | None:
         """See Endpoint."""
         deadlines: list[int | None] = [self._outbox.next_deadline()]
-        for each in self._sets.values():
-            deadlines += [each.wants.due, each.chunks.due, each.beacon_at]
+        self._plan()
+        if self._agenda:
+            deadlines.append(self._agenda[0][0])
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
@@ -221,9 +226,16 @@ class Node:
             if due is not None and due <= now:
                 with self.store.transaction():
                     self.program.wake(now)
-        for each in list(self._sets.values()):
+        due_sets: dict[Replica, None] = {}
+        self._plan()
+        while self._agenda and self._agenda[0][0] <= now:
+            due_sets[heappop(self._agenda)[2]] = None
+            self._plan()
+        for each in due_sets:
+            self._changed[each] = None
             if each.beacon_at is not None and each.beacon_at <= now:
-                each.beacon_at = now + self._timing.claims
+                wait = self._timing.claims * self._random.random() if self._timing.gap else 0
+                each.beacon_at = now + self._timing.claims + round(wait)
                 for packet in each.keys.beacon():
                     kind = "novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"
                     self._send(packet, kind, each, now)
@@ -299,6 +311,7 @@ class Node:
     def _take_want(self, which: Replica, packet: bytes, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
+        has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
             held = self.store.feeds[key]
@@ -315,13 +328,19 @@ class Node:
             if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
                 which.wants.hurry(now)  # there is more than is here
             which.heard.wanted[key] = first
+            has_less = has_less and first <= held.sequence + 1
         which.heard = which.heard._replace(time=now)
+        if has_less:
+            which.wants.yield_to(now)
         self.taken["want"] += 1
 
     def _take_chunk_vector(self, which: Replica, packet: bytes, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
+            waiting = self.store.feeds[keys[place]].waiting.get(sequence)
+            if waiting is not None and waiting.held == number:
+                which.chunks.yield_to(now)
             if not self._is_server and self.store.feeds[keys[place]].identity is None:
                 continue
             at = number
@@ -332,6 +351,22 @@ class Node:
         self.taken["chunk vector"] += 1
 
     # What goes
+
+    def _plan(self) -> None:
+        """Put what has changed on the agenda, and take from its front what is not so any more."""
+        for each in self._changed:
+            if each.due is not None:
+                self._planned += 1
+                heappush(self._agenda, (each.due, self._planned, each))
+        self._changed.clear()
+        while self._agenda and not self._is_current(*self._agenda[0]):
+            heappop(self._agenda)
+
+    def _is_current(self, due: int, _: int, which: Replica) -> bool:
+        return which.due == due and self._sets.get(which.keys.name) is which
+
+    def _note(self, which: Replica) -> None:
+        self._changed[which] = None
 
     def _ask_for_entries(self, which: Replica, now: int) -> None:
         keys = which.keys.keys
@@ -382,7 +417,8 @@ class Node:
     # Tables
 
     def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
-        new = Replica(keys, priority, limit, self._timing, now)
+        new = Replica(keys, priority, limit, self._timing, self._random, now, self._note)
+        self._note(new)
         self._sets[keys.name] = new
         with self.store.transaction():
             for key in keys.keys:

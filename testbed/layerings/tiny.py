@@ -1,5 +1,8 @@
 """tinySSB as it is: feeds in packets of 120 bytes, by multicast on every link and medium of a node.
 
+Under `tiny`, nodes agree on one open set by claims. Under `tiny-pub`, all feeds are signed up with the pub
+before, and everybody has the list; the pub answers for all feeds, and the others for their own ones only.
+
 A message of the workload is an entry whose content is the message's own, in BIPF: what a classic message
 says of author, sequence, time and signature is tinySSB's own affair, or left out. So an item is smaller than
 in other layerings, and events tell its size here.
@@ -69,7 +72,7 @@ def timing_of(parameters: Mapping[str, Any]) -> Timing:
 
 
 class TinyLayering(NamedTuple):
-    """tinySSB without contracts: one open set of all feeds, which grows by claims.
+    """tinySSB without contracts: one set of all feeds.
 
     Attributes: see Layering. `kind`: its name.
     """
@@ -259,10 +262,7 @@ class _Reader(NamedTuple):
 
 
 class TinyNode(BaseTinyNode):
-    """A node that replicates the common set: every node has a part in it, also one that only carries.
-
-    Under `tiny-pub`, the pub answers for all feeds, and all others for their own ones only.
-    """
+    """A node that replicates the common set: every node has a part in it, also one that only carries."""
 
     def __init__(self, context: Context) -> None:
         middle = hub_of(context.network, context.parameters) if context.layering == "tiny-pub" else None
@@ -275,7 +275,10 @@ class TinyNode(BaseTinyNode):
         self._keys = {feed.key: key for key, feed in self._authors.items()}
         self._node.program = _Reader(self.take)
         own = [self._store.add_own(author_of(context.seed, feed)).key for feed in self._role.feeds]
-        self._node.join_open(own, now, name=COMMON)
+        if middle is None:
+            self._node.join_open(own, now)
+        else:
+            self._node.join(COMMON, self._keys.values(), now)
 
     def take(self, feed: bytes, now: int) -> None:
         """Hand over new whole entries of a feed."""
