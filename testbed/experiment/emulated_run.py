@@ -136,6 +136,9 @@ class Emulation:
         now = self.network.now
         topology = self._scenario.network
         self._events.append(change_row(change, topology, now))
+        if change.membership is not None:
+            self.network.set_present(topology.attachment_of(*change.membership), change.join is not None)
+            return
         if change.node is None:
             link = topology.link_between(*change.ends)
             if change.link_change is not None:
@@ -202,4 +205,5 @@ def run(
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": {"frames": network.frames, "dropped": 0},
         "happened": described(emulation.happened, timeline.start, scenario.network),
+        "cells": network.air_counters(),
     }

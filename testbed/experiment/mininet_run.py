@@ -101,6 +101,7 @@ def run(
         "capture": capture,
         "happened": described(nodes.happened, timeline.start, scenario.network),
         "programs": nodes.programs,
+        "cells": (network.relay_counters or {}).pop("cells", {}),
     }
     write_json(output / RESULT, result)
 
@@ -327,6 +328,10 @@ class _Nodes:
         """Let a change happen; if it is not planned, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
+        if change.membership is not None:
+            interface = self._scenario.network.attachment_of(*change.membership)
+            self._network.set_present(interface, change.join is not None)
+            return
         if name is None:
             network = self._scenario.network
             link = network.link_between(*change.ends)

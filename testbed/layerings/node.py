@@ -33,12 +33,14 @@ class AppState:
         delivered: feed key -> items that the subscriber has.
         clocks: peer -> how far it said it was, of a Scuttlebutt peer.
         log: the messages of the node's own feed, if its peer writes one besides the workload's.
+        store: the disk of a tinySSB node.
     """
 
     published: Counter[str] = field(default_factory=Counter)
     delivered: Counter[str] = field(default_factory=Counter)
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     log: list[bytes] = field(default_factory=list)
+    store: bytes = b""
 
 
 class EventRows:

@@ -14,6 +14,8 @@ from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
 from testbed.layerings.social import SOCIAL_LAYERINGS
 from testbed.layerings.ssb import SsbLayering
+from testbed.layerings.tiny import TINY_LAYERINGS
+from testbed.layerings.tiny_isp import TinyIspLayering
 
 ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
@@ -42,6 +44,8 @@ _OWN: dict[str, Layering] = {
     **RUNGS,
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),
+    **TINY_LAYERINGS,
+    "tiny-isp": TinyIspLayering(),
 }
 
 LAYERINGS: dict[str, Layering] = _OWN | {

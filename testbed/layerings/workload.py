@@ -45,6 +45,7 @@ class Feature(Enum):
     PAUSES = "subscribers that pause"
     SLOW_SUBSCRIBERS = "slow subscribers"
     MEDIUM = "a broadcast medium"
+    RADIO = "a radio cell"
     FOLLOWING = "items that come into being while a feed is followed"
     REQUESTS = "objects that are asked for one by one"
     EXPORT = "an exported feed"

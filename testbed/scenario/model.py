@@ -20,6 +20,7 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
 from testbed.errors import UserError, shown
+from testbed.layerings.ladder import hub_of
 from testbed.layerings.link import candidates
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
@@ -487,10 +488,19 @@ def _check_services(scenario: Scenario) -> None:
 
 
 def _check_hub(scenario: Scenario) -> None:
+    """Check the node in the middle of layerings: it is there, and a provider has no other part."""
     for layering in scenario.layerings:
         at = scenario.parameters.get(layering, {}).get("at")
-        if layering == "hub" and isinstance(at, str) and at:
-            _check_nodes("hub", [at], scenario.network.nodes, ("parameters", layering, "at"))
+        place = ("parameters", layering, "at")
+        if "at" in LAYERINGS[layering].parameters.model_fields and isinstance(at, str) and at:
+            _check_nodes(
+                "hub" if layering == "hub" else f"{layering}: at", [at], scenario.network.nodes, place
+            )
+        if layering == "tiny-isp":
+            provider = hub_of(scenario.network, {"at": at})
+            if scenario.roles[provider] != "forwarder":
+                said = f"tiny-isp: {provider!r} is the provider, and can neither publish nor follow"
+                raise InvalidScenario(said, place, ("layerings",), ("publishers",), ("subscribers",))
 
 
 def _check_feeds(scenario: Scenario) -> None:
@@ -574,6 +584,12 @@ def _check_events(scenario: Scenario) -> None:
             if not any((link.a in some) != (link.b in some) for link in scenario.network.links):
                 said = f"{place}: partition: no link joins {' '.join(some) or 'nothing'} with the others"
                 raise InvalidScenario(said, ("events",), ("topology",))
+        elif change.membership is not None:
+            try:
+                scenario.network.attachment_of(*change.membership)
+            except TopologyError as error:
+                said = f"{place}: {change.event}: {error}"
+                raise InvalidScenario(said, ("events",), ("topology",)) from None
         elif not change.heal:
             try:
                 link = scenario.network.links[scenario.network.link_between(*change.ends)]
@@ -612,6 +628,7 @@ def _check_features(scenario: Scenario) -> None:
             (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
         ),
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
+        Feature.RADIO: ("topology", "radio") if any(each.radio for each in scenario.network.media) else None,
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
         Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,

@@ -19,6 +19,7 @@ from topologies.generate import GENERATORS, generate
 from topologies.graphs import is_graphml, read_graphml
 from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
+from topologies.radio import RADIO_PARAMETERS, Radio, RadioError
 from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
@@ -37,15 +38,16 @@ class Section(BaseModel):
 
 
 def table_keys(table: type) -> dict[str, Any]:
-    """Return the keys of a table, a Section or LinkParameters, each with the type of its value."""
+    """Return the keys of a table, a Section or LinkParameters or Radio, each with the type of its value."""
     if issubclass(table, Section):
         return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
-    return {name: LinkParameters.__annotations__[name] for name in PARAMETERS}
+    names = RADIO_PARAMETERS if table is Radio else PARAMETERS
+    return {name: table.__annotations__[name] for name in names}
 
 
 def tables_in(annotation: Any) -> Iterator[type]:
     """Yield the tables that a key's type allows, one or many of each."""
-    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters):
+    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters | Radio):
         yield annotation
     for inner in get_args(annotation):
         yield from tables_in(inner)
@@ -115,6 +117,15 @@ class TopologySpec(Section):
     users: Users | None = None
     """Nodes that are added to the network, as users are to a backbone."""
 
+    radio: Radio | None = None
+    """What makes all media radio cells, but those that say `radio = false`; one whose `radio` is a table has
+    what differs."""
+
+    @field_validator("radio", mode="before")
+    @classmethod
+    def _in_range(cls, value: Any) -> Any:
+        return _radio(Radio(), value) if isinstance(value, dict) else value
+
     @classmethod
     def listed(cls, topology: Topology) -> dict[str, Any]:
         """Return the table [topology] that describes a topology link by link."""
@@ -139,6 +150,8 @@ class TopologySpec(Section):
             raise TopologyError(f"[topology] needs {said}, or links and media")
         if self.attributes and given != ["links"]:
             raise TopologyError("[topology] attributes: belongs to links and media")
+        if self.radio is not None and not self.media:
+            raise TopologyError("[topology.radio]: there are no media that could be radio cells")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         changed = {
@@ -172,8 +185,21 @@ class TopologySpec(Section):
                 raise TopologyError(f"{place}: name must be a text, and members name the nodes on it")
             if not isinstance(losses, dict):
                 raise TopologyError(f"{place}: losses must be a table of members and percentages")
-            known = f"{place}: it has name, members, losses"
-            media.append(self._made(Medium, {**fields, "members": tuple(members)}, known))
+            known = f"{place}: it has name, members, losses, radio"
+            radio = self.radio
+            if fields.get("radio") is False:
+                radio = None
+            elif isinstance(fields.get("radio"), dict):
+                try:
+                    radio = _radio(self.radio or Radio(), fields["radio"])
+                except RadioError as error:
+                    raise TopologyError(f"{place}: radio: {error}") from None
+            elif "radio" in fields:
+                raise TopologyError(f"{place}: radio must be a table, or false")
+            own = fields
+            if radio is not None:  # a rate that links have is not meant for it
+                own = {"bw_mbit": None, "mark_threshold": None, **fields}
+            media.append(self._made(Medium, {**own, "members": tuple(members), "radio": radio}, known))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
         nodes = tuple(dict.fromkeys([*self.attributes, *joined]))
@@ -194,6 +220,14 @@ def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str,
         for name, value in fields.items()
         if value is not None and (name not in plain or value != plain[name])
     }
+
+
+def _radio(common: Radio, different: dict[str, Any]) -> Radio:
+    """Return a radio with what differs from another. Raises RadioError."""
+    for name in different:
+        if name not in RADIO_PARAMETERS:
+            raise RadioError(f"{name}: unknown key; there are {', '.join(RADIO_PARAMETERS)}")
+    return replace(common, **different)
 
 
 class Schedule(Section):
@@ -335,6 +369,10 @@ class Change(Section):
     """Nodes, with spaces between: all links from them to the others break."""
     heal: Literal[True] | None = None
     """All links that partitions have broken are mended."""
+    join: str | None = None
+    """A member of a medium comes into its reach: "node medium"."""
+    leave: str | None = None
+    """A member of a medium goes out of its reach: "node medium"."""
     set: dict[str, float | str] | None = None
     """Parameters of the link, as in [topology.link]; belongs to `link_change`."""
     signalled: bool | None = None
@@ -358,6 +396,8 @@ class Change(Section):
             raise ValueError("set belongs to link_change, and says what the link is like from then on")
         if name.startswith("link_") and len(getattr(self, name).split()) != 2:
             raise ValueError(f'{getattr(self, name)!r} is no link; write it as "a b"')
+        if name in ("join", "leave") and len(getattr(self, name).split()) != 2:
+            raise ValueError(f'{getattr(self, name)!r} is no member of a medium; write it as "node medium"')
         return self
 
     @property
@@ -367,7 +407,7 @@ class Change(Section):
 
     @property
     def node(self) -> str | None:
-        """The node that starts anew, stops or starts; None if it is about links."""
+        """The node that starts anew, stops or starts; None if it is about links or media."""
         return self.restart or self.stop or self.start
 
     @property
@@ -384,6 +424,15 @@ class Change(Section):
         """Tell whether it is about a link of a node that the node's link layer would notice."""
         is_break = self.link_down is not None or self.link_up is not None
         return is_break and self.is_signalled and node in self.ends
+
+    @property
+    def membership(self) -> tuple[str, str] | None:
+        """The node and the medium that it joins or leaves; None if it is about something else."""
+        said = self.join or self.leave
+        if said is None:
+            return None
+        node, medium = said.split()
+        return node, medium
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -408,7 +457,10 @@ class Change(Section):
         return replace(link, **whole)  # type: ignore[arg-type]
 
 
-_EVENTS = ("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal")
+_EVENTS = (
+    *("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal"),
+    *("join", "leave"),
+)
 """The keys of a Change that say what happens."""
 
 

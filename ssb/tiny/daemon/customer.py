@@ -6,9 +6,10 @@ from typing import Final
 
 from ssb.tiny.daemon.account import Account, Names, shown, typed
 from ssb.tiny.daemon.texts import Text, printable, read_text
-from ssb.tiny.isp.client import INVITED, STANDS, WANTED, Client, Subscription
+from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import Event
+from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 
@@ -26,6 +27,8 @@ _OF_PEER: Final = {
     "subscribed": "{} is a contact now",
     "refused": "{} does not want you, or is not there",
     "ended": "{} sends no more",
+    "overdue": "the provider has your texts, but {} does not say that they have come",
+    "accused": "{} has signed what it must not have signed; the proof is kept",
 }
 
 

@@ -20,7 +20,8 @@ from ssb.tiny.isp.messages import HopPrev, write
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.route import Route, Side
 from ssb.tiny.isp.terms import Terms
-from ssb.tiny.node import MOST_QUEUED, Node
+from ssb.tiny.node import Node
+from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import chunk_demultiplexer, want_demultiplexer
 from testbed.verify.fuzz.events import PAUSE, Event, read_events
@@ -28,7 +29,7 @@ from testbed.verify.fuzz.wire import expect
 
 PACKET, PAYLOAD, WANT, CHUNKS, CLAIM, GENUINE, SIGNED = range(7)
 
-TERMS = Terms(size=5, unread=2, largest=300, backlog=2)
+TERMS = Terms(size=5, unread=2, largest=300, backlog=2, proofs=False)
 ISP, HOSTILE, GOOD, OTHER, AUTHOR = (Identity.from_seed(bytes([60 + number]) * 32) for number in range(5))
 REF = b"r" * 20
 """Of the request that one honest client has sent to the other."""
@@ -84,7 +85,8 @@ def _template() -> TinyStore:
         store.put(record_of(client.public_key[:20]), vars(facts))
     asked = _seeded(30).public_key
     store.add(asked)
-    route = Route(REF, Side(GOOD.public_key[:20], asked), Side(OTHER.public_key[:20]))
+    sides = Side(GOOD.public_key[:20], asked), Side(OTHER.public_key[:20])
+    route = Route(REF, *sides, GOOD.public_key, OTHER.public_key)
     store.put(f"route {REF.hex()}", vars(route) | {"a": vars(route.a), "b": vars(route.b)})
     store.add(AUTHOR.public_key)
     for packet in genuine()[0][:_HELD]:
@@ -166,7 +168,7 @@ class _World:
         self.now = until
 
     def _check(self) -> None:
-        expect("more waits to be sent than may", holds=len(self.node._queue) <= MOST_QUEUED)
+        expect("more waits to be sent than may", holds=len(self.node._outbox) <= MOST_QUEUED)
         expect("an open set is too large", holds=len(self.node.keys(COMMON)) <= MAX_KEYS)
         expect("a feed has no key", holds=all(len(key) == entries.KEY for key in self.store.feeds))
         authentic = self.store.feeds[AUTHOR.public_key]
