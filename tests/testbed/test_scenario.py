@@ -109,7 +109,7 @@ BAD = [
     ),
     (GOOD + "[arrivals]\nfrom_ms = 5\nto_ms = 4", r"arrivals: to_ms must not be before from_ms"),
     (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
-    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and heal"),
+    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and leave"),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"events\.0\.at_ms: .*(finite|less)"),
     (GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub"', r"events\.0: 'pub' is no link; write it as \"a b\""),
     (
@@ -369,7 +369,7 @@ members = ["a", "b"]
         (
             'name = "cell"',
             'name = "cell"\nloss = 3',
-            "number 1: it has name, members, losses and the",
+            "number 1: it has name, members, losses, radio and the",
         ),
         ('name = "cell"', 'name = "cell"\nlosses = { c = 3 }', "medium cell: losses: 'c' is no member"),
         ('"append-poll"', '"poll"', "poll cannot carry a broadcast medium, which the scenario has"),
