@@ -120,10 +120,10 @@ def test_the_shortest_ways_without_loops(links, changes, random) -> None:  # typ
 def test_clients_of_different_providers_exchange_feeds(peers: list[tuple[str, str]]) -> None:
     region = Region({f"c{number}": f"i{number}" for number in range(4)}, peers)
     ref = region.subscribe("c0", "c3")
-    region.send("c0", ref, texts("to", 30))
-    region.send("c3", ref, texts("fro", 30, 200))
-    assert region.receive("c3", ref, 30) == texts("to", 30)
-    assert region.receive("c0", ref, 30) == texts("fro", 30, 200)
+    region.send("c0", ref, texts("to", 10))
+    region.send("c3", ref, texts("fro", 10, 200))
+    assert region.receive("c3", ref, 10) == texts("to", 10)
+    assert region.receive("c0", ref, 10) == texts("fro", 10, 200)
     on_way = [name for name in ("i0", "i1", "i2", "i3") if region.isp(name).routes]
     assert on_way == (["i0", "i1", "i2", "i3"] if peers == LINE else ["i0", "i3"]), "the shortest way"
     for name in on_way:
@@ -161,15 +161,15 @@ def test_a_slow_reader_at_another_provider_slows_down_the_sender_alone() -> None
     terms = Terms(size=4, unread=2, backlog=3, linger=30 * SECOND)
     region = Region({"c0": "i0", "c1": "i1", "c2": "i1"}, [("i0", "i1")], terms)
     slow, quick = region.subscribe("c0", "c1"), region.subscribe("c0", "c2")
-    region.send("c0", slow, texts("slow", 80))
-    region.run(30)
+    region.send("c0", slow, texts("slow", 40))
+    region.run(10)
     for isp in ("i0", "i1"):
         for route in region.isp(isp).routes.values():
             assert max(map(region.isp(isp)._waiting, (route.a, route.b))) <= terms.held
-    assert region.client("c0")._backlog(region.client("c0").subscriptions[slow].own) > 20
-    region.send("c0", quick, texts("quick", 30))
-    assert region.receive("c2", quick, 30, seconds=60) == texts("quick", 30)
-    assert region.receive("c1", slow, 80) == texts("slow", 80)
+    assert region.client("c0")._backlog(region.client("c0").subscriptions[slow].own) > 4
+    region.send("c0", quick, texts("quick", 12))
+    assert region.receive("c2", quick, 12, seconds=60) == texts("quick", 12)
+    assert region.receive("c1", slow, 40) == texts("slow", 40)
 
 
 @pytest.mark.parametrize("who", ["the client", "the providers, by the first", "by the second", "by both"])

@@ -65,7 +65,7 @@ def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> Non
 def test_the_command() -> None:
     ran = CliRunner().invoke(simulate, ["--tiny", "--seeds", "3", "--jobs", "1", "--first", "10"])
     assert ran.exit_code == 0, ran.output
-    assert ran.output.startswith("3 seeds from 10, ")
+    assert "3 seeds from 10, " in ran.output
     ran = CliRunner().invoke(simulate, ["--tiny", "--seed", "11"])
     assert ran.output.startswith("seed 11: everything holds (")
 
