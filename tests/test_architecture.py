@@ -21,7 +21,8 @@ def layered(place: str, *rooms: str) -> dict[str, set[str]]:
 
 
 NDN = {"feednet", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
-DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files", "topologies.link"}
+LINKS = {"topologies.link", "topologies.radio"}
+DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files"} | LINKS
 ANALYSIS = layered(
     "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
 )
@@ -79,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "topologies/emulator": {"topologies", "captures"},
     "topologies/emulator/tcp": {"forwarder.timers"},
     "topologies/mininet": {"topologies", "captures"},
-    "analysis": {"captures", "analysis.errors", "topologies.link"},
+    "analysis": {"captures", "analysis.errors"} | LINKS,
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.decode.schema"}
     | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},

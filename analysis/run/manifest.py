@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from analysis.decode.protocols.protocol import NDN
 from analysis.errors import AnalysisError
 from topologies.link import LinkParameters
+from topologies.radio import Radio
 
 MANIFEST = "manifest.json"
 FORMAT = 2
@@ -57,12 +58,14 @@ class Link(LinkParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class Medium(LinkParameters):
-    """A broadcast medium: its members, the interface of each, and the loss_percent of those with another."""
+    """A broadcast medium: its members, the interface of each, the loss_percent of those with another, and the
+    radio that makes it a cell, if it is one."""
 
     name: str
     members: list[str]
     interfaces: list[str]
     losses: dict[str, float]
+    radio: Radio | None = None
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
@@ -180,7 +183,8 @@ class LayeringRun(BaseModel):
 
     It starts; the first and the last item are published; when all that the scenario names has happened, what
     is under way has time to settle; subscriptions stop; what they leave drains, until the end. cpu_ns: what
-    each node's process took of a processor, where nodes are processes.
+    each node's process took of a processor, where nodes are processes. cells: what each member of each radio
+    cell did, as topologies.radio counts it.
     """
 
     start_ns: int
@@ -190,6 +194,7 @@ class LayeringRun(BaseModel):
     stop_ns: int
     end_ns: int
     sample_interval_ns: int = Field(gt=0)
+    cells: dict[str, dict[str, dict[str, int]]] = {}
     cpu_ns: dict[str, int] = {}
     programs: list[Program] = []
     capture: CaptureCounts = CaptureCounts()
