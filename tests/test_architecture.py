@@ -30,6 +30,7 @@ TESTBED = layered(
     *(
         "layerings",
         "scenario",
+        "hosts",
         "experiment",
         "api",
         "artifact",

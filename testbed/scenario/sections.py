@@ -166,11 +166,15 @@ class NodeSpec(Section):
 
     Attributes:
         peer: the program that is its Scuttlebutt peer: feednet's, or npm's ssb-server, in Mininet only.
+        forwarder: the program that forwards NDN packets: feednet's own, inside the run; `feednetd`, which is
+            `feednet forward` as a program of its own; or `nfd`. The latter two are for nodes that only
+            forward, in Mininet.
         gateway: the node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under
             layerings that are not over NDN.
     """
 
     peer: Literal["feednet", "ssb-server"] = "feednet"
+    forwarder: Literal["feednet", "feednetd", "nfd"] = "feednet"
     gateway: str | None = None
 
 
