@@ -31,6 +31,7 @@ TESTBED = layered(
     *(
         "layerings",
         "scenario",
+        "hosts",
         "experiment",
         "api",
         "artifact",

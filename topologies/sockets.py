@@ -332,6 +332,9 @@ class _Stream(asyncio.Protocol):
         """It is open."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        # Linux would acknowledge the first segments one by one; the emulator's TCP delays what may wait.
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         transport.set_write_buffer_limits(0)  # Full as soon as something waits, Writable when nothing does
         if self._early:
             transport.write(bytes(self._early))

@@ -1,7 +1,7 @@
-"""Reading a forwarder's datasets over its Unix socket: feednet's, and NFD's just as well.
+"""Reading a forwarder's datasets over its Unix socket, and commanding it: feednet's, and NFD's just as well.
 
-NFD management protocol, StatusDataset: the first Interest finds the newest version and its first segment, the
-others are asked for by name.
+NFD management protocol, ControlCommand and StatusDataset: the first Interest finds the newest version and its
+first segment, the others are asked for by name.
 """
 
 import json
@@ -14,10 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from forwarder.daemon.commands import command
+from forwarder.management.parameters import ControlParameters, ControlResponse, parse_response
 from forwarder.toml_file import shown
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, SEGMENT, component, components, from_uri, to_uri
-from forwarder.wire.packet import DATA, DIGEST_SHA256, INTEREST, Data, make_interest, parse_data
+from forwarder.wire.packet import (
+    DATA,
+    DIGEST_SHA256,
+    INTEREST,
+    Data,
+    make_interest,
+    parse_data,
+    parse_interest,
+)
 from forwarder.wire.tlv import MalformedPacket, elements, nni, read_header, read_nni
 
 TIMEOUT_S = 4.0
@@ -98,6 +108,24 @@ class Client:
             must_be_fresh=can_be_prefix,
             lifetime_ms=int(TIMEOUT_S * 1000),
         )
+        data = self._exchange(interest, name, until)
+        return data, _last_segment(data)
+
+    def command(self, verb: str, parameters: ControlParameters) -> ControlResponse:
+        """Return the answer to a command, such as "faces/create", signed by its digest. Raises as fetch().
+
+        A command that asks for what is there already is answered with 409, and what is there.
+        """
+        until = time.monotonic() + TIMEOUT_S
+        nonce = random.getrandbits(64)
+        interest = command(
+            from_uri(f"/{verb}"), parameters.encode(), nonce=nonce, time_ms=time.time_ns() // 10**6
+        )
+        name = parse_interest(interest).name
+        return parse_response(self._exchange(interest, name, until).content)
+
+    def _exchange(self, interest: bytes, name: bytes, until: float) -> Data:
+        """Return the Data for an Interest."""
         try:
             self._socket.sendall(interest)
             for packet in self._packets(until):
@@ -106,7 +134,7 @@ class Client:
                 if packet.fragment[:1] == bytes((DATA,)):
                     data = parse_data(packet.fragment)
                     if data.name.startswith(name):
-                        return _checked(data), _last_segment(data)
+                        return _checked(data)
         except MalformedPacket as error:
             raise DatasetError(
                 f"{self._path}: the program that listens there does not speak NDN: {error}"

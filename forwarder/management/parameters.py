@@ -184,3 +184,20 @@ class ControlResponse:
         body = ControlParameters() if self.body is None else self.body
         value = element(_STATUS_CODE, nni(self.code)) + element(_STATUS_TEXT, self.text.encode())
         return element(CONTROL_RESPONSE, value + body.encode())
+
+
+def parse_response(wire: bytes) -> ControlResponse:
+    """Parse one ControlResponse element; raise MalformedPacket."""
+    kind, at, end = read_header(wire, 0, len(wire))
+    if kind != CONTROL_RESPONSE or end != len(wire):
+        raise MalformedPacket("not one ControlResponse element")
+    code, text, body = 0, "", None
+    for kind, start, stop in elements(wire, at, end):
+        if kind == _STATUS_CODE:
+            code = read_nni(wire[start:stop])
+        elif kind == _STATUS_TEXT:
+            text = read_text(wire[start:stop])
+        elif kind == CONTROL_PARAMETERS:
+            parameters = element(CONTROL_PARAMETERS, wire[start:stop])
+            body = parse_parameters(parameters)
+    return ControlResponse(code, text, body)

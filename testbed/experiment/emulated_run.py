@@ -6,7 +6,6 @@ from typing import Any
 
 from captures import pcapng
 from captures.key_log import Secret
-from testbed.experiment.context import build
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
@@ -16,8 +15,9 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
-from testbed.experiment.live import LiveRun, Script, State, check_node, report_of, state_of
-from testbed.layerings.node import AppState, Rerouted, sample
+from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
+from testbed.hosts.context import build
+from testbed.layerings.node import AppState, Rerouted, report_of, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from forwarder.toml_file import problem_of
 from testbed.errors import UserError
-from testbed.layerings.node import Node, Routed, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -195,18 +194,6 @@ def check_node(change: Change, running: Container[str]) -> None:
     """Raise UserError if a change is about a node that has stopped, or that is to start and runs."""
     if change.node is not None and (change.node in running) != change.ends_programs:
         raise UserError(f"{change.event}: {change.node} {'runs' if change.start else 'has stopped'}")
-
-
-def report_of(node: Node, now: int) -> dict[str, Any]:
-    """Return a node's state as JSON has it; the node's events must have been taken before."""
-    row = sample(node, now)
-    return {
-        "published": dict(node.state.published),
-        "delivered": dict(node.state.delivered),
-        "held": row.pop("state"),
-        "routes": node.routes() if isinstance(node, Routed) else {},
-        "counters": {name: value for name, value in row.items() if name not in ("time", "node")},
-    }
 
 
 def state_of(reports: Mapping[str, Mapping[str, Any]], time_ns: int, counts: Mapping[str, int]) -> State:

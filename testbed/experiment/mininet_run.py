@@ -6,7 +6,7 @@ The directory is that of the run, with scenario.json, from which the load follow
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
 namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
 new process in the same namespace. With `hold` nodes go on after the run's end, until they are told to end or
-SIGINT comes. Many nodes are packed into few processes (testbed.experiment.host_process).
+SIGINT comes. Many nodes are packed into few processes (testbed.hosts.host_process).
 """
 
 import gc
@@ -29,7 +29,6 @@ from typing import Any, Literal, NamedTuple, cast
 
 from captures.key_log import Secret
 from testbed.errors import UserError
-from testbed.experiment import host_process
 from testbed.experiment.control import ControlServer
 from testbed.experiment.files import (
     CAPTURE,
@@ -43,10 +42,11 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
-from testbed.experiment.host_process import Report
 from testbed.experiment.live import check_node
-from testbed.experiment.surroundings import Surroundings, surroundings
-from testbed.experiment.user_programs import UserPrograms
+from testbed.hosts import host_process
+from testbed.hosts.host_process import Report
+from testbed.hosts.surroundings import Surroundings, surroundings
+from testbed.hosts.user_programs import UserPrograms
 from testbed.layerings.node import AppState
 from testbed.layerings.workload import Workload
 from testbed.scenario import workload

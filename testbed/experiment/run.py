@@ -28,7 +28,7 @@ from testbed.experiment.files import (
     write_load,
 )
 from testbed.experiment.live import Script
-from testbed.layerings import stock_peer
+from testbed.layerings import other_forwarder, stock_peer
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
@@ -108,6 +108,12 @@ def run(
             node = min(scenario.stock_peers)
             raise UserError(
                 f"nodes.{node}.peer: {stock_peer.SSB_SERVER} runs in real time, in Mininet only; {net_reason}"
+            )
+    for node, forwarder in scenario.other_forwarders.items():
+        other_forwarder.check(forwarder)
+        if net == "emulated":
+            raise UserError(
+                f"nodes.{node}.forwarder: {forwarder} runs in real time, in Mininet only; {net_reason}"
             )
     if scenario.programs and net == "emulated":
         words = " ".join(scenario.programs[0].run)

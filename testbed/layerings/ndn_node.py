@@ -359,6 +359,11 @@ class NdnNode:
             event for application in self._applications for event in application.take_events()
         )
 
+    def strategies(self) -> dict[str, str]:
+        """Return the strategies: name prefix -> the strategy's name, without its parameters, as URIs."""
+        chosen = self.host.forwarder.strategies.items()
+        return {to_uri(prefix): f"/localhost/nfd/strategy/{strategy.NAME}" for prefix, strategy in chosen}
+
     def routes(self) -> dict[str, dict[str, int]]:
         """See Routed."""
         peers = {face: peer for peer, face in self._face_toward.items()}

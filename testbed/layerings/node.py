@@ -209,6 +209,18 @@ def sample(node: Node, now: int) -> dict[str, Any]:
     return {"time": now, "node": node.name, "state": state} | node.counters()
 
 
+def report_of(node: Node, now: int) -> dict[str, Any]:
+    """Return a node's state as JSON has it; the node's events must have been taken before."""
+    row = sample(node, now)
+    return {
+        "published": dict(node.state.published),
+        "delivered": dict(node.state.delivered),
+        "held": row.pop("state"),
+        "routes": node.routes() if isinstance(node, Routed) else {},
+        "counters": {name: value for name, value in row.items() if name not in ("time", "node")},
+    }
+
+
 class Layering(Protocol):
     """One way to carry feeds.
 

@@ -192,6 +192,11 @@ class Scenario(Section):
         return frozenset(node for node, spec in self.nodes.items() if spec.peer == SSB_SERVER)
 
     @cached_property
+    def other_forwarders(self) -> dict[str, str]:
+        """The nodes whose forwarder is a program of its own, each with that program."""
+        return {node: spec.forwarder for node, spec in self.nodes.items() if spec.forwarder != "feednet"}
+
+    @cached_property
     def prefixes(self) -> dict[str, tuple[str, ...]]:
         """The names that programs serve, as URIs, each with the nodes of those programs."""
         found: dict[str, tuple[str, ...]] = {}
@@ -418,6 +423,10 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_providers(whole)
     _check_services(whole)
     _check_hub(whole)
+    for node, forwarder in whole.other_forwarders.items():
+        if whole.roles[node] != "forwarder":
+            said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
+            raise InvalidScenario(said, ("nodes", node, "forwarder"))
     for number, program in enumerate(whole.programs, start=1):
         _check_nodes(f"[[programs]] number {number}:", [program.node], nodes, ("programs",))
     if whole.sessions is not None and whole.network.media:

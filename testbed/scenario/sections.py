@@ -244,6 +244,9 @@ class NodeSpec(Section):
 
     peer: Literal["feednet", "ssb-server"] = "feednet"
     """The program that is its Scuttlebutt peer: feednet's, or npm's ssb-server, in Mininet only."""
+    forwarder: Literal["feednet", "feednetd", "nfd"] = "feednet"
+    """The program that forwards NDN packets: feednet's own, inside the run; `feednetd`, which is `feednet
+    forward` as a program of its own; or `nfd`. The latter two are for nodes that only forward, in Mininet."""
     gateway: str | None = None
     """The node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under layerings
     that are not over NDN."""

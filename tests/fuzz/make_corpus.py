@@ -13,6 +13,7 @@ from ndn.security import DigestSha256Signer
 
 from captures.frames import udp_frame
 from captures.pcapng import Direction, Interface, Writer
+from forwarder.daemon.commands import command
 from forwarder.link import LinkService
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_feed_state, make_lp
@@ -27,7 +28,6 @@ from ssb.message import Message
 from ssb.tiny.bipf import encode
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
-from testbed.verify.commands import command
 from testbed.verify.fuzz import corpus, events, management, ssb, tiny
 from testbed.verify.fuzz.node import (
     APPLICATION,

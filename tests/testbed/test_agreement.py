@@ -56,13 +56,13 @@ def test_it_is_about_networks_and_told_in_both_forms() -> None:
 @pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}")
 def test_the_emulator_and_mininet_tell_the_same(tmp_path: Path) -> None:
     """Over long links: what a busy machine adds is little beside their delays."""
-    links = (Link("pub", "r1", delay_ms=50.0, bw_mbit=10.0), Link("r1", "s1", delay_ms=50.0, bw_mbit=10.0))
+    links = (Link("pub", "r1", delay_ms=75.0, bw_mbit=10.0), Link("r1", "s1", delay_ms=75.0, bw_mbit=10.0))
     experiment = Experiment(
         topology=Topology(("pub", "r1", "s1"), links),
         layerings=["lli", "ssb"],
-        workload={"items": 15, "schedule": {"speed": 1e6, "idle_limit_ms": 60.0}},
-        warmup_ms=1200,
-        settle_ms=300,
+        workload={"items": 25, "schedule": {"speed": 2e5, "idle_limit_ms": 100.0}},
+        warmup_ms=1600,
+        settle_ms=400,
         drain_ms=200,
     )
     runs = [experiment.run(tmp_path / net, net=net).directory for net in ("emulated", "mininet")]

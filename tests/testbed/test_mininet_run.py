@@ -18,8 +18,8 @@ from patience import PATIENCE_S
 from captures.key_log import from_lines
 from captures.pcapng import Direction
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
-from testbed.experiment.host_process import Report
 from testbed.experiment.mininet_run import _Nodes, _Process
+from testbed.hosts.host_process import Report
 from testbed.layerings.node import AppState
 from testbed.scenario.model import BUILT_IN, load
 from topologies.mininet import sandbox

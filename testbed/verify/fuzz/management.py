@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from forwarder.daemon.commands import command
 from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.forwarder import Forwarder
@@ -20,7 +21,6 @@ from forwarder.management.feednet import FeednetModule
 from forwarder.wire.lp import open_data
 from forwarder.wire.name import from_uri
 from forwarder.wire.tlv import MalformedPacket, elements, read_nni
-from testbed.verify.commands import command
 from testbed.verify.fuzz.wire import expect
 
 MS = 1_000_000

@@ -26,13 +26,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from forwarder.daemon.commands import register
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.framing import cut
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
-from testbed.verify.commands import register
 from testbed.verify.mutations import mutate
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak.applications import Publisher, content_of

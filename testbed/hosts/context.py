@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from testbed.layerings import gateway, stock_peer
+from testbed.layerings import gateway, other_forwarder, stock_peer
 from testbed.layerings.ndn_node import NdnLayering
 from testbed.layerings.node import AppState, Context, Node, Process, Transfer
+from testbed.layerings.other_forwarder import ForwarderNode
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import StockNode
 from testbed.layerings.workload import Workload
@@ -56,6 +57,8 @@ def build(
         context = replace(context, network=routes.network, routing=routes.ndn)
     if kind.protocol == "ssb" and name in scenario.stock_peers:
         return StockNode(context)
+    if name in scenario.other_forwarders and isinstance(kind, NdnLayering):
+        return ForwarderNode(context, kind)
     if scenario.gateways and isinstance(kind, NdnLayering):
         return gateway.build(context, kind)
     return kind.build(context)
@@ -63,6 +66,9 @@ def build(
 
 def processes(scenario: Scenario, layering: str, name: str) -> list[Process]:
     """Return what runs on a node beside its own program."""
+    if name in scenario.other_forwarders and isinstance(LAYERINGS[layering], NdnLayering):
+        forwarder = scenario.other_forwarders[name]
+        return [other_forwarder.process(scenario.network, name, forwarder)]
     is_peer = LAYERINGS[layering].protocol == "ssb" or name in scenario.gateways
     if name in scenario.stock_peers and is_peer:
         return [stock_peer.process(scenario.network, scenario.seed, name)]

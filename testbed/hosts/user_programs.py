@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from testbed.experiment.surroundings import Surroundings
+from testbed.hosts.surroundings import Surroundings
 from testbed.scenario.sections import ProgramSpec
 
 PROGRAMS = "programs"

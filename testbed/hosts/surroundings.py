@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from testbed.experiment.local_faces import FORWARDER
-from testbed.experiment.processes import FIRST_PROCESS
+from testbed.hosts.local_faces import FORWARDER
+from testbed.hosts.processes import FIRST_PROCESS
 
 
 class Surroundings(NamedTuple):

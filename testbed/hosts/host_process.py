@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from captures.key_log import Secret
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
-from testbed.experiment.context import build, processes
-from testbed.experiment.live import report_of
-from testbed.experiment.local_faces import FORWARDER, LocalFaces
-from testbed.experiment.processes import ProcessEnded, Running, running
+from testbed.hosts.context import build, processes
+from testbed.hosts.local_faces import FORWARDER, LocalFaces
+from testbed.hosts.processes import ProcessEnded, Running, running
 from testbed.layerings.ndn_node import NdnNode
-from testbed.layerings.node import AppState, Node, Rerouted, sample
+from testbed.layerings.node import AppState, Node, Rerouted, report_of, sample
+from testbed.layerings.other_forwarder import ForwarderNode
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -85,6 +85,8 @@ def one(
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
             watch = _Watch(node, Awaited(timeline, load), line)
             socket_path = home / FORWARDER
+            if isinstance(node, ForwarderNode):
+                node.manage(socket_path)
             samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch, socket_path))
             beside.check()
         events = [*watch.events, *node.take_events()]

@@ -1,0 +1,109 @@
+"""Networks in which some nodes run another forwarder: it is managed by NFD's protocol, and LLIs cross it."""
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from daemon_process import running
+
+from forwarder.daemon.datasets import Client, snapshot
+from forwarder.management.parameters import ControlParameters
+from testbed.api import Experiment, Link, Topology, UserError, everything_delivered
+from testbed.hosts.context import build
+from testbed.layerings import other_forwarder
+from testbed.layerings.other_forwarder import ForwarderNode
+from testbed.scenario.timeline import Timeline
+from topologies.mininet import sandbox
+from topologies.routing import Routing
+
+WHY_NOT = sandbox.why_not()
+DIAMOND = Topology(
+    ("pub", "r1", "r2", "s1"),
+    (
+        Link("pub", "r2", delay_ms=5.0),
+        Link("r2", "s1", delay_ms=5.0),
+        Link("pub", "r1", delay_ms=20.0),
+        Link("r1", "r2", delay_ms=20.0),
+    ),
+)
+SHORT = {"items": 20, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
+
+
+def mixed(forwarder: str = "feednetd", node: str = "r2", **keys: object) -> Experiment:
+    given = {"layerings": ["lli"], "publisher": "pub", "subscribers": ["s1"], "workload": SHORT, **keys}
+    return Experiment(topology=DIAMOND, **given).node(node, forwarder=forwarder)
+
+
+def test_faces_routes_and_strategies_are_set_and_follow_the_network(tmp_path: Path) -> None:
+    """On a daemon of this machine: its faces lead to addresses of loopback at which nobody listens."""
+    made = mixed(layerings=["sync"])
+    timeline = Timeline.of(made.scenario, made.workload, 0)
+    node = build(made.scenario, "sync", "r2", made.workload, timeline)
+    assert isinstance(node, ForwarderNode)
+    assert node.programs == []
+    ends = {
+        peer: replace(end, peer_ipv4=f"127.0.0.{number}")
+        for number, (peer, end) in enumerate(node._ends.items(), start=7)
+    }
+    node._ends = ends
+    assert node.routes() == {}
+    with running(tmp_path) as daemon, closing(Client(daemon.path)) as client:
+        node.manage(daemon.path)
+        told = snapshot(client)
+        faces = {face["remote"]: face["face"] for face in told["faces"]}
+        numbers = {peer: faces[f"udp4://{end.peer_ipv4}:6363"] for peer, end in ends.items()}
+        assert sorted(numbers) == ["pub", "r1", "s1"]
+
+        def hops() -> dict[str, set[int]]:
+            fib = snapshot(client)["fib"]
+            return {row["prefix"]: {hop["face"] for hop in row["hops"]} for row in fib}
+
+        (feed,) = (prefix for prefix in node.routes() if "/logs/" in prefix and "32=" not in prefix)
+        first = hops()[feed]
+        assert numbers["pub"] in first
+        group = next(prefix for prefix in node.routes() if "32=" in prefix)
+        chosen = {row["prefix"]: row["strategy"] for row in told["strategies"]}
+        assert "multicast" in chosen[group]
+        # The link to the publisher breaks: the detour leads to it.
+        node.reroute(DIAMOND, replace_down(0))
+        assert hops()[feed] == {numbers["r1"]}
+        node.reroute(DIAMOND, Routing())
+        assert hops()[feed] == first
+        again = ForwarderNode(node._twin._context, node._twin._layering)
+        again._ends = ends
+        again.manage(daemon.path)  # faces are there already
+        assert again._faces == numbers
+        refused = client.command("rib/register", ControlParameters(face=numbers["pub"]))
+        assert refused.code == 400
+
+
+def replace_down(link: int) -> Routing:
+    return Routing()._replace(down=frozenset({link}))
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}")
+def test_llis_cross_another_forwarder(tmp_path: Path) -> None:
+    results = mixed(settle_ms=3500).run(
+        tmp_path / "run", net="mininet", script=lambda run: run.wait(everything_delivered)
+    )
+    events = results.events("lli")
+    assert [*events[events.event == "delivered"].seq] == [*range(1, 21)]
+    sampled = Counter(
+        line.partition('"node":"')[2].partition('"')[0]
+        for line in (results.directory / "lli" / "counters.jsonl").read_text().splitlines()
+    )
+    assert sampled["r2"] == sampled["r1"] > 0
+
+
+def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"nodes.r2.forwarder: feednetd runs in real time, in Mininet only"):
+        mixed().run(tmp_path / "run", net="emulated")
+    with pytest.raises(UserError, match=r"nodes.s1.forwarder: 's1' is a subscriber, and nfd only forwards"):
+        assert mixed("nfd", "s1").scenario
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r"nfd is not on PATH; see https://"):
+        other_forwarder.check("nfd")
+    assert not [*tmp_path.iterdir()]
