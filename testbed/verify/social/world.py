@@ -11,6 +11,7 @@ from typing import Any
 from forwarder.feedcache.items import parse_item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
+from forwarder.wire.packet import Interest, make_interest, parse_interest
 from ssb.application import Plan
 from ssb.graph import Graph
 from ssb_over_ndn.naming import log_key, log_name
@@ -51,13 +52,17 @@ def play(story: Story) -> Outcome:
 class World:
     """A story's network.
 
+    Args:
+        story: what happens.
+        rate: Interests that strangers flood with each 100 ms.
+
     Attributes:
         network: in virtual time.
         nodes: those that are honest.
         received: node and author -> the author's messages that have come there.
     """
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, rate: int = 20) -> None:
         self.story = story
         self.coverage: Counter[str] = Counter()
         self.digest = sha256()
@@ -86,7 +91,11 @@ class World:
             if name in story.strangers:
                 interface = next(each for each in self._topology.link_ends if each.node == name)
                 stranger = Stranger(
-                    story.strangers[name], [*self._refs.values()], Random(f"{story.seed} {name}"), story.last
+                    story.strangers[name],
+                    [*self._refs.values()],
+                    Random(f"{story.seed} {name}"),
+                    story.last,
+                    rate,
                 )
                 programs[name] = [Program(stranger, {1: LinkPort(interface)})]
             else:
@@ -207,7 +216,7 @@ class World:
                     raise Violation("told once, in order", name, said)
 
     def _missing(self) -> Violation | None:
-        """Return what has not arrived where it can: neighbours on whose graphs a log is have the same of it."""
+        """Return what has not arrived where it can: neighbours have the same of logs on their graphs."""
         tips = {name: node.keeper.replicas.tip for name, node in self.nodes.items()}
         for name, author in self._expected():
             tip = tips[name](log_name(author))
@@ -267,7 +276,11 @@ class World:
             for author in sorted(self._texts.keys() - allowed[name]):
                 feed = log_name(author)
                 is_cached = forwarder.feeds is not None and forwarder.feeds.store.find(feed) is not None
-                if feed in node.keeper.replicas or is_cached or forwarder.cs.erase(feed, 1):
+                if (
+                    feed in node.keeper.replicas
+                    or is_cached
+                    or forwarder.cs.find(_any(feed), self.network.now)
+                ):
                     said = f"still holds {author[:6]}, on no graph of its users"
                     return Violation("nothing else", name, said)
         return None
@@ -371,3 +384,8 @@ class World:
                         ahead.append(other)
             found += [(node, author) for node in sorted(reached)]
         return found
+
+
+def _any(feed: bytes) -> Interest:
+    """Return an Interest for anything under a name."""
+    return parse_interest(make_interest(feed, nonce=0, can_be_prefix=True))
