@@ -170,7 +170,9 @@ class SocialNode(NdnNode):
         )
         face = self._attach(self.keeper)
         forwarder.faces[face].local_fields = True
-        self._strategy = self._social.strategy(forwarder, self.keeper, face, quota)
+        self._strategy = self._social.strategy(
+            forwarder, self.keeper, face, quota, pushes=forwarder.feeds is not None
+        )
         for prefix in (LOGS, HELLO):
             forwarder.strategies.set(prefix, self._strategy)
         if forwarder.feeds is not None:

@@ -133,6 +133,9 @@ def test_a_forged_item_answers_nothing_and_who_brings_it_is_asked_no_more() -> N
     entry = asked.entries[item_name(FEED, 6)]
     genuine = message_packet(own)
     assert asked.strategy.accepts(entry, LEFT, parse_data(genuine), 0)
+    asked.keeper.carried.clear()
+    assert not asked.strategy.accepts(entry, LEFT, parse_data(genuine), 0)
+    asked.keeper.carried.add(FEED)
     forged = bytearray(genuine)
     forged[-60] ^= 1
     assert not asked.strategy.accepts(entry, LEFT, parse_data(bytes(forged)), 0)
@@ -146,6 +149,13 @@ def test_a_face_floods_within_its_quota_and_costs_others_none_of_theirs() -> Non
     assert answers.count(None) == 30
     assert asked.ask(50, RIGHT) == [LEFT]
     assert asked.ask(51, LEFT, now=SECOND) == [RIGHT]
+
+
+def test_interests_for_what_is_pushed_wait_here() -> None:
+    asked = Asked()
+    asked.strategy = SocialFlood(asked.node, asked.keeper, KEEPER, pushes=True)
+    assert asked.ask(6, LEFT) == []
+    assert asked.ask(5, LEFT) == [KEEPER]
 
 
 def test_a_feeds_next_hops_for_long_lived_interests() -> None:

@@ -15,7 +15,7 @@ from testbed.verify.social.mutants import MUTANTS
 from testbed.verify.social.story import HOSTILE, LAYERINGS, MS, SECOND, Story, identity_of, make_story
 from testbed.verify.social.world import World, play, play_social
 
-SEEDS = 12
+SEEDS = 10
 FRESH = 6
 FROM = {
     "graphs are one follow deeper": 14,
