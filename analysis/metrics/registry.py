@@ -25,11 +25,12 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-_DELIVERY, _LATENCY, _STATE, _PIT, _UPSTREAM, _WIRE, _SHARING = (
+_DELIVERY, _LATENCY, _STATE, _PIT, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
     "State",
     "State: the PIT",
+    "Held beside it, and caches",
     "Upstream packets",
     "On the wire",
     "Sharing a link",
@@ -101,6 +102,31 @@ METRICS = (
     Metric(_PIT, "pit_aggregation", "Interests that came in, per Interest passed on", "Interests", ""),
     Metric(_PIT, "pit_credit_mean", "Items that a node may still send down, mean", "items", ""),
     Metric(_PIT, "pit_renewals_per_item", "LLIs that renewed credit, per delivered item", "LLIs", ""),
+    Metric(_STANDING, "routes", "Routes, most of a node, mean of nodes", "routes", "lower", "routes"),
+    Metric(
+        _STANDING,
+        "replicas",
+        "Messages held for others, most of a node, mean of nodes",
+        "messages",
+        "lower",
+        "replicas",
+    ),
+    Metric(_STANDING, "replica_bytes", "Bytes of these", "bytes", "lower"),
+    Metric(
+        _STANDING,
+        "statements",
+        "Follows and blocks known, most of a node, mean of nodes",
+        "statements",
+        "lower",
+    ),
+    Metric(_STANDING, "cache_hits", "Interests that content stores answered", "%", ""),
+    Metric(
+        _STANDING,
+        "split_share",
+        "Interests that joined a pending one and had to go on all the same",
+        "%",
+        "lower",
+    ),
     Metric(
         _UPSTREAM,
         "interests_per_item",

@@ -69,6 +69,8 @@ WORDS = {
     "workload.graph.closure": Words("probability to follow a friend’s friend"),
     "workload.graph.mutual": Words("probability to follow back"),
     "workload.graph.hubs": Words("preference for people with many followers"),
+    "workload.graph.blocks": Words("people whom everybody blocks", "people"),
+    "workload.graph.stated": Words("follows stated in feeds"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "workload.fetch.requests": Words("objects that each subscriber asks for", "objects"),
@@ -122,6 +124,8 @@ PARAMETERS = {
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
+    "hello_ms": Words("time between hellos", "ms"),
+    "quota": Words("Interests from a neighbour that are flooded", "Interests/s"),
 }
 """The parameters of layerings, by name."""
 

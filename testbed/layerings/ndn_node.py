@@ -328,6 +328,7 @@ class NdnNode:
             "pit_satisfied": forwarder.pit_satisfied,
             "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
+            "fib_entries": len(forwarder.fib),
             **forwarder.counters.as_dict(),
         }
         if forwarder.feeds is not None:

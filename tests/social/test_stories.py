@@ -15,8 +15,8 @@ from testbed.verify.social.mutants import MUTANTS
 from testbed.verify.social.story import HOSTILE, LAYERINGS, MS, SECOND, Story, identity_of, make_story
 from testbed.verify.social.world import World, play, play_social
 
-SEEDS = 10
-FRESH = 6
+SEEDS = 8
+FRESH = 4
 FROM = {
     "graphs are one follow deeper": 14,
     "any feed is carried": 8,
