@@ -25,12 +25,13 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-_DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _UPSTREAM, _WIRE, _SHARING = (
+_DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
     "State",
     "State: the PIT",
     "Finding feeds",
+    "Held beside it, and caches",
     "Upstream packets",
     "On the wire",
     "Sharing a link",
@@ -132,6 +133,30 @@ METRICS = (
     ),
     Metric(_FINDING, "stale_p50", "Time that readers went on with an old record, median", "ms", "lower"),
     Metric(_FINDING, "stale_max", "Time that readers went on with an old record, maximum", "ms", "lower"),
+    Metric(
+        _STANDING,
+        "replicas",
+        "Messages held for others, most of a node, mean of nodes",
+        "messages",
+        "lower",
+        "replicas",
+    ),
+    Metric(_STANDING, "replica_bytes", "Bytes of these", "bytes", "lower"),
+    Metric(
+        _STANDING,
+        "statements",
+        "Follows and blocks known, most of a node, mean of nodes",
+        "statements",
+        "lower",
+    ),
+    Metric(_STANDING, "cache_hits", "Interests that content stores answered", "%", ""),
+    Metric(
+        _STANDING,
+        "split_share",
+        "Interests that joined a pending one and had to go on all the same",
+        "%",
+        "lower",
+    ),
     Metric(
         _UPSTREAM,
         "interests_per_item",

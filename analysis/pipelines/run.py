@@ -36,6 +36,7 @@ from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
 from analysis.metrics.registry import compare, measure
 from analysis.metrics.saturation import keeping_up
+from analysis.metrics.standing import standing, standing_totals
 from analysis.pit import files, levels
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
@@ -357,6 +358,7 @@ def _measure(given: Prepared) -> pa.Table:
         moves.totals(
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
+        standing_totals(table["standing"]),
     ]
     totals.append(
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases)
@@ -368,6 +370,7 @@ def _state(given: Prepared) -> None:
     by_node = ("layering", "node")
     for name, summary in (("state", given.held("summary")), ("pit", given.pit_held["summary"])):
         given.sorted(f"{name}_summary", pa.Table.from_pylist(summary, levels.SUMMARY), *by_node)
+    given.sorted("standing", standing(given.cases), *by_node)
     given.keep("pit_lives", lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark)), *by_node)
 
 

@@ -68,6 +68,7 @@ PHRASES = (
     Phrase("asking_per_item", "Vectors and claims for each item delivered", "fewest", "fewer", "more"),
     Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),
     Phrase("queue_p99", "Queue at the busiest link", "shortest", "shorter", "longer"),
+    Phrase("replicas", "Messages held for others at a node", "fewest", "fewer", "more"),
     Phrase("latency_p99", "99th percentile of latency", "lowest", "lower", "higher"),
     Phrase("first_item_p50", "First item after joining", "soonest", "sooner", "later"),
 )

@@ -77,6 +77,8 @@ WORDS = {
     "workload.graph.mutual": Words("probability to follow back"),
     "workload.graph.hubs": Words("preference for people with many followers"),
     "workload.idle_feeds": Words("idle feeds that have routes", "feeds"),
+    "workload.graph.blocks": Words("people whom everybody blocks", "people"),
+    "workload.graph.stated": Words("follows stated in feeds"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "workload.fetch.requests": Words("objects that each subscriber asks for", "objects"),
@@ -137,6 +139,8 @@ PARAMETERS = {
     "storage": Words("storage of a device that moves"),
     "ttl_ms": Words("time to live of records", "ms"),
     "record_ms": Words("lifetime of records", "ms"),
+    "hello_ms": Words("time between hellos", "ms"),
+    "quota": Words("Interests from a neighbour that are flooded", "Interests/s"),
 }
 """The parameters of layerings, by name."""
 

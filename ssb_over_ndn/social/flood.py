@@ -108,6 +108,8 @@ class SocialFlood(Strategy):
         keeper: see Carrier.
         face: the keeper's.
         quota: see QUOTA.
+        pushes: items come by long-lived Interests, for which other Interests wait here: to flood these, too,
+            would bring everything twice.
 
     Attributes:
         counters: `flooded` and `waiting` Interests for carried feeds; `refused` ones for others, `ahead` of
@@ -117,12 +119,15 @@ class SocialFlood(Strategy):
     NAME = "ssb-aware"
     VERSION = 1
 
-    def __init__(self, node: Node, keeper: Carrier, face: int, quota: int = QUOTA) -> None:
+    def __init__(
+        self, node: Node, keeper: Carrier, face: int, quota: int = QUOTA, *, pushes: bool = False
+    ) -> None:
         super().__init__(node, {})
         self.counters: Counter[str] = Counter()
         self._keeper = keeper
         self._face = face
         self._per_s = quota
+        self._pushes = pushes
         self._quotas: dict[int, Quota] = {}
         self._suppression = Suppression(PARAMETERS)
         self._shunned: dict[int, int] = {}  # face that has brought a forgery -> until when, ns
@@ -142,7 +147,8 @@ class SocialFlood(Strategy):
             return [self._face]
         if not self._is_admitted(entry, face, feed, seq):
             return None
-        faces = self._faces(entry, face, feed, now)
+        is_to_come = self._pushes and seq > self._keeper.tip(feed)
+        faces = [] if is_to_come else self._faces(entry, face, feed, now)
         if faces and not self._has_quota(face, now):
             self.counters["quota"] += 1
             return None
@@ -150,10 +156,12 @@ class SocialFlood(Strategy):
         return faces
 
     def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
-        """See Strategy: items must be their authors'."""
+        """See Strategy: items must be their authors', and of feeds that are still carried."""
         parts = split_item(data.name)
         if parts is None:
             return True
+        if not self._keeper.carries(parts[0]):
+            return False
         try:
             open_item(*parts, data)
         except RejectedItem:

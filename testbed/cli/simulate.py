@@ -31,6 +31,8 @@ from testbed.verify.simulate.search import SearchResult, play_classic, play_one,
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.story import Story, make_story
 from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, Outcome, play
+from testbed.verify.social.world import CATCH_UP_NS as SOCIAL_CATCH_UP_NS
+from testbed.verify.social.world import play_social
 from testbed.verify.swarms.rungs import RUNGS_CATCH_UP_NS, play_rungs
 from testbed.verify.swarms.world import CATCH_UP_NS as SWARM_CATCH_UP_NS
 from testbed.verify.swarms.world import play_swarm
@@ -64,6 +66,7 @@ _CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic
 _PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
 _PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None)
 _RUNGS = _Family(play_rungs, RUNGS_CATCH_UP_NS, "--rungs ", None)
+_SOCIAL = _Family(play_social, SOCIAL_CATCH_UP_NS, "--social ", None)
 _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 
 
@@ -76,6 +79,7 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
 @click.option("--rungs", is_flag=True, help="Seeds make swarms that climb the replication ladder.")
+@click.option("--social", is_flag=True, help="Seeds make networks of SSB-aware forwarders.")
 @click.option("--tiny", is_flag=True, help="Seeds make tinySSB cells with a provider and its clients.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
@@ -106,6 +110,7 @@ def simulate(
     peers: bool,
     providers: bool,
     rungs: bool,
+    social: bool,
     tiny: bool,
     story: Path | None,
     save: Path | None,
@@ -120,16 +125,24 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
-    families = ("classic", "peers", "providers", "rungs", "tiny")
+    families = ("classic", "peers", "providers", "rungs", "social", "tiny")
     exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", *families)
     exclude("explore", "story", "seed", "seeds", "keep_going", *families)
     exclude("story", "seed", "seeds", "first", "jobs", "keep_going", *families)
-    exclude("tiny", "rungs", "providers", "peers", "classic", "save")
+    exclude("tiny", "social", "rungs", "providers", "peers", "classic", "save")
+    exclude("social", "rungs", "providers", "peers", "classic", "save")
     exclude("rungs", "providers", "peers", "classic", "save")
     exclude("providers", "peers", "classic", "save")
     exclude("peers", "classic", "save")
     exclude("seed", "seeds", "first", "jobs", "keep_going")
-    chosen = {_TINY: tiny, _RUNGS: rungs, _PROVIDERS: providers, _PEERS: peers, _CLASSIC: classic}
+    chosen = {
+        _TINY: tiny,
+        _SOCIAL: social,
+        _RUNGS: rungs,
+        _PROVIDERS: providers,
+        _PEERS: peers,
+        _CLASSIC: classic,
+    }
     family = next((family for family, is_chosen in chosen.items() if is_chosen), _PUSH)
     workers = jobs or os.cpu_count() or 1
     if exhaustive:

@@ -122,10 +122,12 @@ class SocialNode(NdnNode):
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters, and what the keeper holds, by name."""
-        items, size = self.keeper.replicas.held(set())
+        own = {home.identity.ref for home in self._homes}
+        own |= {feed.key for feed in self._workload.follows.get(self.name, ())}
+        items, size = self.keeper.replicas.held({log_name(author) for author in own})
         statements = self.keeper.community.statements
         return super().counters() | {
-            "log_items": items,
+            "log_entries": items,
             "log_bytes": size,
             "graph_entries": statements,
             "graph_bytes": STATEMENT_BYTES * statements,
@@ -135,7 +137,7 @@ class SocialNode(NdnNode):
     def _add_feeds(self) -> None:
         """Attach the keeper, and let its strategy decide about logs."""
         context, workload, forwarder = self._context, self._workload, self.host.forwarder
-        homes = homes_of(context)
+        self._homes = homes = homes_of(context)
         held: dict[str, list[Message]] = {
             feed.key: list(feed.messages[: self.state.delivered[feed.key]])
             for feed in workload.follows.get(self.name, ())
@@ -170,7 +172,9 @@ class SocialNode(NdnNode):
         )
         face = self._attach(self.keeper)
         forwarder.faces[face].local_fields = True
-        self._strategy = self._social.strategy(forwarder, self.keeper, face, quota)
+        self._strategy = self._social.strategy(
+            forwarder, self.keeper, face, quota, pushes=forwarder.feeds is not None
+        )
         for prefix in (LOGS, HELLO):
             forwarder.strategies.set(prefix, self._strategy)
         if forwarder.feeds is not None:

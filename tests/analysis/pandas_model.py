@@ -428,6 +428,34 @@ class Model:
             "queue_max": max(most, *looks),
         }
 
+    def standing(self) -> dict[str, float | None]:
+        """Routes, replicas and graphs: the most that a node ever says, and the mean of nodes."""
+        lines = (self.run / self.layering / "counters.jsonl").read_text().splitlines()
+        told = pd.DataFrame([json.loads(line) for line in lines])
+        names = {
+            "routes": "fib_entries",
+            "replicas": "log_entries",
+            "replica_bytes": "log_bytes",
+            "statements": "graph_entries",
+        }
+        found: dict[str, float | None] = {}
+        for name, column in names.items():
+            is_told = column in told.columns and told[column].notna().any()
+            found[name] = told.groupby("node")[column].max().mean() if is_told else None
+
+        def total(column: str) -> float:
+            if column not in told.columns:
+                return 0
+            # A node that starts anew counts anew: what it had counted before is the last before a fall.
+            values = told.sort_values("time").groupby("node")[column]
+            return float(sum(-each.diff().clip(upper=0).sum() + each.iloc[-1] for _, each in values))
+
+        hits, misses = total("cs_hits"), total("cs_misses")
+        joined, split = total("social_joined"), total("social_split")
+        found["cache_hits"] = 100 * hits / (hits + misses) if hits + misses else None
+        found["split_share"] = 100 * split / joined if joined else None
+        return found
+
 
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
     """Return every metric of every layering of a run; `step_ns` is how often queues are looked at."""
@@ -442,6 +470,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.latency()
         | model.state()
         | model.lives()
+        | model.standing()
         | model.wire()
         | model.finding()
         | model.sharing(busiest, step_ns)

@@ -47,7 +47,9 @@ ONLY = {
     "ladder": ("gossip", "flood", "ebt", "hub"),
     "many-feeds": ("poll", "persistent", "sync", "lli"),
     "offline-author": ("gossip",),
+    "social": ("ssb", "poll", "lli", "ssb-aware", "social-routing"),
     "testbed-pubsub": ("lli",),
+    "village": ("ssb", "ssb-aware-poll", "ssb-aware"),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
 bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs.

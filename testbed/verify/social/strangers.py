@@ -11,7 +11,6 @@ from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.social.hello import Attachment, Hello, make_hello
 
 _EVERY: Final = 100_000_000
-_AT_ONCE: Final = 20
 
 
 class Stranger:
@@ -26,9 +25,7 @@ class Stranger:
         rate: Interests that "floods" sends each 100 ms.
     """
 
-    def __init__(
-        self, kind: str, people: list[str], random: Random, until: int, rate: int = _AT_ONCE
-    ) -> None:
+    def __init__(self, kind: str, people: list[str], random: Random, until: int, rate: int) -> None:
         self._kind = kind
         self._people = people
         self._random = random

@@ -11,6 +11,7 @@ from typing import Any
 from forwarder.feedcache.items import parse_item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
+from forwarder.wire.packet import Interest, make_interest, parse_interest
 from ssb.application import Plan
 from ssb.graph import Graph
 from ssb_over_ndn.naming import log_key, log_name
@@ -30,7 +31,6 @@ CATCH_UP_NS = 60 * SECOND
 _HELLO_MS = 500
 _LIFETIME_MS = {"ssb-aware": 4000}
 _GONE = 3 * _HELLO_MS * MS + 500 * MS
-_ROUNDS = 30
 _QUIET = 6 * SECOND  # longer than any Interest of a story lives
 
 
@@ -52,13 +52,17 @@ def play(story: Story) -> Outcome:
 class World:
     """A story's network.
 
+    Args:
+        story: what happens.
+        rate: Interests that strangers flood with each 100 ms.
+
     Attributes:
         network: in virtual time.
         nodes: those that are honest.
         received: node and author -> the author's messages that have come there.
     """
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, rate: int = 20) -> None:
         self.story = story
         self.coverage: Counter[str] = Counter()
         self.digest = sha256()
@@ -71,7 +75,7 @@ class World:
             for person, (messages, times) in story.logs.items()
         }
         self._texts = {self._refs[person]: messages for person, (messages, _) in story.logs.items()}
-        self._end = story.last + 2 * CATCH_UP_NS
+        self._end = story.last + 3 * CATCH_UP_NS
         follows = {
             person: tuple(self._feeds[other] for other in story.people if self._always_wants(person, other))
             for person in story.people
@@ -80,16 +84,18 @@ class World:
         self._states: dict[str, AppState] = defaultdict(AppState)
         self._told: Counter[tuple[str, str]] = Counter()
         self._ever = {node: self._allowed_ever(node) for node in (*story.routers, *story.people)}
-        self.is_settled = True
-        self._final = self._settled()
-        self._is_final = False
+        self._final: dict[str, set[str]] = {}
         self.nodes: dict[str, SocialNode] = {}
         programs: dict[str, Any] = {}
         for name in self._topology.nodes:
             if name in story.strangers:
                 interface = next(each for each in self._topology.link_ends if each.node == name)
                 stranger = Stranger(
-                    story.strangers[name], [*self._refs.values()], Random(f"{story.seed} {name}"), story.last
+                    story.strangers[name],
+                    [*self._refs.values()],
+                    Random(f"{story.seed} {name}"),
+                    story.last,
+                    rate,
                 )
                 programs[name] = [Program(stranger, {1: LinkPort(interface)})]
             else:
@@ -191,8 +197,7 @@ class World:
         self.coverage["items"] += 1
         self.received[name, author] += 1
         self.digest.update(f"{self.network.now} {name} {author} {seq}".encode())
-        allowed = self._final if self._is_final else self._ever
-        if author not in allowed[name]:
+        if author not in self._ever[name] or (self._final and author not in self._final[name]):
             if self.story.layering == "social-routing" and name in self.story.routers:
                 self.coverage["leaks to relays"] += 1
                 return
@@ -211,19 +216,25 @@ class World:
                     raise Violation("told once, in order", name, said)
 
     def _missing(self) -> Violation | None:
-        """Return what has not arrived where it can."""
+        """Return what has not arrived where it can: neighbours have the same of logs on their graphs."""
+        tips = {name: node.keeper.replicas.tip for name, node in self.nodes.items()}
         for name, author in self._expected():
-            log, held = self._texts[author], self.nodes[name].keeper.replicas
-            tip = held.tip(log_name(author))
-            if tip != len(log):
-                return Violation("delivery", name, f"has {tip} of {len(log)} of {author[:6]}")
+            tip = tips[name](log_name(author))
+            if tip != len(self._texts[author]):
+                said = f"has {tip} of {len(self._texts[author])} of {author[:6]}"
+                return Violation("delivery", name, said)
+        allowed = self._allowed()
+        for one, other in self._up() if not self._kind.by_receiver else ():
+            for author in sorted(allowed.get(one, set()) & allowed.get(other, set())):
+                feed = log_name(author)
+                if tips[one](feed) != tips[other](feed):
+                    said = f"has {tips[one](feed)} of {author[:6]}, and {other} {tips[other](feed)}"
+                    return Violation("delivery", one, said)
         return None
 
     def _expected(self) -> list[tuple[str, str]]:
         """Return which node must hold which author's log in the end."""
-        if not self.is_settled:
-            return []
-        found = self._reachable(self._final)
+        found = self._reachable(self._allowed())
         if self._kind.by_receiver:  # others keep nothing
             found = [(node, author) for node, author in found if node in self.story.people]
         return found
@@ -248,30 +259,31 @@ class World:
         """Check that nothing is carried any more that has left the graphs."""
         while self.network.now < end + _GONE:
             self._run(SECOND)
-        if not self.is_settled:
-            self.coverage["graphs that never settle"] += 1
-            return
-        while any(self._left_over(name) for name in self.nodes):
-            if self.network.now > end + CATCH_UP_NS:
-                name = next(name for name in self.nodes if self._left_over(name))
-                said = ", ".join(author[:6] for author in self._left_over(name))
-                raise Violation("nothing else", name, f"still holds {said}, on no graph of its users")
+        while (wrong := self._left_over() or self._missing()) is not None:
+            if self.network.now > end + 2 * CATCH_UP_NS:
+                raise wrong
             self._run(SECOND)
-        self._is_final = True
+        self._final = self._allowed()
         self._run(2 * SECOND)
 
-    def _left_over(self, name: str) -> list[str]:
-        if self._kind.by_receiver and name in self.story.routers:
-            return []
-        held = self.nodes[name].keeper.replicas
-        forwarder = self.nodes[name].host.forwarder
-        return [
-            author
-            for author in sorted(self._texts.keys() - self._final[name])
-            if log_name(author) in held
-            or (forwarder.feeds is not None and forwarder.feeds.store.find(log_name(author)) is not None)
-            or forwarder.cs.erase(log_name(author), 0)
-        ]
+    def _left_over(self) -> Violation | None:
+        """Return what is held that is on no graph of a node's users."""
+        allowed = self._allowed()
+        for name, node in self.nodes.items():
+            if self._kind.by_receiver and name in self.story.routers:
+                continue
+            forwarder = node.host.forwarder
+            for author in sorted(self._texts.keys() - allowed[name]):
+                feed = log_name(author)
+                is_cached = forwarder.feeds is not None and forwarder.feeds.store.find(feed) is not None
+                if (
+                    feed in node.keeper.replicas
+                    or is_cached
+                    or forwarder.cs.find(_any(feed), self.network.now)
+                ):
+                    said = f"still holds {author[:6]}, on no graph of its users"
+                    return Violation("nothing else", name, said)
+        return None
 
     # Who is on whose graph
 
@@ -288,6 +300,11 @@ class World:
                     users.append(other)
         return users
 
+    def _up(self) -> list[tuple[str, str]]:
+        """Return the links that are up in the end, by their ends."""
+        ends = [(link["a"], link["b"]) for link in self.story.links]
+        return [pair for pair in ends if self._is_up(pair)]
+
     def _is_up(self, pair: tuple[str, str]) -> bool:
         """Whether a link is up in the end."""
         state = {*pair} not in [{*away} for away in self.story.away]
@@ -296,37 +313,27 @@ class World:
                 state = step.do == "heal"
         return state
 
-    def _settled(self) -> dict[str, set[str]]:
-        """Return the authors on the graphs of each node's users in the end, as the node knows them.
+    def _allowed(self) -> dict[str, set[str]]:
+        """Return the authors on the graphs of each node's users, by what is in the logs that the node has.
 
-        A node knows what the logs say that arrive there; which do, depends on what nodes know. So this begins
-        with the logs of the users, and goes on till nothing changes. Blocks may let it change for ever: the
-        result is empty then, and `self.is_settled` False.
+        Which logs a node has depends on what it knows, and on what was in its reach before: so the graphs are
+        those of these logs, and a node must have whatever they lead to, if it is in reach.
         """
         nodes = (*self.story.routers, *self.story.people)
         served = {node: [self._refs[user] for user in self._served(node, ever=False)] for node in nodes}
         if self._kind.by_receiver:
             everybody = sorted({user for users in served.values() for user in users})
             served |= dict.fromkeys(self.story.routers, everybody)
-        known = {node: {*users} for node, users in served.items()}
-        for _ in range(_ROUNDS):
-            allowed = {node: self._reach(served[node], known[node]) for node in nodes}
-            arrives: dict[str, set[str]] = {node: {*served[node]} & allowed[node] for node in nodes}
-            for node, author in self._reachable(allowed):
-                arrives[node].add(author)
-            if arrives == known:
-                return allowed
-            known = arrives
-        self.is_settled = False
-        return {node: set() for node in nodes}
+        return {node: self._reach(node, served[node]) for node in nodes}
 
-    def _reach(self, users: Sequence[str], known: Collection[str]) -> set[str]:
-        """Return the authors on the graphs of users, as some logs tell it."""
+    def _reach(self, node: str, users: Sequence[str]) -> set[str]:
+        """Return the authors on the graphs of users, as the logs on a node tell it."""
+        replicas = self.nodes[node].keeper.replicas
         reach: set[str] = set()
         for user in users:
             graph = Graph(user, self.story.hops)
-            for author in sorted(known):
-                for message in self._texts[author]:
+            for author, messages in self._texts.items():
+                for message in messages[: replicas.tip(log_name(author))]:
                     graph.read(message)
             reach |= graph.replicated()
         return reach
@@ -361,7 +368,6 @@ class World:
     def _reachable(self, allowed: Mapping[str, Collection[str]]) -> list[tuple[str, str]]:
         """Return which author's log arrives at which node in the end, if these are on the nodes' graphs."""
         found = []
-        up = [(link["a"], link["b"]) for link in self.story.links if self._is_up((link["a"], link["b"]))]
         for person in self.story.people:
             author = self._refs[person]
             reached, ahead = {person}, [person]
@@ -369,7 +375,7 @@ class World:
                 here = ahead.pop()
                 if self._kind.by_receiver and here != person and here in self.story.people:
                     continue  # a home does not forward for others
-                for pair in up:
+                for pair in self._up():
                     other = pair[0] if pair[1] == here else pair[1]
                     if here not in pair or other in self.story.strangers or other in reached:
                         continue
@@ -378,3 +384,8 @@ class World:
                         ahead.append(other)
             found += [(node, author) for node in sorted(reached)]
         return found
+
+
+def _any(feed: bytes) -> Interest:
+    """Return an Interest for anything under a name."""
+    return parse_interest(make_interest(feed, nonce=0, can_be_prefix=True))

@@ -1,0 +1,97 @@
+"""What nodes hold beside their PITs, and what caches answer: from the nodes' own counters.
+
+Routes, replicas and graphs show in no packet. A node holds them for longer than any Interest waits; so what
+counts is the most that it has held.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from analysis.errors import AnalysisError
+from analysis.files import Rows
+from analysis.metrics.aggregates import ratio
+from analysis.run.context import Cases
+
+HELD: Final = ("routes", "replicas", "replica_bytes", "statements")
+COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
+STANDING = pa.schema(
+    [("layering", pa.string()), ("node", pa.string()), *((name, pa.int64()) for name in (*HELD, *COUNTED))]
+)
+"""A row a node: the most routes that it had, messages of others' logs and their bytes, and statements of who
+follows or blocks whom; null where nodes have no such. Interests that its content store answered, and did not;
+Interests that joined a pending one, and those of them that had to go on all the same."""
+
+_NAMES: Final = {
+    "routes": "fib_entries",
+    "replicas": "log_entries",
+    "replica_bytes": "log_bytes",
+    "statements": "graph_entries",
+    "cs_hits": "cs_hits",
+    "cs_misses": "cs_misses",
+    "joined": "social_joined",
+    "split": "social_split",
+}
+
+
+def standing(cases: Cases) -> pa.Table:
+    """Return STANDING of cases; raise AnalysisError."""
+    rows: Rows = []
+    for name, case in cases.items():
+        path = case.run.counters(case.layering)
+        by_node: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        try:
+            with path.open(encoding="utf-8") as file:
+                for line in file:
+                    sample = json.loads(line)
+                    by_node[sample["node"]].append(_flat(sample))
+        except (ValueError, KeyError, TypeError) as error:
+            raise AnalysisError(f"{path}: {error}") from None
+        for node, samples in sorted(by_node.items()):
+            row: dict[str, Any] = {"layering": name, "node": node}
+            for what in HELD:
+                row[what] = max(_known(samples, what), default=None)
+            for what in COUNTED:
+                row[what] = _sum_of_lives(_known(samples, what))
+            rows.append(row)
+    return pa.Table.from_pylist(rows, STANDING)
+
+
+def standing_totals(table: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return the metrics of each layering from STANDING."""
+    nodes: defaultdict[str, Rows] = defaultdict(list)
+    for row in table.to_pylist():
+        nodes[row["layering"]].append(row)
+    totals = {}
+    for layering, rows in nodes.items():
+        means = {what: [row[what] for row in rows if row[what] is not None] for what in HELD}
+        sums = {what: sum(row[what] or 0 for row in rows) for what in COUNTED}
+        totals[layering] = {what: ratio(sum(held), len(held)) for what, held in means.items()} | {
+            "cache_hits": ratio(sums["cs_hits"], sums["cs_hits"] + sums["cs_misses"], 100),
+            "split_share": ratio(sums["split"], sums["joined"], 100),
+        }
+    return totals
+
+
+def _flat(sample: dict[str, Any]) -> dict[str, Any]:
+    """Return a sample's counts; a Scuttlebutt peer tells its replicas as state."""
+    messages = sample.get("state", {}).get("messages", {})
+    told = {what: sample.get(name) for what, name in _NAMES.items()}
+    if messages:
+        told |= {"replicas": messages["entries"], "replica_bytes": messages["bytes"]}
+    return told
+
+
+def _known(samples: Iterable[dict[str, Any]], what: str) -> list[int]:
+    return [sample[what] for sample in samples if sample[what] is not None]
+
+
+def _sum_of_lives(counts: list[int]) -> int | None:
+    """Return what a counter has come to that begins anew when its node does."""
+    if not counts:
+        return None
+    ends = [count for count, then in zip(counts, [*counts[1:], -1], strict=True) if then < count]
+    return sum(ends)

@@ -1,0 +1,166 @@
+"""Runs of people over SSB-aware forwarders: who gets what, and that nobody else does."""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from simulation import load_of
+
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import open_data
+from ssb.graph import Graph
+from ssb_over_ndn.naming import log_key
+from testbed.experiment.emulated_run import Emulation
+from testbed.layerings.social import SOCIAL_LAYERINGS, SocialNode
+from testbed.scenario.model import Scenario, load
+
+HOPS = 2
+
+
+def people(**graph: Any) -> Scenario:
+    """Return `social`, shorter, and with other numbers of its graph."""
+    table = load("social", items=24).model_dump(exclude_unset=True)
+    table["workload"]["graph"] |= graph
+    table |= {"name": "people", "layerings": tuple(SOCIAL_LAYERINGS), "settle_ms": 4000}
+    return Scenario.model_validate({**table, "sessions": None, "parameters": {}})
+
+
+class Watched:
+    """A run, and what has come to each of its nodes: messages by node and author."""
+
+    def __init__(self, scenario: Scenario, layering: str) -> None:
+        self.load = load_of(scenario)
+        emulation = Emulation(scenario, layering, self.load, capture=None)
+        self.came: Counter[tuple[str, str]] = Counter()
+        for node in emulation.nodes.values():
+            assert isinstance(node, SocialNode)
+            self._watch(node)
+        emulation.run(emulation.timeline.end)
+        self.nodes = emulation.nodes
+        self.delivered: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for row in emulation.take_events():
+            if row["event"] == "delivered":
+                self.delivered[row["node"], row["feed"]].append(row["seq"])
+        self.neighbours: defaultdict[str, set[str]] = defaultdict(set)
+        for link in scenario.network.links:
+            self.neighbours[link.a].add(link.b)
+            self.neighbours[link.b].add(link.a)
+
+    def _watch(self, node: SocialNode) -> None:
+        forwarder = node.host.forwarder
+        original = forwarder.receive
+
+        def receive(face: int, packet: bytes, *rest: Any) -> None:
+            opened = None if forwarder.faces[face].is_local else open_data(packet)
+            parts = None if opened is None else split_item(opened[0].name)
+            if parts is not None:
+                self.came[node.name, log_key(parts[0])] += 1
+            original(face, packet, *rest)
+
+        forwarder.receive = receive  # type: ignore[method-assign, assignment]
+
+    def graph(self, node: str) -> set[str]:
+        """Return the authors that are on the graphs of a node's users."""
+        publishers = {feed.publisher for feed in self.load.feeds}
+        users = [node] if node in publishers else self.neighbours[node] & publishers
+        found: set[str] = set()
+        for feed in self.load.feeds:
+            if feed.publisher in users:
+                graph = Graph(feed.key, HOPS)
+                for each in self.load.feeds:
+                    for message in each.messages:
+                        graph.read(message)
+                found |= graph.replicated()
+        return found
+
+    def leaks(self) -> dict[str, int]:
+        """Return how many messages have come to which node that are of no author on its users' graphs."""
+        found: Counter[str] = Counter()
+        for (node, author), count in self.came.items():
+            if author not in self.graph(node):
+                found[node] += count
+        return dict(found)
+
+
+@pytest.mark.parametrize("layering", SOCIAL_LAYERINGS)
+def test_messages_reach_nodes_on_a_followers_graph_only_and_blocks_are_kept(layering: str) -> None:
+    """Everybody blocks three; relays are held to the rule where nodes replicate by their users' graphs."""
+    run = Watched(people(blocks=3), layering)
+    blocked = 0
+    for node, feeds in run.load.blocks.items():
+        for feed in feeds:
+            blocked += 1
+            assert not run.came[node, feed.key], f"{node} gets {feed.publisher}, whom it blocks"
+    assert blocked == 36
+    routers = {"r1", "r2", "r3", "r4"}
+    leaks = run.leaks()
+    if layering == "social-routing":
+        assert {*leaks} <= routers
+        assert leaks, "routers carry what a receiver far away asks for: this is what the layering costs"
+    else:
+        assert not leaks
+        assert any(feed.key not in run.graph(node) for node in routers for feed in run.load.feeds)
+    assert sum(run.came.values()) > 500
+
+
+def test_all_that_is_followed_is_delivered_once_in_order() -> None:
+    run = Watched(people(), "ssb-aware")
+    for node, feeds in run.load.follows.items():
+        for feed in feeds:
+            assert run.delivered[node, feed.key] == [message.sequence for message in feed.messages]
+
+
+def test_a_boat_carries_logs_between_islands() -> None:
+    scenario = load("village", items=20, layerings=("ssb-aware",))
+    run = Watched(scenario, "ssb-aware")
+    island = {"ada": 0, "bo": 0, "cy": 0, "dee": 1, "eli": 1, "fay": 1}
+    on_boat = run.graph("boat")
+    crossed = Counter()
+    for node, feeds in run.load.follows.items():
+        for feed in feeds:
+            if "boat" in (node, feed.publisher) or island[node] == island[feed.publisher]:
+                assert len(run.delivered[node, feed.key]) == len(feed.messages)
+            else:
+                came = len(run.delivered[node, feed.key])
+                assert came == (len(feed.messages) if feed.key in on_boat else 0)
+                crossed[feed.key in on_boat] += 1
+    assert crossed[True]
+    assert crossed[False]
+    assert not run.leaks()
+
+
+def test_a_node_that_starts_anew_goes_on_where_it_was() -> None:
+    table = people().model_dump(exclude_unset=True)
+    events = ({"at_ms": 1500.0, "restart": "cleo"}, {"at_ms": 2000.0, "restart": "r1"})
+    run = Watched(Scenario.model_validate({**table, "events": events}), "ssb-aware")
+    for node, feeds in run.load.follows.items():
+        for feed in feeds:
+            assert run.delivered[node, feed.key] == [message.sequence for message in feed.messages]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layering", ["ssb-aware", "ssb-aware-poll"])
+def test_a_town_of_two_hundred_nodes(layering: str) -> None:
+    """160 people at 40 routers: everybody whom a chain of routers with the author on their graph joins."""
+    routers = [f"r{number}" for number in range(40)]
+    homes = [f"p{number}" for number in range(160)]
+    ends = [(routers[number], routers[(number - 1) // 3]) for number in range(1, 40)]
+    ends += [(home, routers[number % 40]) for number, home in enumerate(homes)]
+    table = {
+        "name": "town",
+        "title": "Town",
+        "layerings": (layering,),
+        "publishers": tuple(homes),
+        "subscribers": tuple(homes),
+        "settle_ms": 6000,
+        "topology": {"links": tuple({"a": a, "b": b, "delay_ms": 5.0} for a, b in ends)},
+        "workload": {
+            "items": 640,
+            "graph": {"follows": 2, "stated": True},
+            "schedule": {"speed": 1.5e6, "idle_limit_ms": 1000.0},
+        },
+    }
+    run = Watched(Scenario.model_validate(table), layering)
+    assert not run.leaks()
+    expected = sum(len(feed.messages) for feeds in run.load.follows.values() for feed in feeds)
+    assert sum(map(len, run.delivered.values())) > 0.9 * expected
