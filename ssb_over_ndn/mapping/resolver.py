@@ -8,7 +8,13 @@ from typing import Final
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import DATA, parse_data
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.mapping.messages import NACK, make_query, server_of
+from ssb_over_ndn.mapping.messages import (
+    NACK,
+    is_direct_query,
+    make_direct_query,
+    make_query,
+    server_of,
+)
 from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
 from ssb_over_ndn.timeout import Timeout
 
@@ -24,15 +30,17 @@ class _Question:
 
     Attributes:
         sent: when the Interest that waits for an answer was sent, ns; None if none does.
+        is_direct: the server itself is asked, as what came instead of a record may be in caches.
     """
 
-    __slots__ = ("due", "is_again", "pause", "sent")
+    __slots__ = ("due", "is_again", "is_direct", "pause", "sent")
 
     def __init__(self, now: int) -> None:
         self.due = now
         self.pause = _SHORTEST_PAUSE
         self.sent: int | None = None
         self.is_again = False
+        self.is_direct = False
 
 
 class Resolver:
@@ -113,19 +121,22 @@ class Resolver:
         named = split_map_name(data.name)
         if named is None:
             return False
-        author = named[0]
+        author, rest = named
         question = self._wanted.get(author)
         if question is None or question.sent is None:
             return True
-        if data.content_type == NACK:
+        is_direct = is_direct_query(rest)
+        if data.content_type == NACK or (is_direct and not data.content):
             self.counters["denials"] += 1
             self._pause(question, now)
             return True
         before = self._ledger.newest(author)
-        record = self._ledger.take(data, author, now)
+        record = self._ledger.take_packet(data.content if is_direct else data.wire, author, now)
         if record is None:
+            question.is_direct = True
             self._pause(question, now)
             return True
+        question.is_direct = False
         self.counters["answers"] += 1
         self._timeout.answered(None if question.is_again else now - question.sent)
         question.sent, question.is_again, question.pause = None, False, _SHORTEST_PAUSE
@@ -153,8 +164,9 @@ class Resolver:
                 self.counters["queries"] += 1
                 question.sent = now
                 question.due = now + self._timeout.length
+                make = make_direct_query if question.is_direct else make_query
                 server = server_of(author, self._servers)
-                self._outputs.append(make_query(author, server, self._rng.getrandbits(32)))
+                self._outputs.append(make(author, server, self._rng.getrandbits(32)))
 
     def _pause(self, question: _Question, now: int) -> None:
         """Wait before asking again: the answer was of no use, and caches would give it again."""
