@@ -23,6 +23,8 @@ _SHORTEST_PAUSE: Final = 100 * MS
 _LONGEST_PAUSE: Final = 2_000 * MS
 _LEAST_TTL: Final = 100 * MS
 _CAPACITY: Final = 65_536
+_DIRECT: Final = 16
+"""Answers until caches are trusted again."""
 
 
 class _Question:
@@ -30,17 +32,17 @@ class _Question:
 
     Attributes:
         sent: when the Interest that waits for an answer was sent, ns; None if none does.
-        is_direct: the server itself is asked, as what came instead of a record may be in caches.
+        direct: how often the server itself is to be asked: what came instead of a record may be in caches.
     """
 
-    __slots__ = ("due", "is_again", "is_direct", "pause", "sent")
+    __slots__ = ("direct", "due", "is_again", "pause", "sent")
 
     def __init__(self, now: int) -> None:
         self.due = now
         self.pause = _SHORTEST_PAUSE
         self.sent: int | None = None
         self.is_again = False
-        self.is_direct = False
+        self.direct = 0
 
 
 class Resolver:
@@ -98,9 +100,13 @@ class Resolver:
             question.due = min(question.due, now + question.pause)
             question.pause = min(2 * question.pause, _LONGEST_PAUSE)
 
+    def record(self, author: str) -> Record | None:
+        """Return the newest record that is known of a feed that is wanted."""
+        return self._ledger.newest(author)
+
     def place(self, author: str) -> tuple[bytes, ...]:
         """Return where a feed is, as a forwarding hint; empty if that is not known."""
-        record = self._ledger.newest(author)
+        record = self.record(author)
         return () if record is None else record.storages
 
     def take_changed(self) -> list[Record]:
@@ -133,10 +139,10 @@ class Resolver:
         before = self._ledger.newest(author)
         record = self._ledger.take_packet(data.content if is_direct else data.wire, author, now)
         if record is None:
-            question.is_direct = True
+            question.direct = _DIRECT
             self._pause(question, now)
             return True
-        question.is_direct = False
+        question.direct = max(question.direct - 1, 0)
         self.counters["answers"] += 1
         self._timeout.answered(None if question.is_again else now - question.sent)
         question.sent, question.is_again, question.pause = None, False, _SHORTEST_PAUSE
@@ -164,7 +170,7 @@ class Resolver:
                 self.counters["queries"] += 1
                 question.sent = now
                 question.due = now + self._timeout.length
-                make = make_direct_query if question.is_direct else make_query
+                make = make_direct_query if question.direct else make_query
                 server = server_of(author, self._servers)
                 self._outputs.append(make(author, server, self._rng.getrandbits(32)))
 
