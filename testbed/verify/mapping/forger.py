@@ -94,10 +94,12 @@ class Forger:
 
     def _put(self, author: str, messages: tuple[Message, ...], is_own: bool) -> None:
         """Upload a message that the author has not signed, or another author's as this one's."""
-        tip = messages[0]
         if is_own:
-            text = tip.encoded.replace(b'"sequence": ', b'"sequence": 1')
-            packet = message_packet(tip).replace(tip.encoded, text[: len(tip.encoded)])
+            chosen = self._random.choice(messages)  # it may be one that the author has not written yet
+            at = chosen.encoded.index(b'"signature": "') + 14
+            other = b"B" if chosen.encoded[at : at + 1] == b"A" else b"A"
+            text = chosen.encoded[:at] + other + chosen.encoded[at + 1 :]
+            packet = message_packet(chosen).replace(chosen.encoded, text)
         else:
             packet = message_packet(Message.create(self._own, None, {"type": "post"}, 1))
         for store in self._stores:
