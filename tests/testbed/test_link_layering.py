@@ -38,13 +38,13 @@ def test_commuters_are_read(storage: str) -> None:
 
 
 def test_no_forwarder_has_a_route_to_a_feed() -> None:
-    """But the nodes that have it, and providers to themselves; others lead to servers and storages only."""
+    """Routes lead to servers and storages; a storage's node has one for all feeds, to the storage."""
     _, result = ran("follows")
     logs = from_uri("/ssb/logs")
-    for name in ("core", "home", "work"):
+    for name in ("core", "home", "r2", "work"):
         prefixes = [prefix for prefix, _ in node(result, name).host.forwarder.fib.items()]
-        assert len(prefixes) == 3
-        assert not [prefix for prefix in prefixes if prefix.startswith(logs)]
+        assert not [prefix for prefix in prefixes if prefix.startswith(logs) and prefix != logs]
+        assert len(prefixes) == 6
 
 
 def test_a_record_changes_when_the_log_has_moved_and_readers_follow_within_two_times_to_live() -> None:
