@@ -25,10 +25,12 @@ LONGER = {
     "cut-tree": 34,
     "failover": 70,
     "fetch": 60,
+    "flat-ids": 120,
     "fork": 100,
     "ladder": 16,
     "late-join": 60,
     "many-feeds": 40,
+    "mobile": 120,
     "ndn-over-ssb": 120,
     "offline-author": 40,
     "slow-consumer": 60,
@@ -42,7 +44,8 @@ ONLY = {
     "hot-author": ("gossip-skip",),
     "intermittent": ("gossip-skip",),
     "ladder": ("append-poll", "gossip", "flood", "ebt", "hub"),
-    "many-feeds": ("poll", "persistent", "sync", "lli"),
+    "many-feeds": ("poll", "persistent", "sync", "sync-log", "lli"),
+    "mobile": ("poll", "link", "ssb"),
     "offline-author": ("gossip",),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
