@@ -28,7 +28,7 @@ from ssb.tiny.bipf import encode
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.commands import command
-from testbed.verify.fuzz import corpus, management, ssb, tiny
+from testbed.verify.fuzz import corpus, management, mapping, ssb, tiny
 from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,
@@ -421,6 +421,7 @@ def main() -> None:
         "captures": for_captures(),
         "ssb": for_ssb(),
         "tiny": for_tiny(),
+        "mapping": mapping.inputs(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from testbed.verify.fuzz import captures, management, node, ssb, tiny, wire
+from testbed.verify.fuzz import captures, management, mapping, node, ssb, tiny, wire
 from testbed.verify.mutations import mutate
 
 
@@ -98,6 +98,14 @@ TARGETS = {
     ),
     "tiny": Target(
         tiny.check,
+        8192,
+        _tiny_events,
+        lambda unit: (unit[:1], unit[3:]),
+        _tiny_event,
+        lambda rng: bytes((rng.randrange(256),)),
+    ),
+    "mapping": Target(
+        mapping.check,
         8192,
         _tiny_events,
         lambda unit: (unit[:1], unit[3:]),
